@@ -1,0 +1,86 @@
+"""A trial as a tracking server sees it: name, tags, params and the points of its result."""
+
+import json
+from typing import Any
+
+import yaml
+
+from tracking.study import Study, Trial
+from tracking.tracker import Point, RunSpec
+from tracking.trial import Attempt, TrialFolder
+from tracking.uri import without_password
+
+# of the machine, or of the whole sweep: not of the trial
+NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "hydra"})
+COSTS = ("params", "flops", "seconds", "tokens_per_s")
+
+
+def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
+    """What the trial's run is created with."""
+    return RunSpec(run_name(trial), to_ms(attempts[0].began), tags(study, trial, attempts))
+
+
+def run_name(trial: Trial) -> str:
+    """`base s1`, `C c_layers_2 s1`: about 22 characters are seen in MLflow's list."""
+    name = f"{trial.row} s{trial.seed}"
+    return name if trial.group == trial.row else f"{trial.group} {name}"
+
+
+def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
+    """Tags may change from attempt to attempt, params may not: so machine and code stand here."""
+    rows = list(dict.fromkeys(other.row for other in study.trials))
+    provenance = _provenance(study.trial_folder(trial))
+    return {
+        "sweep.id": study.name,
+        "table3.group": trial.group,
+        "table3.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
+        "table3.change": trial.change,
+        "trial.key": trial.key,
+        "seed": str(trial.seed),
+        "attempt": str(attempts[-1].number),
+        "host": attempts[-1].host,
+        **{name: str(provenance.get(name)) for name in ("commit", "dirty", "device")},
+    }
+
+
+def params(folder: TrialFolder) -> dict[str, str]:
+    """`config.yaml` flattened to dotted keys; {} without one."""
+    try:
+        config = yaml.safe_load(folder.config_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return _flatten({name: value for name, value in (config or {}).items() if name not in NOT_PARAMS})
+
+
+def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
+    """Costs and scores at the result's step, such as `dev/ppl`. A value that was not finite is null: no point."""
+    values: dict[str, Any] = {name: result.get(name) for name in COSTS}
+    for set_name, scores in result.get("scores", {}).items():
+        values |= {f"{set_name}/{name}": value for name, value in scores.items()}
+    return [
+        Point(name, float(value), ts_ms, result["step"])
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+def to_ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _provenance(folder: TrialFolder) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(folder.provenance_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return content
+
+
+def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = without_password(str(value))
+    return flat

@@ -1,0 +1,115 @@
+"""Files that survive a crash: whole or absent when replaced, line by line when appended to."""
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace `path` by `text` (UTF-8) so that a crash leaves the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def append_line(path: Path, line: str, fsync: bool = False) -> None:
+    """Append `line` and a newline in one write, after removing what a crash left of an unfinished line.
+
+    Raises OSError when the line was not written whole (a full disk).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not path.exists()
+    data = line.encode() + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        _drop_torn_tail(descriptor)
+        if os.write(descriptor, data) != len(data):
+            raise OSError(f"{path}: a line was written only in part; is the disk full?")
+        if fsync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if fsync and fresh:
+        _sync_folder(path.parent)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSONL file; [] without a file. A last line without its newline was torn: left out.
+
+    Raises ValueError naming file and line when an earlier line is no JSON object: that is no crash of ours.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    whole = data[: data.rfind(b"\n") + 1]
+    return [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """The last whole line of a JSONL file, reading only the file's end; None without one."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            for window in (1 << 16, size):
+                file.seek(max(0, size - window))
+                lines = file.read().split(b"\n")[:-1]
+                if len(lines) > 1 or (lines and window >= size):
+                    return _parse(path, -1, lines[-1])
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON on one line. A float that is not finite becomes null, as JSON has no name for it."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}:{number}: not a JSON line: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}:{number}: must be a JSON object, but is {type(value).__name__}")
+    return value
+
+
+def _drop_torn_tail(descriptor: int) -> None:
+    size = os.fstat(descriptor).st_size
+    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        return
+    content = os.pread(descriptor, size, 0)
+    os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)  # without it a power cut may forget the new name
+    finally:
+        os.close(descriptor)

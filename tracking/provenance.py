@@ -1,0 +1,68 @@
+"""Where a result comes from: code, versions, machine, data."""
+
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tracking.uri import without_password
+
+PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu", "ablate")
+
+
+def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
+    """What `provenance.json` holds. What cannot be known is None; nothing is imported to learn a version."""
+    commit, dirty = _git_state(Path(__file__).resolve())
+    return {
+        "commit": commit,
+        "dirty": dirty,
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "host": socket.gethostname(),
+        "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
+        "device": device,
+        "data_fingerprint": data_fingerprint,
+        "command": without_password(shlex.join([sys.executable, *sys.argv])),
+    }
+
+
+def _git_state(source: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without one.
+
+    A wheel installed below some other repository must not be given that repository's commit.
+    """
+    tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
+    commit = _git(source.parent, "rev-parse", "HEAD")
+    if tracked is None or commit is None:
+        return None, None
+    status = _git(source.parent, "status", "--porcelain")
+    return commit, None if status is None else bool(status)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())

@@ -1,0 +1,80 @@
+"""A study on disk: the ordered trials of a sweep, and what was asked for."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tracking.files import write_atomic
+from tracking.trial import TrialFolder
+
+Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
+STUDY_FILE = "study.json"
+
+
+class StudyMissing(FileNotFoundError):
+    """No study in the folder that was named."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One row trained with one seed."""
+
+    row: str
+    group: str  # the row's section of the paper's table: base, A … E, big
+    change: str
+    seed: int
+    key: str  # SHA-256 of what decides the trained weights
+    published: Published
+
+    @property
+    def name(self) -> str:
+        return f"{self.row}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """`<paths.runs>/<sweep.name>`: its trials in table order."""
+
+    folder: Path
+    trials: tuple[Trial, ...]
+    cells: dict[str, dict[str, object]]  # row -> its changed cells of the table; base has all
+    asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def trial_folder(self, trial: Trial) -> TrialFolder:
+        return TrialFolder(self.folder / trial.name)
+
+
+def read_study(folder: Path) -> Study:
+    """The study in `folder`. Raises StudyMissing, or ValueError when its file is damaged."""
+    path = folder / STUDY_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise StudyMissing(f"no study at {path}") from None
+    try:
+        return _parse(folder, json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a study: {type(error).__name__}: {error}") from error
+
+
+def write_study(study: Study) -> None:
+    """Write `study.json`, whole or not at all."""
+    content = {
+        "name": study.name,
+        "trials": [asdict(trial) for trial in study.trials],
+        "cells": study.cells,
+        "asked": list(study.asked),
+    }
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(study.folder / STUDY_FILE, text + "\n")
+
+
+def _parse(folder: Path, content: dict[str, Any]) -> Study:
+    trials = tuple(Trial(**fields) for fields in content["trials"])
+    # resolved, so that `.` has a name and the store's default address is absolute
+    return Study(folder.resolve(), trials, content["cells"], tuple(content["asked"]))

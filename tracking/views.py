@@ -1,0 +1,45 @@
+"""Starts MLflow's own pages on a study's store."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from tracking.uri import artifact_folder
+
+
+def ui_command(uri: str, runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
+    """The command that serves the store `uri` at http://host:port; run it in `ui_environment()`.
+
+    Raises ValueError when `uri` is a server already: its own address is the page to open.
+    """
+    if uri.startswith(("http://", "https://")):
+        raise ValueError(f"{uri} must be a database, but is a server that runs already: open it in a browser")
+    artifacts = artifact_folder(runs).as_uri()
+    return [
+        *(sys.executable, "-m", "mlflow", "server"),
+        *("--backend-store-uri", uri),
+        *("--default-artifact-root", artifacts),
+        *("--artifacts-destination", artifacts),  # by default ./mlartifacts, wherever one happens to stand
+        *("--host", host, "--port", str(port)),
+        *("--workers", "1"),
+    ]
+
+
+def ui_environment() -> dict[str, str]:
+    """This process's environment, without MLflow's job runners (2 GB of memory) and its telemetry."""
+    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return {**os.environ, **settings}
+
+
+def free_port(preferred: int) -> int:
+    """`preferred` if nothing listens there on 127.0.0.1, else one that the system has free."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no free port on 127.0.0.1")

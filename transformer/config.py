@@ -1,0 +1,160 @@
+"""The schema of a trial: what decides a trained model, and every check of it.
+
+Base is the paper's base (section 3 and 5, Table 3); its values live in ``conf/``, not here.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from transformer.schema import Problem, Range
+
+SEMANTICS = 1
+"""Raised whenever a change of the code changes what a configuration trains to."""
+
+Count = Annotated[int, Range(1)]
+Probability = Annotated[float, Range(0, 1, below=True)]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The encoder–decoder of section 3; d_k and d_v are independent of d_model / n_heads (Table 3, row B)."""
+
+    n_layers: Count
+    d_model: Count
+    d_ff: Count
+    n_heads: Count
+    d_k: Count
+    d_v: Count
+    p_drop: Probability
+    positions: Literal["sinusoids", "learned"]
+    max_positions: Count
+    attention_bias: bool
+    attention_dropout: Probability
+    relu_dropout: Probability
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Optimisation (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
+
+    steps: Count
+    warmup_steps: Count
+    lr_factor: Annotated[float, Range(0)]
+    tokens_per_batch: Count
+    label_smoothing: Probability
+    precision: Literal["fp32", "bf16"]
+    seed: Annotated[int, Range(0, 2**31 - 1)]
+    log_every: Count
+    evaluate_every: Count
+    checkpoint_every: Count
+    keep_checkpoints: Count
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """Beam search (section 6.1): width, GNMT length penalty, extra output length, checkpoints averaged."""
+
+    beam: Annotated[int, Range(1, 32)]
+    alpha: Annotated[float, Range(0)]
+    max_extra: Annotated[int, Range(0)]
+    average: Count
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where text comes from; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
+
+    name: Literal["synthetic", "multi30k", "files"]
+    source: str
+    target: str
+    vocab_size: Annotated[int, Range(8)]
+    mirror: str | None
+    train: list[str] | None
+    dev: list[str] | None
+    test: list[str] | None
+
+
+@dataclass(frozen=True)
+class TrialConfig:
+    """All that one trial needs to know."""
+
+    model: ModelConfig
+    train: TrainConfig
+    decode: DecodeConfig
+    data: DataConfig
+
+    def problems(self) -> list[Problem]:
+        """What is wrong between keys that are each fine alone."""
+        return [*self._model_problems(), *self._data_problems()]
+
+    def _model_problems(self) -> list[Problem]:
+        model, train = self.model, self.train
+        found = []
+        if model.positions == "sinusoids" and model.d_model % 2:
+            found.append(
+                Problem(
+                    "model.d_model",
+                    f"is {model.d_model}",
+                    "must be even with sinusoids, which pair sines and cosines",
+                )
+            )
+        if train.tokens_per_batch < model.max_positions:
+            found.append(
+                Problem(
+                    "train.tokens_per_batch",
+                    f"is {train.tokens_per_batch}",
+                    f"must be at least model.max_positions ({model.max_positions}), or the longest pair fits in no batch",
+                )
+            )
+        if self.decode.average > train.keep_checkpoints:
+            found.append(
+                Problem(
+                    "decode.average",
+                    f"is {self.decode.average}",
+                    f"must be at most train.keep_checkpoints ({train.keep_checkpoints})",
+                )
+            )
+        uniform = 1 - 1 / self.data.vocab_size
+        if train.label_smoothing > uniform:
+            found.append(
+                Problem(
+                    "train.label_smoothing",
+                    f"is {train.label_smoothing}",
+                    f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces",
+                )
+            )
+        return found
+
+    def _data_problems(self) -> list[Problem]:
+        found = []
+        for split in ("train", "dev", "test"):
+            files = getattr(self.data, split)
+            if self.data.name == "files" and (files is None or len(files) != 2):
+                found.append(Problem(f"data.{split}", f"is {files}", "must be [source file, target file]"))
+            if self.data.name != "files" and files is not None:
+                found.append(Problem(f"data.{split}", f"is {files}", "only data=files takes files of its own"))
+        return found
+
+
+OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"})
+"""Train fields that only say how a run is watched; they change no weight."""
+
+
+def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:
+    """SHA-256 (64 hex digits) of everything that decides the trained weights, and of nothing else."""
+    decides: dict[str, Any] = {
+        "model": asdict(trial.model),
+        "train": {k: v for k, v in asdict(trial.train).items() if k not in OBSERVATION and k != "seed"},
+        "seed": trial.train.seed,
+        "data": data_fingerprint,
+        "semantics": SEMANTICS,
+    }
+    return digest(decides)
+
+
+def digest(plain: object) -> str:
+    """SHA-256 of the sorted compact UTF-8 JSON of plain data."""
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,125 @@
+"""Batches of similar length under a token budget (section 5.1), in an order that the seed decides."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from transformer.cost import Lengths
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.pieces import BOS, PAD
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One worker's share of a batch, and what the whole batch amounts to.
+
+    ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is what the decoder
+    reads: beginning-of-sentence, then the target without its last piece.
+    """
+
+    source: Tensor
+    shifted: Tensor
+    target: Tensor
+    total_targets: int
+    lengths: Lengths
+
+    def to(self, device: torch.device) -> "Batch":
+        parts = (part.to(device, non_blocking=True) for part in (self.source, self.shifted, self.target))
+        return Batch(*parts, self.total_targets, self.lengths)
+
+
+def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
+    """Cut sentences in this order where sentences × longest side would pass the budget."""
+    longest = np.maximum(pairs.source.lengths, pairs.target.lengths)[order]
+    batches, start, widest = [], 0, 0
+    for i, length in enumerate(longest):
+        widest = max(widest, int(length))
+        if i > start and (i - start + 1) * widest > tokens_per_batch:
+            batches.append(order[start:i])
+            start, widest = i, int(length)
+    return [*batches, order[start:]] if start < len(order) else batches
+
+
+def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) -> Indices:
+    """``chosen`` sorted by (longest side, source, target): neighbours waste the least padding."""
+    source, target = pairs.source.lengths[chosen], pairs.target.lengths[chosen]
+    ties = np.arange(len(chosen)) if ties is None else ties
+    return chosen[np.lexsort((ties, target, source, np.maximum(source, target)))]
+
+
+class TrainingBatches:
+    """An endless sequence of batches that is a function of (seed, step) alone, so that a resume needs no state.
+
+    Each epoch shuffles sentences of equal lengths among themselves, and the batches among themselves.
+    """
+
+    def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
+        self.pairs, self.tokens_per_batch, self.seed = pairs, tokens_per_batch, seed
+        longest = np.maximum(pairs.source.lengths, pairs.target.lengths)
+        self.chosen: Indices = np.flatnonzero(longest <= max_positions)
+        self.dropped = len(pairs) - len(self.chosen)
+        self._epoch, self._batches = -1, self._shuffled(0)
+
+    def __len__(self) -> int:
+        """Batches of one epoch."""
+        return len(self._batches)
+
+    def indices(self, step: int) -> Indices:
+        """The sentences of step ``step``, counted from 1."""
+        epoch, position = divmod(step - 1, len(self))
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, self._shuffled(epoch)
+        return self._batches[position]
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch."""
+        return collate(self.pairs, self.indices(step), rank, world)
+
+    def _shuffled(self, epoch: int) -> list[Indices]:
+        random = np.random.default_rng([self.seed, epoch])
+        ties = random.permutation(len(self.chosen))
+        batches = cut(self.pairs, by_length(self.pairs, self.chosen, ties), self.tokens_per_batch)
+        return [batches[i] for i in random.permutation(len(batches))]
+
+
+def judging_batches(
+    pairs: ParallelSet, tokens_per_batch: int, rank: int = 0, world: int = 1
+) -> Iterator[tuple[Indices, Batch]]:
+    """Every sentence once, over all workers, with its place in the set."""
+    order = by_length(pairs, np.arange(len(pairs)))
+    for indices in cut(pairs, order, tokens_per_batch)[rank::world]:
+        yield indices, collate(pairs, indices)
+
+
+def collate(pairs: ParallelSet, indices: Indices, rank: int = 0, world: int = 1) -> Batch:
+    """Padded tensors of the share ``indices[rank::world]``, which may be empty."""
+    source_lengths = pairs.source.lengths[indices].astype(float)
+    target_lengths = pairs.target.lengths[indices].astype(float)
+    lengths = Lengths(
+        float(source_lengths.sum()),
+        float(target_lengths.sum()),
+        float((source_lengths**2).sum()),
+        float((target_lengths**2).sum()),
+        float((source_lengths * target_lengths).sum()),
+    )
+    share = indices[rank::world]
+    target = pad(pairs.target, share)
+    shifted = target.roll(1, dims=1)
+    shifted[:, :1] = BOS
+    shifted[(target == PAD) & (shifted != BOS)] = PAD  # what rolled onto padding is the end-of-sentence piece
+    return Batch(pad(pairs.source, share), shifted, target, int(lengths.target), lengths)
+
+
+def pad(sentences: Sentences, indices: Indices) -> Tensor:
+    """[B, longest] piece ids, padded at the end."""
+    chosen = [sentences[i] for i in indices]
+    padded = np.full((len(chosen), max(map(len, chosen), default=0)), PAD, dtype=np.int64)
+    for row, pieces in zip(padded, chosen, strict=True):
+        row[: len(pieces)] = pieces
+    return torch.from_numpy(padded)

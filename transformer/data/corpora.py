@@ -1,0 +1,157 @@
+"""Where parallel text comes from, what identifies it, and what is wrong with it."""
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from transformer.config import DataConfig
+from transformer.data import synthetic
+from transformer.schema import Problem, RefusedError
+
+Pair = tuple[str, str]
+
+MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+MULTI30K_SETS = {
+    "train": "train",
+    "dev": "val",
+    "test_2016_flickr": "test_2016_flickr",
+    "test_2017_flickr": "test_2017_flickr",
+}
+MULTI30K_SHA256 = {
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2017_flickr.de.gz": "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee",
+    "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A named source of text: ``declared`` identifies it without reading it, ``load`` reads every set.
+
+    ``mean_lengths`` are source and target pieces a sentence, end-of-sentence included, for planning costs.
+    """
+
+    declared: Callable[[DataConfig], dict[str, object]]
+    load: Callable[[DataConfig, Path], dict[str, list[Pair]]]
+    mean_lengths: tuple[float, float]
+
+
+def corpus(data: DataConfig) -> Corpus:
+    """The corpus that ``data.name`` names."""
+    return CORPORA[data.name]
+
+
+def _load_synthetic(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
+    return synthetic.generate()
+
+
+def _load_multi30k(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
+    def read(name: str) -> list[Pair]:
+        files = [_multi30k_file(f"{name}.{side}.gz", data, downloads) for side in (data.source, data.target)]
+        return read_pairs(files[0], files[1])
+
+    return {set_name: read(name) for set_name, name in MULTI30K_SETS.items()}
+
+
+def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
+    """A checked local copy: from the mirror folder where there is one, otherwise downloaded once."""
+    if name not in MULTI30K_SHA256:
+        raise RefusedError(
+            [Problem("data.source", f"has no file {name}", "multi30k has en and de, as source and target")]
+        )
+    mirror = data.mirror
+    if mirror and "://" not in mirror:
+        return _checked(Path(mirror) / name, MULTI30K_SHA256[name])
+    source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
+    try:
+        return Path(
+            pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
+        )
+    except (OSError, ValueError) as error:
+        hint = "must be reachable and whole; data.mirror=DIR takes the same files from a folder"
+        raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
+
+
+def _checked(path: Path, sha256: str) -> Path:
+    if not path.is_file():
+        raise RefusedError(
+            [Problem("data.mirror", f"{path} does not exist", "must hold the files of multi30k's data/task1/raw")]
+        )
+    found = pooch.file_hash(str(path))
+    if found != sha256:
+        raise RefusedError(
+            [Problem("data.mirror", f"{path} has SHA-256 {found}", f"must be the released file, {sha256}")]
+        )
+    return path
+
+
+def _declared_files(data: DataConfig) -> dict[str, object]:
+    declared: dict[str, object] = {}
+    for split in ("train", "dev", "test"):
+        files = getattr(data, split)
+        _check_exist(split, files)
+        declared[split] = [pooch.file_hash(name) for name in files]
+    return declared
+
+
+def _load_files(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
+    found = {}
+    for split in ("train", "dev", "test"):
+        files = getattr(data, split)
+        _check_exist(split, files)
+        found[split] = read_pairs(*map(Path, files))
+    return found
+
+
+def _check_exist(split: str, files: list[str]) -> None:
+    missing = [name for name in files if not Path(name).is_file()]
+    if missing:
+        raise RefusedError(
+            [Problem(f"data.{split}", f"{name} does not exist", "must be a file") for name in missing]
+        )
+
+
+def read_pairs(source: Path, target: Path) -> list[Pair]:
+    """The sentence pairs of two files (plain or .gz), one sentence a line; refused if they do not match."""
+    sources, targets = _read_lines(source), _read_lines(target)
+    if len(sources) != len(targets):
+        found = f"{source} has {len(sources)} lines and {target} has {len(targets)}"
+        raise RefusedError([Problem("data", found, "both sides must have one line a sentence pair")])
+    if not any(line.strip() for line in sources):
+        raise RefusedError([Problem("data", f"{source} is empty", "must hold at least one sentence")])
+    return list(zip(sources, targets, strict=True))
+
+
+def _read_lines(path: Path) -> list[str]:
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
+    try:
+        return [line.removesuffix(b"\r").decode("utf-8") for line in lines]
+    except UnicodeDecodeError:
+        number = next(i for i, line in enumerate(lines, 1) if not _is_utf8(line))
+        raise RefusedError(
+            [Problem("data", f"{path}:{number} is not valid UTF-8", "every line must be UTF-8")]
+        ) from None
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+CORPORA = {
+    "synthetic": Corpus(lambda data: synthetic.parameters(), _load_synthetic, (10.0, 10.0)),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _load_multi30k, (14.4, 15.1)),
+    "files": Corpus(_declared_files, _load_files, (25.0, 25.0)),
+}

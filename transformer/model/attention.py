@@ -1,0 +1,103 @@
+"""Multi-head scaled dot-product attention (sections 3.2.1 and 3.2.2).
+
+Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer.config import ModelConfig
+
+
+class KeyValue(NamedTuple):
+    """Keys [B, H, S, K] and values [B, H, S, V] that attention reads."""
+
+    key_BHSK: Tensor
+    value_BHSV: Tensor
+
+
+def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, dropout: float) -> Tensor:
+    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; ``mask`` broadcasts to [B, H, T, S] and is −∞ at illegal positions.
+
+    Explicit matmuls: on CPUs they beat the fused path at these lengths, and they allow d_k ≠ d_v. The softmax
+    is float32 whatever the precision of the matmuls.
+    """
+    scale = 1 / math.sqrt(query_BHTK.shape[-1])
+    scores_BHTS = (query_BHTK * scale) @ memory.key_BHSK.transpose(-2, -1)
+    if mask is not None:
+        scores_BHTS = scores_BHTS + mask
+    weights_BHTS = torch.softmax(scores_BHTS, dim=-1, dtype=torch.float32).to(memory.value_BHSV.dtype)
+    weights_BHTS = F.dropout(weights_BHTS, dropout) if dropout else weights_BHTS
+    return (weights_BHTS @ memory.value_BHSV).transpose(1, 2).flatten(2)
+
+
+def causal_mask(length: int, device: torch.device) -> Tensor:
+    """[T, T], −∞ above the diagonal: no position sees a later one."""
+    return torch.full((length, length), -math.inf, device=device).triu(1)
+
+
+def padding_mask(pad_BS: Tensor) -> Tensor:
+    """[B, 1, 1, S], −∞ where ``pad_BS`` is true."""
+    zeros = torch.zeros(pad_BS.shape, device=pad_BS.device)
+    return zeros.masked_fill(pad_BS, -math.inf)[:, None, None, :]
+
+
+class _Heads(nn.Module):
+    """What self- and cross-attention share: splitting into heads, dropout, and W^O."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.n_heads, self.d_k, self.d_v = model.n_heads, model.d_k, model.d_v
+        self.dropout = model.attention_dropout
+        self.output = nn.Linear(model.n_heads * model.d_v, model.d_model, bias=model.attention_bias)
+
+    def heads(self, x_BTC: Tensor) -> Tensor:
+        """[B, T, H·C] to [B, H, T, C]."""
+        return x_BTC.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def read(self, query_BTC: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        attended: Tensor = self.output(attend(self.heads(query_BTC), memory, mask, dropout))
+        return attended
+
+
+class SelfAttention(_Heads):
+    """Queries, keys and values from the same sequence, in one fused projection."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__(model)
+        keys, values = model.n_heads * model.d_k, model.n_heads * model.d_v
+        self.widths = [keys, keys, values]
+        self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
+
+    def forward(
+        self, x_BTD: Tensor, mask: Tensor | None, past: KeyValue | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
+        query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
+        memory = KeyValue(self.heads(key), self.heads(value))
+        if past is not None:
+            memory = KeyValue(*(torch.cat(both, dim=2) for both in zip(past, memory, strict=True)))
+        return self.read(query, memory, mask), memory
+
+
+class CrossAttention(_Heads):
+    """Queries from the decoder, keys and values from the encoder's output."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__(model)
+        self.widths = [model.n_heads * model.d_k, model.n_heads * model.d_v]
+        self.query = nn.Linear(model.d_model, self.widths[0], bias=model.attention_bias)
+        self.kv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
+
+    def memory(self, encoded_BSD: Tensor) -> KeyValue:
+        """Keys and values of the source, which every decoding step reads again."""
+        key, value = self.kv(encoded_BSD).split(self.widths, dim=-1)
+        return KeyValue(self.heads(key), self.heads(value))
+
+    def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+        return self.read(self.query(x_BTD), memory, mask)

@@ -1,0 +1,72 @@
+"""Encoder and decoder layers, post-norm: LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1, 3.3, 5.4)."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer.config import ModelConfig
+from transformer.model.attention import CrossAttention, KeyValue, SelfAttention
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(y)), where y is a sub-layer's output for x."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.p_drop = model.p_drop
+        self.norm = nn.LayerNorm(model.d_model)
+
+    def forward(self, x_BTD: Tensor, y_BTD: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x_BTD + F.dropout(y_BTD, self.p_drop, self.training))
+        return normed
+
+
+class FeedForward(nn.Module):
+    """max(0, xW₁ + b₁)W₂ + b₂ (section 3.3)."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.relu_dropout = model.relu_dropout
+        self.inner = nn.Linear(model.d_model, model.d_ff)
+        self.outer = nn.Linear(model.d_ff, model.d_model)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        hidden_BTF = F.relu(self.inner(x_BTD))
+        if self.relu_dropout:
+            hidden_BTF = F.dropout(hidden_BTF, self.relu_dropout, self.training)
+        out_BTD: Tensor = self.outer(hidden_BTF)
+        return out_BTD
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
+        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+
+    def forward(self, x_BSD: Tensor, mask: Tensor | None) -> Tensor:
+        attended, _ = self.attention(x_BSD, mask)
+        x_BSD = self.attention_residual(x_BSD, attended)
+        out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
+        return out_BSD
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
+        self.cross, self.cross_residual = CrossAttention(model), Residual(model)
+        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        memory: KeyValue,
+        source_mask: Tensor | None,
+        target_mask: Tensor | None,
+        past: KeyValue | None = None,
+    ) -> tuple[Tensor, KeyValue]:
+        """The layer's output [B, T, D], and the keys and values to pass as ``past`` for the next positions."""
+        attended, present = self.attention(x_BTD, target_mask, past)
+        x_BTD = self.attention_residual(x_BTD, attended)
+        x_BTD = self.cross_residual(x_BTD, self.cross(x_BTD, memory, source_mask))
+        return self.feed_forward_residual(x_BTD, self.feed_forward(x_BTD)), present

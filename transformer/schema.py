@@ -1,0 +1,174 @@
+"""Plain data into frozen dataclasses, with every mistake reported at once.
+
+A field says what it allows by its type: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One refused value: the key, what was found there, and what would be allowed."""
+
+    key: str
+    found: str
+    allowed: str
+    nearest: str | None = None
+    place: str | None = None
+
+    def __str__(self) -> str:
+        place = f" ({self.place})" if self.place else ""
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{self.key}{place}: {self.found}; {self.allowed}.{hint}"
+
+
+class RefusedError(ValueError):
+    """What was asked for cannot be run; carries every problem found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    below: bool = False
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value < self.high if self.below else self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"at least {self.low:g}"
+        return f"{'from' if self.below else 'between'} {self.low:g} {'up to but below' if self.below else 'and'} {self.high:g}"
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """The allowed name that looks most like ``name``, or None when none does."""
+    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
+    """Build the dataclass ``cls`` from nested plain data, or say all that is wrong with it."""
+    if not isinstance(tree, Mapping):
+        return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
+    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    hints = get_type_hints(cls, include_extras=True)
+    problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
+    values: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in tree:
+            values[name], found = _value(hints[name], tree[name], _join(prefix, name))
+            problems += found
+        elif field.default is MISSING and field.default_factory is MISSING:
+            problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
+    return (cls(**values), []) if not problems else (None, problems)
+
+
+def keys(cls: type, prefix: str = "") -> list[str]:
+    """Every dotted leaf key that ``cls`` allows."""
+    hints = get_type_hints(cls)
+    found: list[str] = []
+    for field in fields(cls):
+        name = _join(prefix, field.name)
+        found += keys(hints[field.name], name) if is_dataclass(hints[field.name]) else [name]
+    return found
+
+
+def _unknown(prefix: str, key: str, known: dict[str, Field[Any]]) -> Problem:
+    near = nearest(key, known)
+    where = f"under {prefix} are " if prefix else "are "
+    return Problem(
+        _join(prefix, key), "is not a key", f"keys {where}{', '.join(known)}", near and _join(prefix, near)
+    )
+
+
+def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
+    if is_dataclass(kind) and isinstance(kind, type):
+        return parse(kind, value, key)
+    rules: tuple[Range, ...] = ()
+    if get_origin(kind) is Annotated:
+        kind, *extra = get_args(kind)
+        rules = tuple(extra)
+    converted, fits = _convert(kind, value)
+    if not fits:
+        return None, [
+            Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))
+        ]
+    broken = [rule for rule in rules if converted is not None and not rule.holds(converted)]
+    return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}")] if broken else []
+
+
+def _convert(kind: Any, value: Any) -> tuple[Any, bool]:
+    origin = get_origin(kind)
+    if origin is Literal:
+        return value, value in get_args(kind) and not isinstance(value, bool)
+    if origin in (Union, UnionType):
+        attempts = [_convert(option, value) for option in get_args(kind)]
+        return next(((converted, True) for converted, fits in attempts if fits), (None, False))
+    if origin is list:
+        if not isinstance(value, list | tuple):
+            return None, False
+        items = [_value(get_args(kind)[0], item, "") for item in value]
+        return [item for item, _ in items], not any(problems for _, problems in items)
+    if origin is dict or kind is dict:
+        return value, isinstance(value, dict)
+    return _convert_scalar(kind, value)
+
+
+def _convert_scalar(kind: Any, value: Any) -> tuple[Any, bool]:
+    if kind is NoneType:
+        return None, value is None
+    if kind is bool:
+        return value, isinstance(value, bool)
+    if isinstance(value, bool):
+        return None, False
+    if kind is float:
+        return (float(value), math.isfinite(value)) if isinstance(value, int | float) else (None, False)
+    return value, isinstance(value, kind)
+
+
+def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "true or false",
+        NoneType: "null",
+        dict: "a group of keys",
+    }
+    origin = get_origin(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if origin in (Union, UnionType):
+        return " or ".join(_name(option) for option in get_args(kind))
+    if origin is list:
+        inner = get_args(kind)[0]
+        extra = get_args(inner)[1:] if get_origin(inner) is Annotated else ()
+        inner = get_args(inner)[0] if extra else inner
+        return f"a list, each {_name(inner, extra)}"
+    return names.get(origin or kind, str(kind)) + "".join(f" {rule}" for rule in rules)
+
+
+def _near_choice(kind: Any, value: Any) -> str | None:
+    return nearest(str(value), map(str, get_args(kind))) if get_origin(kind) is Literal else None
+
+
+def _show(value: object) -> str:
+    return "null" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name

@@ -1,0 +1,96 @@
+"""One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transformer.config import TrialConfig
+from transformer.cost import parameters, training_flops
+from transformer.data.batches import TrainingBatches
+from transformer.data.prepare import Prepared, prepare
+from transformer.decoding.score import judge
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.parallel import Worker, join
+from transformer.training.train import Report, State, fit, start
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What every worker of an attempt is told."""
+
+    config: TrialConfig
+    attempt: int
+    data_folder: str
+    checkpoints: str  # fsspec URL
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training goes on after ``step``, whose report is repeated in case it was never written down."""
+
+    step: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end: costs, scores by set, and the hypotheses the scores were computed from."""
+
+    step: int
+    costs: dict[str, Any]
+    scores: dict[str, dict[str, Any]]
+    hypotheses: dict[str, list[str]]
+
+
+Event = Resumed | Report | Finished
+
+
+def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "") -> Iterator[Event]:
+    """Be one worker of a trial. Only the leading one yields events, but all must be run to their end."""
+    with join(rank, world, address, assignment.threads) as worker:
+        prepared = prepare(assignment.config.data, Path(assignment.data_folder))
+        yield from _train_and_judge(assignment, prepared, worker)
+
+
+def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
+    trial = assignment.config
+    checkpoints = Checkpoints(assignment.checkpoints, assignment.attempt, trial.train.keep_checkpoints)
+    state = start(trial, len(prepared.vocabulary), worker.device)
+    saved = checkpoints.newest()
+    if saved:
+        state.load(saved)
+        if worker.leads:
+            yield Resumed(state.step, state.metrics)
+    batches = TrainingBatches(
+        prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
+    )
+    yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
+    worker.wait()  # the last checkpoint is on disk before anyone averages
+    _average(state, checkpoints, trial.decode.average)
+    judged = {name: judge(state.model, prepared, name, trial, worker) for name in prepared.judged_sets}
+    if worker.leads:
+        scores = {name: scores for name, (scores, _) in judged.items()}
+        yield Finished(state.step, _costs(state, trial), scores, {name: text for name, (_, text) in judged.items()})
+
+
+def _average(state: State, checkpoints: Checkpoints, n: int) -> None:
+    """Put the mean weights of the last ``n`` checkpoints into the model (section 6.1)."""
+    if n == 1:
+        return
+    saved = [checkpoint["model"] for checkpoint in checkpoints.last(n)]
+    mean = {name: torch.stack([weights[name] for weights in saved]).mean(0) for name in saved[0]}
+    state.model.load_state_dict(mean)
+
+
+def _costs(state: State, trial: TrialConfig) -> dict[str, Any]:
+    vocab_size, tally = state.model.vocab_size, state.tally
+    return {
+        "params": parameters(trial.model, vocab_size),
+        "flops": training_flops(trial.model, vocab_size, tally.lengths),
+        "seconds": tally.seconds,
+        "tokens_per_s": tally.lengths.target / tally.seconds if tally.seconds else 0.0,
+    }
