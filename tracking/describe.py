@@ -53,7 +53,7 @@ def params(folder: TrialFolder) -> dict[str, str]:
 
 
 def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
-    """Costs and scores at the result's step, such as `dev/ppl`. A value that was not finite is null: no point."""
+    """Costs and scores at the result's step, such as `dev/ppl`. A null, once not finite, is left out."""
     values: dict[str, Any] = {name: result.get(name) for name in COSTS}
     for set_name, scores in result.get("scores", {}).items():
         values |= {f"{set_name}/{name}": value for name, value in scores.items()}

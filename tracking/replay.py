@@ -1,9 +1,9 @@
 """Replays a study's journals into a tracker, each point once, and never what could be rolled back.
 
-A retry cuts a journal back to a checkpoint, and a tracker cannot forget a point. So an unfinished trial is replayed
-up to its newest checkpoint only. Two files say how far: `mlflow-runs.json` {uri: {trial key: run id}} and
-`mlflow-synced.json` {uri: {trial key: Synced}}. Both may be lost: runs are found again by their tags, and a replay
-with the journal's times changes nothing.
+A retry cuts a journal back to a checkpoint, and a tracker cannot forget a point. So an unfinished trial is
+replayed up to its newest checkpoint only. Two files say how far: `mlflow-runs.json` holds
+{uri: {trial key: run id}}, `mlflow-synced.json` {uri: {trial key: Synced}}. Both may be lost: runs are found
+again by their tags, and a replay with the journal's times changes nothing.
 """
 
 import hashlib
@@ -111,7 +111,7 @@ class Replay:
         self._tracker.log_points(synced.run_id, points)
         synced = Synced(synced.run_id, new[-1].step if new else synced.step, synced.result)
         self._synced.put(trial.key, asdict(synced))
-        if attempts[-1].lives():  # a result may already stand, but its attempt's end, and so its time, does not
+        if attempts[-1].lives():  # a result may stand already, but not its attempt's end, so not its time
             self._tracker.set_status(synced.run_id, "RUNNING", None)
             return len(points)
         sent = self._replay_result(trial, folder, synced, end_ms) if state == "finished" else 0
@@ -130,8 +130,8 @@ class Replay:
     def _replay_result(self, trial: Trial, folder: TrialFolder, synced: Synced, end_ms: int) -> int:
         """Send scores and costs, unless this very result was sent.
 
-        Their time is the end of the last attempt. Scored again by other decode settings, the result has changed
-        while the end has not: then it is the file's, since "latest" is decided by time.
+        Their time is the end of the last attempt. Scored again by other decode settings, the result has
+        changed while the end has not: then it is the file's, since "latest" is decided by time.
         """
         digest = hashlib.sha256(folder.result_path.read_bytes()).hexdigest()
         result = folder.result()

@@ -12,7 +12,7 @@ Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
 STUDY_FILE = "study.json"
 
 
-class StudyMissing(FileNotFoundError):
+class StudyMissing(FileNotFoundError):  # noqa: N818 — reads as what it says
     """No study in the folder that was named."""
 
 

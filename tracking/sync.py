@@ -2,9 +2,9 @@
 
     python -m tracking.sync --study FOLDER --experiment NAME [--uri URI] [--follow]
 
-Once: one pass; exit code 1 when something could not be carried. With --follow: a pass every two seconds, patient with
-a server that is away, until stdin reaches its end (the parent has finished or died); then one last whole pass.
-The only place that imports MLflow, and only when it connects, since that takes three seconds.
+Once: one pass; exit code 1 when something could not be carried. With --follow: a pass every two seconds,
+patient with a server that is away, until stdin reaches its end (the parent has finished or died); then one
+last whole pass. The only place that imports MLflow, and only when it connects: that takes three seconds.
 """
 
 import argparse
@@ -14,10 +14,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from itertools import batched
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -30,6 +29,7 @@ BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
 GRACE_S = 15.0  # how long the last pass is tried again once nobody waits for it
 LOCK_WAIT_S = 5.0
+Item = TypeVar("Item")
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -64,19 +64,19 @@ class MlflowTracker:
 
         has = self.client.get_run(run_id).data.params
         new = [Param(name, value) for name, value in params.items() if name not in has]
-        for some in batched(new, 100):
+        for some in _batches(new, 100):
             self.client.log_batch(run_id, params=some)
 
     def set_tags(self, run_id: str, tags: dict[str, str]) -> None:
         from mlflow.entities import RunTag
 
-        for some in batched(tags.items(), 100):
+        for some in _batches(list(tags.items()), 100):
             self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in some])
 
     def log_points(self, run_id: str, points: list[Point]) -> None:
         from mlflow.entities import Metric
 
-        for some in batched(points, BATCH):
+        for some in _batches(points, BATCH):
             metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
             self.client.log_batch(run_id, metrics=metrics)
 
@@ -157,6 +157,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], Pass]:
     """A pass that connects first, and again as long as that has failed."""
     connected: list[Replay] = []
@@ -173,7 +178,9 @@ def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], P
 def _attempt(once: Callable[[], Pass]) -> Pass:
     try:
         return once()
-    except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
+    except (
+        Exception
+    ) as error:  # whatever a server or a disk may raise: named, and tried again while following
         text = without_password(str(error)).strip().splitlines() or [""]
         return Pass(0, 0, (f"{type(error).__name__}: {text[0]}",))
 
@@ -200,7 +207,7 @@ def _end_of_stdin() -> threading.Event:
 
 
 def _silence() -> None:
-    """Keep MLflow's and its database layer's own lines off the terminal, and its telemetry off the network."""
+    """Keep MLflow's and its database layer's lines off the terminal, and its telemetry off the network."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("alembic", "mlflow", "sqlalchemy", "urllib3"):
@@ -212,10 +219,14 @@ def _say(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
     parser.add_argument("--uri", help="MLflow's tracking URI; by default sqlite beside the study")
-    parser.add_argument("--experiment", required=True, help="name of the MLflow experiment; made when missing")
+    parser.add_argument(
+        "--experiment", required=True, help="name of the MLflow experiment; made when missing"
+    )
     parser.add_argument("--follow", action="store_true", help="go on until stdin ends")
     return parser
 

@@ -15,7 +15,9 @@ from tracking.files import append_line, last_line, read_lines, to_json, write_at
 from tracking.process import is_alive
 
 State = Literal["missing", "interrupted", "running", "failed", "finished"]
-CHECKPOINT = "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
+CHECKPOINT = (
+    "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
+)
 NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
 
 

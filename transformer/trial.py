@@ -1,7 +1,6 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,17 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import judge
+from transformer.messages import Assignment, Event, Finished, Judging, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.parallel import Worker, join
-from transformer.training.train import Report, State, fit, start
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """What every worker of an attempt is told."""
-
-    config: TrialConfig
-    attempt: int
-    data_folder: str
-    checkpoints: str  # fsspec URL
-    threads: int = 1
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """Training goes on after ``step``, whose report is repeated in case it was never written down."""
-
-    step: int
-    metrics: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The end: costs, scores by set, and the hypotheses the scores were computed from."""
-
-    step: int
-    costs: dict[str, Any]
-    scores: dict[str, dict[str, Any]]
-    hypotheses: dict[str, list[str]]
-
-
-Event = Resumed | Report | Finished
+from transformer.training.parallel import Worker, describe_device, join
+from transformer.training.train import State, fit, start
 
 
 def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "") -> Iterator[Event]:
     """Be one worker of a trial. Only the leading one yields events, but all must be run to their end."""
     with join(rank, world, address, assignment.threads) as worker:
+        if worker.leads:
+            yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
         yield from _train_and_judge(assignment, prepared, worker)
 
@@ -69,6 +39,8 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
+    if worker.leads:
+        yield Judging(state.step)
     worker.wait()  # the last checkpoint is on disk before anyone averages
     _average(state, checkpoints, trial.decode.average)
     judged = {name: judge(state.model, prepared, name, trial, worker) for name in prepared.judged_sets}

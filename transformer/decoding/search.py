@@ -56,7 +56,7 @@ class _Beams:
 
     def keep(self, going: list[int]) -> None:
         """Forget the sentences that are done."""
-        rows = torch.tensor(going, device=self.score_BK.device)
+        rows = torch.tensor(going, dtype=torch.long, device=self.score_BK.device)
         beam = self.score_BK.shape[1]
         flat = (rows[:, None] * beam + torch.arange(beam, device=rows.device)).flatten()
         self.sentence_B = [self.sentence_B[row] for row in going]

@@ -1,7 +1,5 @@
 """The workers of one trial: one process each, joined by torch.distributed."""
 
-import os
-import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,12 +65,10 @@ def pick_device() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
 
 
-def free_address() -> str:
-    """host:port on this machine at which a gang can meet."""
-    host = os.environ.get("ABLATE_HOST", "127.0.0.1")
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return f"{host}:{probe.getsockname()[1]}"
+def describe_device(worker: Worker) -> str:
+    """Such as "NVIDIA H200 × 8" or "cpu"."""
+    name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else "cpu"
+    return name if worker.world == 1 else f"{name} × {worker.world}"
 
 
 @contextmanager

@@ -13,22 +13,13 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.data.batches import Batch, TrainingBatches, judging_batches
 from transformer.data.prepare import ParallelSet
+from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
-
-Metrics = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What is known after ``step``: one report a step at most."""
-
-    step: int
-    metrics: Metrics
 
 
 @dataclass
@@ -121,10 +112,7 @@ def fit(
     checkpoints: Checkpoints,
     worker: Worker,
 ) -> Iterator[Report]:
-    """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report.
-
-    A report that carries "checkpoint" says that everything up to its step is safe on disk.
-    """
+    """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report."""
     train = trial.train
     state.model.train()
     losses: list[Tensor] = []

@@ -1,0 +1,83 @@
+"""The YAML files of ``conf/``: the shipped ones, and the user's own in ``./conf``; which line says what."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+import sweeps
+from transformer.schema import Problem, nearest
+
+SHIPPED = Path(sweeps.__file__).resolve().parent.parent / "conf"
+
+
+@dataclass(frozen=True)
+class Library:
+    """Every configuration file that can be named from ``here``."""
+
+    here: Path
+
+    @cached_property
+    def own(self) -> Path | None:
+        """The user's ``./conf``, unless it is the shipped one or there is none."""
+        folder = (self.here / "conf").resolve()
+        return folder if folder.is_dir() and folder != SHIPPED else None
+
+    @cached_property
+    def groups(self) -> list[str]:
+        return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir() and any(path.glob("*.yaml")))
+
+    def options(self, group: str) -> list[str]:
+        """The names that ``group=`` takes."""
+        found = [path.stem for folder in self._folders() for path in folder.glob(f"{group}/*.yaml")]
+        return sorted(set(found))
+
+    def unknown_option(self, group: str, name: str, place: str) -> Problem | None:
+        options = self.options(group)
+        if name in options:
+            return None
+        allowed = f"must be one of {', '.join(options)}"
+        return Problem(group, f'is "{name}", which is no file in conf/{group}/', allowed, nearest(name, options), place)
+
+    def shadows(self) -> list[Problem]:
+        """Files of the user's that bear the name of a shipped one."""
+        if self.own is None:
+            return []
+        names = [path.relative_to(self.own) for path in self.own.rglob("*.yaml")]
+        return [
+            Problem(str(name), "shadows a shipped file", "must have a name of its own", None, self.show(self.own / name))
+            for name in names
+            if (SHIPPED / name).exists()
+        ]
+
+    def path(self, group: str, name: str) -> Path:
+        return next(p for folder in self._folders() if (p := folder / group / f"{name}.yaml").exists())
+
+    def show(self, path: Path) -> str:
+        """A path as short as the user can still open it."""
+        return str(path.relative_to(self.here)) if path.is_relative_to(self.here) else str(path)
+
+    def locate(self, key: str, choices: dict[str, str]) -> str | None:
+        """file:line of the last file that sets ``key``: scale before row, then config.yaml, then the other groups."""
+        last = ["scale", "row"]
+        files = [(self.path(g, choices[g]), "" if g in last else g) for g in sorted(choices, key=lambda g: g not in last)]
+        for path, package in [*files[:2], (SHIPPED / "config.yaml", ""), *files[2:]]:
+            inner = key.removeprefix(f"{package}.") if package else key
+            line = _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None
+            if line:
+                return f"{self.show(path)}:{line}"
+        return None
+
+    def _folders(self) -> list[Path]:
+        return [SHIPPED, self.own] if self.own else [SHIPPED]
+
+
+def _line(node: yaml.Node | None, names: list[str]) -> int | None:
+    """The line, counted from 1, on which a mapping sets the dotted key."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    for name_node, value_node in node.value:
+        if name_node.value == names[0]:
+            return name_node.start_mark.line + 1 if len(names) == 1 else _line(value_node, names[1:])
+    return None

@@ -1,0 +1,173 @@
+"""What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweeps.changes import cells, describe
+from sweeps.compose import Composition
+from sweeps.settings import Settings
+from tracking.study import Study, StudyMissing, Trial, read_study
+from tracking.trial import State, TrialFolder
+from transformer.config import trial_key
+from transformer.cost import parameters, planned_lengths, training_flops
+from transformer.data.corpora import corpus
+from transformer.data.prepare import fingerprint
+from transformer.schema import Problem, RefusedError
+
+GROUPS = ("base", "A", "B", "C", "D", "E", "big")
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One row with one seed. ``params`` and ``flops`` are computed, the latter from the corpus's mean lengths."""
+
+    trial: Trial
+    settings: Settings
+    fingerprint: str
+    params: int
+    flops: float
+
+    @property
+    def folder(self) -> TrialFolder:
+        return TrialFolder(self.settings.study_folder / self.trial.name)
+
+    @property
+    def checkpoints(self) -> str:
+        """The fsspec URL under which the trial's attempts keep their checkpoints."""
+        elsewhere, study = self.settings.paths.checkpoints, self.settings.study_folder.name
+        return f"{elsewhere}/{study}/{self.trial.name}" if elsewhere else str(self.folder.path / "checkpoints")
+
+    @property
+    def state(self) -> State:
+        return self.folder.state(self.trial.key)
+
+    @property
+    def finished(self) -> bool:
+        """Trained, and scored with these decode settings."""
+        result = self.folder.result()
+        decode = vars(self.settings.decode)
+        return (
+            result is not None
+            and result["key"] == self.trial.key
+            and all(scores["decode"] == decode for scores in result["scores"].values())
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trials of a study in the order of its table."""
+
+    folder: Path
+    trials: tuple[PlannedTrial, ...]
+    cells: dict[str, dict[str, Any]]
+
+    @property
+    def pending(self) -> list[PlannedTrial]:
+        """What is not finished, the longest first, so that no long trial is left running alone at the end."""
+        return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.flops)
+
+
+def make_plan(composition: Composition, seeds: list[int]) -> Plan:
+    """Raises RefusedError when two trials are the same, or a folder holds something else."""
+    shared = composition.shared
+    data_fingerprint = fingerprint(shared.data)
+    trials = tuple(_trials(composition, seeds, data_fingerprint))
+    problems = [*_same_twice(trials), *_taken_folders(trials)]
+    if problems:
+        raise RefusedError(problems)
+    row_cells = {row.name: cells(row, composition.base) for row in composition.rows}
+    return Plan(shared.study_folder, trials, row_cells)
+
+
+def _trials(composition: Composition, seeds: list[int], data_fingerprint: str) -> Iterator[PlannedTrial]:
+    for row in composition.rows:
+        for seed in seeds:
+            settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
+            # a row may bring data of its own
+            own = data_fingerprint if settings.data == composition.shared.data else fingerprint(settings.data)
+            published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
+            trial = Trial(
+                row.name,
+                settings.row.group,
+                describe(row, composition.base),
+                seed,
+                trial_key(settings.trial, own),
+                published,
+            )
+            vocab_size = settings.data.vocab_size
+            yield PlannedTrial(
+                trial, settings, own, parameters(settings.model, vocab_size), planned_flops(settings)
+            )
+
+
+def planned_flops(settings: Settings) -> float:
+    """Training FLOPs if every batch were full and every sentence of the corpus's declared mean length."""
+    means = corpus(settings.data).mean_lengths
+    lengths = planned_lengths(settings.train.tokens_per_batch, settings.train.steps, *means)
+    return training_flops(settings.model, settings.data.vocab_size, lengths)
+
+
+def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for planned in trials:
+        twin = first.setdefault(planned.trial.key, planned.trial.row)
+        if twin != planned.trial.row:
+            found = f"{planned.trial.row} and {twin} would train the same model"
+            yield Problem("sweep.rows", found, "each row must differ from the others after scaling and overrides")
+
+
+def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
+    for planned in trials:
+        folder = planned.folder
+        if not folder.config_path.exists():
+            continue
+        differing = _differing_keys(yaml.safe_load(folder.config_path.read_text("utf-8")), planned)
+        if differing:
+            found = f"{planned.trial.name} holds a trial with other settings: {'; '.join(differing)}"
+            yield Problem("sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path))
+
+
+def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
+    """Which keys make the folder's trial another one than planned: "train.steps 600, now 700"."""
+    if stored.get("key") == planned.trial.key:
+        return []
+    now = config_dict(planned)
+    differing = [
+        f"{group}.{key} {stored.get(group, {}).get(key)}, now {value}"
+        for group in ("model", "train", "data")
+        for key, value in now[group].items()
+        if stored.get(group, {}).get(key) != value and key != "mirror"
+    ]
+    return differing or ["the text of its data, or what the code makes of the same settings"]
+
+
+def config_dict(planned: PlannedTrial) -> dict[str, Any]:
+    """The resolved configuration as the trial's folder keeps it."""
+    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **planned.settings.to_dict()}
+
+
+def recorded(plan: Plan, command: list[str]) -> Study:
+    """The study on disk with this plan's trials added, in the order of the table."""
+    try:
+        before = read_study(plan.folder)
+    except StudyMissing:
+        before = Study(plan.folder, (), {}, ())
+    asked = {"ts": datetime.now(UTC).isoformat(timespec="seconds"), "command": shlex.join(command)}
+    now = {planned.trial.name: planned.trial for planned in plan.trials}
+    merged = {trial.name: trial for trial in before.trials} | now
+    ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
+    return Study(plan.folder, ordered, {**before.cells, **plan.cells}, (*before.asked, asked))
+
+
+def _table_order(plan: Plan, before: Study) -> Any:
+    """Sections as in the paper, then rows in the order in which they are listed here or were before, then seeds."""
+    listed = dict.fromkeys([*(p.trial.row for p in plan.trials), *(t.row for t in before.trials)])
+    place = {row: i for i, row in enumerate(listed)}
+    section = {group: i for i, group in enumerate(GROUPS)}
+    return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)

@@ -1,0 +1,94 @@
+"""The schema of everything that ``conf/`` and the command line may say."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
+from transformer.schema import Range
+
+
+@dataclass(frozen=True)
+class Published:
+    """The paper's own figures of a row; null where its cell is blank."""
+
+    ppl: float | None
+    bleu: float | None
+    params_m: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Which line of the study's table a configuration is."""
+
+    group: str
+    change: str = ""
+    published: Published = Published(None, None, None)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Divisors that shrink every row alike; ``steps: null`` leaves the steps that the scale sets."""
+
+    name: str
+    width: Count
+    depth: Count
+    steps: Annotated[int | None, Range(1)]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where trials run, and what one worker of a trial gets."""
+
+    address: str | None
+    workers: Count
+    cpus_per_worker: Count
+    gpus_per_worker: Annotated[float, Range(0)]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str | None
+    seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
+    max_failures: Annotated[int, Range(0)]
+    rows: list[str]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    uri: str | None
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Paths:
+    runs: str
+    data: str
+    checkpoints: str | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One row of a study, complete."""
+
+    row: Row
+    scale: Scale
+    model: ModelConfig
+    train: TrainConfig
+    decode: DecodeConfig
+    data: DataConfig
+    cluster: Cluster
+    sweep: Sweep
+    tracking: Tracking
+    paths: Paths
+
+    @property
+    def trial(self) -> TrialConfig:
+        return TrialConfig(self.model, self.train, self.decode, self.data)
+
+    @property
+    def study_folder(self) -> Path:
+        return Path(self.paths.runs) / (self.sweep.name or f"{self.data.name}-{self.scale.name}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

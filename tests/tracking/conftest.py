@@ -1,0 +1,32 @@
+"""One MLflow database for all tests, since making its schema takes seconds; a study of its own for each."""
+
+from pathlib import Path
+
+import pytest
+from studies_on_disk import EXPERIMENT, Store, make_study
+
+from tracking.study import Study
+from tracking.sync import open_tracker
+from tracking.trial import TrialFolder
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs").resolve()
+
+
+@pytest.fixture(scope="session")
+def store(runs: Path) -> Store:
+    return open_tracker(None, runs, EXPERIMENT)
+
+
+@pytest.fixture
+def study(runs: Path, request: pytest.FixtureRequest) -> Study:
+    """Three rows of one seed, nothing begun; its own folder below the shared database's."""
+    return make_study(runs / request.node.name, {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
+
+
+@pytest.fixture
+def folder(study: Study) -> TrialFolder:
+    """Base's folder."""
+    return study.trial_folder(study.trials[0])

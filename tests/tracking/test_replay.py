@@ -1,0 +1,283 @@
+"""Journals into a real MLflow, in this process."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import yaml
+from studies_on_disk import Store, begin, finish, history, only_run, report, result, runs_of
+
+from tracking.describe import run_name, run_spec
+from tracking.replay import Replay
+from tracking.study import Study, Trial
+from tracking.tracker import MemoryTracker
+from tracking.trial import TrialFolder
+
+
+def carry(study: Study, store: Store) -> int:
+    """One pass of a new syncer, as after a restart; points sent."""
+    done = Replay(study.folder, *store).once()
+    assert done.problems == ()
+    return done.points
+
+
+def test_a_replay_changes_nothing(study: Study, folder: TrialFolder, store: Store) -> None:
+    attempt = begin(folder)
+    report(folder, attempt, range(1, 2001), checkpoints=(2000,))
+    assert carry(study, store) == 2001
+    assert carry(study, store) == 0
+    (study.folder / "mlflow-synced.json").unlink()
+    assert carry(study, store) == 2001, "from the start again"
+    assert history(study, store) == [(step, 10.0 + step) for step in range(1, 2001)]
+
+
+def test_points_go_in_batches_that_a_server_takes(
+    study: Study, folder: TrialFolder, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    send = store[0].client.log_batch
+
+    def watched(run_id: str, metrics: Sequence[Any] = (), **more: Any) -> None:
+        sizes.append(len(metrics))
+        send(run_id, metrics=metrics, **more)
+
+    monkeypatch.setattr(store[0].client, "log_batch", watched)
+    report(folder, begin(folder), range(1, 1200), checkpoints=(1199,))
+    assert carry(study, store) == 1200
+    assert [size for size in sizes if size] == [1000, 200]
+
+
+def test_one_run_a_trial_also_without_the_map(study: Study, folder: TrialFolder, store: Store) -> None:
+    begin(folder)
+    carry(study, store)
+    first = only_run(study, store).info.run_id
+    _, uri = store
+    path = study.folder / "mlflow-runs.json"
+    assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+    path.unlink()
+    carry(study, store)
+    assert only_run(study, store).info.run_id == first
+    assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+
+
+def test_one_run_after_a_crash_between_create_and_store(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    begin(folder)
+    spec = run_spec(study, study.trials[0], folder.attempts())
+    made = store[0].open_run(spec, None)
+    carry(study, store)
+    assert only_run(study, store).info.run_id == made
+
+
+def test_a_run_that_the_store_lost_is_made_anew_with_all_its_points(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    report(folder, begin(folder), range(1, 4), checkpoints=(3,))
+    carry(study, store)
+    store[0].client.delete_run(only_run(study, store).info.run_id)
+    carry(study, store)
+    assert [step for step, _ in history(study, store)] == [1, 2, 3]
+
+
+def test_only_trials_that_have_begun_get_a_run(study: Study, store: Store) -> None:
+    assert carry(study, store) == 0
+    assert runs_of(study, store) == []
+
+
+def test_nothing_beyond_the_last_checkpoint_until_finished(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    attempt = begin(folder)
+    report(folder, attempt, range(1, 4))
+    assert carry(study, store) == 0
+    report(folder, attempt, range(4, 9), checkpoints=(4, 6))
+    carry(study, store)
+    assert [step for step, _ in history(study, store)] == [1, 2, 3, 4, 5, 6]
+    finish(study, study.trials[0], attempt, 8)
+    assert carry(study, store) > 2, "the two last steps, scores and costs"
+    assert carry(study, store) == 0
+    assert [step for step, _ in history(study, store)] == list(range(1, 9))
+
+
+def test_cut_back_and_gone_on_each_step_stands_once(study: Study, folder: TrialFolder, store: Store) -> None:
+    report(folder, begin(folder), range(1, 8), checkpoints=(4,))
+    carry(study, store)
+    folder.cut_back(4)
+    attempt = begin(folder)
+    report(folder, attempt, range(5, 10), checkpoints=(8,))
+    carry(study, store)
+    finish(study, study.trials[0], attempt, 9)
+    carry(study, store)
+    first, second = [(s, 10.0 + s) for s in range(1, 5)], [(s, 20.0 + s) for s in range(5, 10)]
+    assert history(study, store) == first + second
+
+
+def test_cut_back_behind_what_was_carried_each_step_stands_once(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    """The newest checkpoint turned out damaged."""
+    report(folder, begin(folder), range(1, 8), checkpoints=(2, 6))
+    carry(study, store)
+    folder.cut_back(2)
+    report(folder, begin(folder), range(3, 10), checkpoints=(9,))
+    carry(study, store)
+    assert [step for step, _ in history(study, store)] == list(range(1, 10))
+
+
+def test_failed_goes_on_and_finishes(study: Study, folder: TrialFolder, store: Store) -> None:
+    def status() -> str:
+        carry(study, store)
+        return str(only_run(study, store).info.status)
+
+    attempt = begin(folder)
+    assert status() == "RUNNING"
+    folder.write_error("boom")
+    folder.end_attempt(attempt, "failed")
+    assert status() == "FAILED"
+    attempt = begin(folder)
+    assert status() == "RUNNING"
+    folder.end_attempt(attempt, "interrupted")
+    assert status() == "KILLED"
+    attempt = begin(folder)
+    folder.write_result(result(study.trials[0], attempt, 9))
+    assert status() == "RUNNING", "the end, and with it the result's time, is not written yet"
+    folder.end_attempt(attempt, "finished")
+    assert status() == "FINISHED"
+    info, attempts = only_run(study, store).info, folder.attempts()
+    assert info.start_time == round(attempts[0].began * 1000)
+    assert info.end_time == round((attempts[-1].ended or 0) * 1000)
+
+
+def test_the_same_syncer_sees_each_change_once(study: Study, folder: TrialFolder, store: Store) -> None:
+    replay = Replay(study.folder, *store)
+    attempt = begin(folder)
+    report(folder, attempt, range(1, 4), checkpoints=(3,))
+    assert [replay.once().points, replay.once().points] == [4, 0]
+    report(folder, attempt, range(4, 6), checkpoints=(5,))
+    assert [replay.once().points, replay.once().points] == [3, 0]
+
+
+def test_an_unchanged_trial_costs_no_request(study: Study, folder: TrialFolder) -> None:
+    begin(folder)
+    tracker = MemoryTracker()
+    replay = Replay(study.folder, tracker, "memory")
+    replay.once()
+    tracker.runs.clear()  # a second look at the trial would make its run again
+    replay.once()
+    assert tracker.runs == {}
+
+
+def test_scores_and_costs_stand_at_the_results_step(study: Study, folder: TrialFolder, store: Store) -> None:
+    attempt = begin(folder)
+    finish(study, study.trials[0], attempt, 30, ppl=float("inf"))
+    carry(study, store)
+    run = only_run(study, store)
+    ended = round((folder.attempts()[0].ended or 0) * 1000)
+    (bleu,) = store[0].client.get_metric_history(run.info.run_id, "dev/bleu")
+    assert (bleu.value, bleu.step, bleu.timestamp) == (30.0, 30, ended)
+    assert "dev/ppl" not in run.data.metrics
+    assert run.data.metrics["test/ppl"] == 4.5
+    assert run.data.metrics["params"] == 63_045_632
+    assert {"dev/nll", "dev/chrf", "flops", "seconds", "tokens_per_s"} <= set(run.data.metrics)
+
+
+def test_a_lower_score_by_other_decode_settings_is_the_latest(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    attempt = begin(folder)
+    finish(study, study.trials[0], attempt, 30)
+    carry(study, store)
+    folder.write_result(result(study.trials[0], attempt, 30, bleu=25.0))
+    carry(study, store)
+    assert only_run(study, store).data.metrics["dev/bleu"] == 25.0
+
+
+def test_params_tags_and_name(study: Study, store: Store) -> None:
+    trial = study.trials[2]
+    folder = study.trial_folder(trial)
+    config = {
+        "model": {"n_layers": 2, "p_drop": 0.1},
+        "train": {"seed": 1},
+        "data": {"name": "synthetic", "mirror": "https://me:secret@host/x"},
+        "paths": {"runs": "/somewhere"},
+        "cluster": {"workers": 2},
+        "tracking": {"uri": None},
+    }
+    begin(folder)
+    folder.config_path.write_text(yaml.safe_dump(config))
+    folder.provenance_path.write_text(json.dumps({"commit": "abc", "dirty": False, "device": "cpu"}))
+    carry(study, store)
+    run = only_run(study, store)
+    assert run.data.params == {
+        **{"model.n_layers": "2", "model.p_drop": "0.1", "train.seed": "1"},
+        **{"data.name": "synthetic", "data.mirror": "https://host/x"},
+    }
+    expected = {
+        **{"sweep.id": study.name, "table3.group": "C", "table3.row": "03 c_layers_2"},
+        **{"trial.key": trial.key, "table3.change": trial.change, "seed": "1", "attempt": "1"},
+        **{"host": folder.attempts()[0].host, "commit": "abc", "dirty": "False", "device": "cpu"},
+    }
+    assert {name: run.data.tags[name] for name in expected} == expected
+    assert run.info.run_name == run_name(trial) == "C c_layers_2 s1"
+    assert run_name(study.trials[0]) == "base s1"
+
+
+def test_a_changed_config_and_a_new_attempt_are_taken(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    begin(folder)
+    folder.config_path.write_text("train: {log_every: 10}\n")
+    carry(study, store)
+    folder.config_path.write_text("train: {log_every: 50, extra: 1}\n")
+    begin(folder)
+    carry(study, store)
+    run = only_run(study, store)
+    assert run.data.params == {"train.log_every": "10", "train.extra": "1"}
+    assert run.data.tags["attempt"] == "2"
+
+
+def test_a_broken_journal_keeps_back_only_its_own_trial(study: Study, store: Store) -> None:
+    for trial in study.trials[:2]:
+        report(study.trial_folder(trial), begin(study.trial_folder(trial)), range(1, 3), checkpoints=(2,))
+    study.trial_folder(study.trials[0]).journal_path.write_text("nonsense\n{}\n")
+    done = Replay(study.folder, *store).once()
+    assert done.points == 3
+    assert len(done.problems) == 1
+    assert done.problems[0].startswith("base-s1: ValueError")
+
+
+def test_two_stores_are_kept_apart(study: Study, folder: TrialFolder) -> None:
+    report(folder, begin(folder), range(1, 4), checkpoints=(3,))
+    one, two = MemoryTracker(), MemoryTracker()
+    for tracker, uri in ((one, "http://user:secret@one"), (two, "http://two")):
+        assert Replay(study.folder, tracker, uri).once().points == 4
+    ledger = json.loads((study.folder / "mlflow-runs.json").read_text())
+    assert set(ledger) == {"http://one", "http://two"}
+
+
+def test_the_twin_holds_what_mlflow_holds(study: Study, folder: TrialFolder, store: Store) -> None:
+    attempt = begin(folder)
+    folder.config_path.write_text("train: {steps: 3}\n")
+    report(folder, attempt, range(1, 4), checkpoints=(3,))
+    finish(study, study.trials[0], attempt, 3)
+    carry(study, store)
+    twin = MemoryTracker()
+    for name in ("mlflow-runs.json", "mlflow-synced.json"):
+        shutil.move(study.folder / name, study.folder / f"old-{name}")
+    Replay(study.folder, twin, "memory").once()
+    Replay(study.folder, twin, "memory").once()
+    (memory,), real = twin.runs.values(), only_run(study, store)
+    assert memory.params == real.data.params
+    assert memory.tags.items() <= real.data.tags.items()
+    assert {
+        point.name: point.value for point in sorted(memory.points, key=lambda p: p.step)
+    } == real.data.metrics
+    assert (memory.status, memory.end_ms) == (real.info.status, real.info.end_time)
+
+
+@pytest.mark.parametrize("trial", [Trial("big", "big", "", 3, "k", {})])
+def test_a_row_that_is_its_own_group_is_named_once(trial: Trial) -> None:
+    assert run_name(trial) == "big s3"

@@ -1,0 +1,147 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from studies_on_disk import begin, finish, make_study
+
+from tracking import formats
+from tracking.study import Study
+from tracking.table import TableRow, render, table, to_csv, to_json, to_markdown
+
+HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Study:
+    """base: 2 of 2 seeds; a_heads_1: 1 of 2, the other failed; c_layers_2: not begun."""
+    study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1]})
+    for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
+        finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
+    failed = study.trial_folder(study.trials[3])
+    failed.end_attempt(begin(failed), "failed")
+    failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
+    return study
+
+
+def by_name(study: Study) -> dict[str, TableRow]:
+    return {row.row: row for row in table(study)}
+
+
+def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
+    rows = by_name(mixed)
+    base, heads = rows["base"], rows["a_heads_1"]
+    assert (base.seeds, base.asked, base.ppl, base.bleu, base.note) == (2, 2, 4.5, 31.0, "")
+    assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
+    assert (base.delta_ppl, base.delta_bleu) == (0.0, 0.0)
+    assert (heads.seeds, heads.asked, heads.delta_ppl, heads.delta_bleu) == (1, 2, 1.5, -3.0)
+    assert heads.paper_delta_ppl == 0.37
+    assert heads.paper_delta_bleu == -0.9
+    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB"
+
+
+def test_a_missing_row_says_so(mixed: Study) -> None:
+    row = by_name(mixed)["c_layers_2"]
+    assert (row.seeds, row.ppl, row.delta_ppl, row.note) == (0, None, None, "missing")
+    assert row.paper_ppl == 6.11
+
+
+def test_running_interrupted_and_failed_rows_say_so(study: Study) -> None:
+    folders = [study.trial_folder(trial) for trial in study.trials]
+    begin(folders[0])
+    folders[1].end_attempt(begin(folders[1]), "interrupted")
+    folders[2].end_attempt(begin(folders[2]), "failed")
+    folders[2].write_error("ValueError: no")
+    assert [row.note for row in table(study)] == ["running", "interrupted", "FAILED: ValueError: no"]
+
+
+def test_a_result_of_another_key_does_not_count(study: Study) -> None:
+    other = study.trials[1]
+    study.trial_folder(study.trials[0]).write_result({"key": other.key, "step": 1, "scores": {}})
+    assert table(study)[0].seeds == 0
+
+
+def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "diverged", {"base": [1, 2]})
+    for trial, ppl in zip(study.trials, (4.0, float("inf")), strict=True):
+        finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
+    (row,) = table(study)
+    assert (row.seeds, row.ppl, row.bleu) == (2, None, 30.0)
+    assert "not finite" in to_markdown([row])
+
+
+def test_csv_starts_with_the_contract_and_has_no_blank_of_ours(mixed: Study) -> None:
+    text = to_csv(table(mixed))
+    assert text.startswith(HEADER + ",")
+    lines = list(csv.DictReader(io.StringIO(text)))
+    base, heads, layers = lines
+    assert (base["steps"], base["params"], base["ppl"]) == ("30", "63045632", "4.5")
+    assert heads["paper_params_m"] == ""
+    assert heads["note"].startswith("1 of 2 seeds")
+    for name in ("steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"):
+        assert layers[name] == "missing"
+
+
+def test_a_difference_without_a_base_says_so(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "no-base", {"a_heads_1": [1]})
+    finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
+    (line,) = csv.DictReader(io.StringIO(to_csv(table(study))))
+    assert (line["ppl"], line["delta_ppl"], line["paper_delta_ppl"]) == ("4.5", "no base", "")
+
+
+def test_json_holds_the_same(mixed: Study) -> None:
+    rows = json.loads(to_json(table(mixed)))
+    assert [row["ppl"] for row in rows] == [4.5, 6.0, None]
+    assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
+
+
+def test_markdown_is_the_papers_table(mixed: Study) -> None:
+    lines = to_markdown(table(mixed)).splitlines()
+    cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
+    head, _, base, heads, layers = cells
+    assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"
+    assert {len(line) for line in cells} == {len(head)}
+    assert base[:12] == ["base", "base", "6", "512", "2048", "8", "64", "64", "0.1", "0.1", "30", ""]
+    assert heads[2:12] == ["", "", "", "1", "512", "512", "", "", "", ""]
+    assert heads[12:16] == ["6.00", "28.0", "+1.50", "−3.0"]
+    assert heads[16:19] == ["63.046M", "9.52e17", "1 h 01 min"]
+    assert heads[19:24] == ["5.29", "24.9", "", "+0.37", "−0.9"]
+    assert layers[11] == "attention_dropout 0.1"
+    assert layers[12:19] == ["missing"] * 7
+    assert "measured on dev" in lines[-1]
+    assert "differences not tested" in lines[-1]
+
+
+def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "positions", {"a_heads_1": [1]})
+    study.cells["a_heads_1"] = {"positions": "learned"}
+    try:
+        assert "| learned positional embedding |" in to_markdown(table(study))
+    finally:
+        study.cells["a_heads_1"] = {"n_heads": 1, "d_k": 512, "d_v": 512}
+
+
+def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None:
+    console = Console(width=120, file=io.StringIO(), color_system=None)
+    console.print(render(mixed, table(mixed)))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= 120
+    for part in ("4.50", "+1.50", "−3.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
+        assert part in text
+    assert "…" not in text, "a cell was cut"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(12.34, "12.3 s"), (245, "4 min 05 s"), (12_000, "3 h 20 min"), (302_400, "3 d 12 h"), (None, "")],
+)
+def test_times(seconds: float | None, text: str) -> None:
+    assert formats.time(seconds) == text
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign() -> None:
+    assert formats.signed(-0.001, 2) == "0.00"
+    assert formats.signed(-0.1, 1) == "−0.1"

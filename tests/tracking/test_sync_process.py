@@ -1,0 +1,150 @@
+"""The syncer as a process: killed, orphaned, refused."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report, runs_of
+
+from tracking import sync
+from tracking.replay import Pass
+from tracking.study import Study
+from tracking.trial import TrialFolder
+from tracking.uri import artifact_folder, default_uri
+
+ROOT = Path(sync.__file__).parents[1]
+
+
+def start(study: Study, *more: str) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "tracking.sync",
+        "--study",
+        str(study.folder),
+        "--experiment",
+        EXPERIMENT,
+    ]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*command, *more], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.1)
+
+
+def test_follow_killed_and_started_anew_leaves_one_run_and_all_points(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    attempt = begin(folder)
+    report(folder, attempt, range(1, 6), checkpoints=(5,))
+    first = start(study, "--follow")
+    wait_for(lambda: (study.folder / "mlflow-synced.json").exists())
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    report(folder, attempt, range(6, 10))
+    second = start(study, "--follow")
+    finish(study, study.trials[0], attempt, 9)
+    assert second.stdin is not None
+    second.stdin.close()  # what the kernel does when the parent dies
+    assert second.wait(timeout=40) == 0
+    assert second.stdout is not None
+    assert second.stderr is not None
+    assert (second.stdout.read(), second.stderr.read()) == ("", ""), "MLflow speaks on our terminal"
+    assert history(study, store) == [(step, 10.0 + step) for step in range(1, 10)]
+    assert only_run(study, store).info.status == "FINISHED"
+
+
+def test_once_says_what_it_did(
+    study: Study, folder: TrialFolder, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(folder, begin(folder), range(1, 3), checkpoints=(2,))
+    arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT]
+    assert sync.main(arguments) == 0
+    assert capsys.readouterr().err == f"sync: 1 runs, 3 new points, {default_uri(study.folder.parent)}\n"
+    assert len(runs_of(study, store)) == 1
+
+
+def test_once_reports_a_server_that_is_away(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT, "--uri", "http://127.0.0.1:9"]
+    assert sync.main(arguments) == 1
+    assert "sync: not carried: " in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sync.main(["--study", str(tmp_path / "none"), "--experiment", EXPERIMENT]) == 1
+    assert "no study at" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_two_syncers_never_run_at_once(
+    study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sync, "LOCK_WAIT_S", 0.1)
+    with FileLock(study.folder / ".sync.lock"):
+        assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
+    assert "another process is carrying" in capsys.readouterr().err
+
+
+def test_a_new_experiment_keeps_its_artifacts_beside_the_database(runs: Path, store: Store) -> None:
+    tracker, uri = store
+    experiment = tracker.client.get_experiment(tracker.experiment_id)
+    assert experiment.artifact_location == artifact_folder(runs).as_uri()
+    assert uri == f"sqlite:///{runs}/mlflow.db"
+    assert (runs / "mlflow.db").exists()
+
+
+class Passes:
+    """Passes that fail `failures` times; `stop` is set when the `stop_at`-th begins."""
+
+    def __init__(self, failures: int, stop_at: int, stop: "Stop") -> None:
+        self.failures, self.stop_at, self.stop, self.count = failures, stop_at, stop, 0
+
+    def __call__(self) -> Pass:
+        self.count += 1
+        if self.count == self.stop_at:
+            self.stop.set()
+        if self.count <= self.failures:
+            raise ConnectionError("server away")
+        return Pass(1, 1, ())
+
+
+class Stop(sync.threading.Event):
+    """Does not really wait, but remembers for how long it was asked to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses.append(timeout or 0)
+        return self.is_set()
+
+
+def test_follow_is_patient_and_says_a_complaint_once(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = Stop()
+    once = Passes(failures=7, stop_at=9, stop=stop)
+    assert sync.follow(once, stop) == 0
+    assert stop.pauses[:8] == [4, 8, 16, 32, 60, 60, 60, 2]
+    assert capsys.readouterr().err.count("server away") == 1
+
+
+def test_follow_ends_with_a_whole_pass_that_began_after_the_end() -> None:
+    stop = Stop()
+    once = Passes(failures=0, stop_at=2, stop=stop)
+    assert sync.follow(once, stop) == 0
+    assert once.count == 3
+
+
+def test_an_orphan_does_not_try_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "GRACE_S", 0.2)
+    stop = Stop()
+    assert sync.follow(Passes(failures=10**6, stop_at=1, stop=stop), stop) == 1

@@ -1,0 +1,111 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from studies_on_disk import Store
+
+from tracking.provenance import PACKAGES, collect
+from tracking.uri import default_uri, without_password
+from tracking.views import free_port, ui_command, ui_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def status(url: str, seconds: float = 40.0) -> int:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return int(answer.status)
+        except (urllib.error.URLError, ConnectionError):
+            assert time.monotonic() < deadline, "no answer"
+            time.sleep(0.2)
+
+
+def test_the_pages_are_served_on_this_machine_only(runs: Path, store: Store, tmp_path: Path) -> None:
+    port = free_port(5000)
+    command = ui_command(store[1], runs, "127.0.0.1", port)
+    quiet = subprocess.DEVNULL
+    server = subprocess.Popen(
+        command, env=ui_environment(), cwd=tmp_path, stdout=quiet, stderr=quiet, start_new_session=True
+    )
+    try:
+        assert status(f"http://127.0.0.1:{port}/") == 200
+        assert free_port(port) != port
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=20)
+    assert list(tmp_path.iterdir()) == [], "something was left where one happens to stand"
+
+
+def test_artifacts_are_beside_the_database_wherever_one_stands(tmp_path: Path) -> None:
+    command = ui_command(default_uri(tmp_path), tmp_path, "127.0.0.1", 5000)
+    for option in ("--default-artifact-root", "--artifacts-destination"):
+        assert command[command.index(option) + 1] == (tmp_path.resolve() / "mlflow-artifacts").as_uri()
+    assert command[command.index("--backend-store-uri") + 1] == default_uri(tmp_path)
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+
+
+def test_a_server_is_not_served_again(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="runs already"):
+        ui_command("http://mlflow.example:5000", tmp_path, "127.0.0.1", 5000)
+
+
+def test_job_runners_are_off() -> None:
+    from mlflow.environment_variables import MLFLOW_SERVER_ENABLE_JOB_EXECUTION as SETTING
+
+    assert ui_environment()[SETTING.name] == "false"
+
+
+def test_a_port_in_use_is_not_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
+
+
+def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_uri(Path("runs")) == f"sqlite:///{tmp_path.resolve()}/runs/mlflow.db"
+
+
+def test_passwords_are_taken_out() -> None:
+    assert without_password("a=postgresql://me:pw@host/db b") == "a=postgresql://host/db b"
+    assert without_password("https://host/a@b") == "https://host/a@b"
+
+
+def test_provenance_names_versions_without_importing_them() -> None:
+    script = (
+        "import json, sys; from tracking.provenance import collect; found = collect('cpu', 'abc');"
+        "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = collect("cuda H200", "abc")
+    assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
+    assert set(found["versions"]) == {"python", *PACKAGES}
+    assert found["versions"]["mlflow"] == "3.17.2"
+    assert found["host"] == socket.gethostname()
+    assert found["cpu"]["count"] == os.cpu_count()
+
+
+def test_no_module_imports_what_is_slow_or_not_its_own() -> None:
+    """Imports at start-up: mlflow alone would cost three seconds of every command."""
+    modules = [path.stem for path in (ROOT / "tracking").glob("*.py") if path.stem != "__init__"]
+    heavy = "{'mlflow', 'rich', 'torch', 'ray', 'hydra', 'transformer', 'sweeps'}"
+    script = (
+        f"import sys, {', '.join('tracking.' + name for name in modules)}; print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == "set()"

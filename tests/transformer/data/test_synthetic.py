@@ -1,0 +1,286 @@
+"""The synthetic corpus must be a translation task: each claim is measured on the default corpus."""
+
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from random import Random
+
+import pytest
+import sacrebleu
+import sentencepiece
+
+from transformer.data import synthetic
+from transformer.data.synthetic_grammar import TEMPLATES, Derivation, Grammar
+from transformer.data.synthetic_lexicon import SAYING, STATES, VERBS
+
+Corpus = dict[str, list[tuple[str, str]]]
+Derivations = dict[str, list[Derivation]]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return synthetic.generate()
+
+
+@pytest.fixture(scope="module")
+def derivations() -> Derivations:
+    return synthetic.derivations()
+
+
+def words(sentence: str) -> list[str]:
+    """Words without punctuation, the first one as it stands within a sentence where that is no noun."""
+    first, *others = re.findall(r"\w+", sentence)
+    return [first.lower(), *others]
+
+
+def train_lexicon(pairs: list[tuple[str, str]], rounds: int = 5) -> dict[str, str]:
+    """IBM model 1 (Brown et al. 1993): the likeliest target word of each source word."""
+    bitext = [(words(source), words(target)) for source, target in pairs]
+    probability: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
+    for _ in range(rounds):
+        joint, total = defaultdict[tuple[str, str], float](float), defaultdict[str, float](float)
+        for sources, targets in bitext:
+            for target in targets:
+                norm = math.fsum(probability[source, target] for source in sources)
+                for source in sources:
+                    share = probability[source, target] / norm
+                    joint[source, target] += share
+                    total[source] += share
+        probability = defaultdict(float, {key: value / total[key[0]] for key, value in joint.items()})
+    best: dict[str, str] = {}
+    for source, target in sorted(probability, key=lambda key: probability[key]):
+        best[source] = target
+    return best
+
+
+def translate(lexicon: dict[str, str], sentence: str) -> str:
+    """Word by word; the marks of the source are kept."""
+    text = re.sub(r"\w+", lambda match: lexicon[match[0]], sentence[0].lower() + sentence[1:])
+    return text[0].upper() + text[1:]
+
+
+def bleu(hypotheses: list[str], references: list[str]) -> float:
+    return float(sacrebleu.corpus_bleu(hypotheses, [references]).score)
+
+
+def displacement(derivation: Derivation) -> int:
+    """Largest number of other source words that one word changes sides with."""
+    links = [(source, target) for target, source in enumerate(derivation.alignment) if source >= 0]
+    crossed = [{b for b, c in links if (b - source) * (c - target) < 0} for source, target in links]
+    return max(map(len, crossed))
+
+
+def sentences(derivations: Derivations, pattern: str) -> list[str]:
+    texts = [derivation.text[1] for split in derivations.values() for derivation in split]
+    return [text for text in texts if re.search(pattern, text)]
+
+
+def test_sizes_are_the_declared_ones(corpus: Corpus) -> None:
+    assert {split: len(pairs) for split, pairs in corpus.items()} == {
+        "train": 12_000,
+        "dev": 400,
+        "test": 400,
+    }
+
+
+def test_word_for_word_translation_scores_under_25_bleu(corpus: Corpus) -> None:
+    lexicon = train_lexicon(corpus["train"][:4000])
+    assert (lexicon["books"], lexicon["has"], lexicon["because"]) == ("Bücher", "hat", "weil")
+    test = corpus["test"]
+    score = bleu([translate(lexicon, source) for source, _ in test], [target for _, target in test])
+    assert 1 < score < 25
+
+
+def test_true_alignments_do_not_lift_a_lexicon_over_25_bleu(corpus: Corpus, derivations: Derivations) -> None:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for derivation in derivations["train"]:
+        for target, source in zip(derivation.target, derivation.alignment, strict=True):
+            if source >= 0:
+                counts[derivation.source[source]][target] += 1
+    lexicon = {source: counter.most_common(1)[0][0] for source, counter in counts.items()}
+    test = corpus["test"]
+    score = bleu([translate(lexicon, source) for source, _ in test], [target for _, target in test])
+    assert 1 < score < 25
+
+
+def test_half_of_the_test_sentences_move_a_word_over_three_others(derivations: Derivations) -> None:
+    moved = [displacement(derivation) >= 3 for derivation in derivations["test"]]
+    assert sum(moved) >= len(moved) / 2
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_quarter_of_the_sentences_hold_a_noun_verb_pair_unseen_in_training(
+    derivations: Derivations, split: str
+) -> None:
+    seen = frozenset[tuple[str, str]]().union(*(derivation.pairs for derivation in derivations["train"]))
+    unseen = [bool(derivation.pairs - seen) for derivation in derivations[split]]
+    assert sum(unseen) >= len(unseen) / 4
+
+
+def test_recorded_pairs_are_nouns_and_verbs_of_the_sentence(derivations: Derivations) -> None:
+    forms = {verb.source[0]: {form.rstrip("s") for form in verb.source} for verb in VERBS + STATES + SAYING}
+    for derivation in derivations["test"]:
+        found = {word.rstrip("s") for word in derivation.source}
+        for noun, verb in derivation.pairs:
+            assert found & {noun, {"man": "men", "woman": "women", "child": "children"}.get(noun, noun)}
+            assert found & {form.rstrip("s") for form in forms[verb]}
+
+
+def test_held_out_pairs_follow_from_the_seed_and_stay_out_of_training() -> None:
+    assert synthetic.held_out(1) == synthetic.held_out(1) != synthetic.held_out(2)
+    made = synthetic.derivations(synthetic.Sizes(train=500, dev=10, test=10), seed=2)
+    assert not any(derivation.pairs & synthetic.held_out(2) for derivation in made["train"])
+    assert any(derivation.pairs & synthetic.held_out(1) for derivation in made["train"])
+
+
+def test_every_word_of_dev_and_test_occurs_in_training(derivations: Derivations) -> None:
+    for side in ("source", "target"):
+        known = {word for derivation in derivations["train"] for word in getattr(derivation, side)}
+        assert {word for s in ("dev", "test") for d in derivations[s] for word in getattr(d, side)} <= known
+
+
+def test_splits_are_disjoint_and_without_duplicates(corpus: Corpus) -> None:
+    pairs = [pair for split in corpus.values() for pair in split]
+    assert len(pairs) == len(set(pairs)) == len({source for source, _ in pairs})
+
+
+def test_each_source_has_one_translation_however_often_it_is_derived() -> None:
+    rng, translations = Random(3), dict[str, str]()
+    repeated = 0
+    for _ in range(8000):
+        source, target = Grammar(rng).derive(Grammar.question).text
+        repeated += source in translations
+        assert translations.setdefault(source, target) == target
+    assert repeated > 100
+
+
+def test_text_is_the_same_in_two_processes_with_different_hash_seeds() -> None:
+    code = "from transformer.data.synthetic import *; print(ascii(generate(Sizes(300, 50, 50))))"
+    texts = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+        texts.append(run.stdout)
+    assert texts[0] == texts[1] != b""
+
+
+def test_another_seed_gives_another_text() -> None:
+    small = synthetic.Sizes(20, 5, 5)
+    assert synthetic.generate(small, seed=1) != synthetic.generate(small, seed=2)
+
+
+def test_test_set_does_not_depend_on_the_training_size(corpus: Corpus) -> None:
+    assert synthetic.generate(synthetic.Sizes(train=10, dev=10))["test"] == corpus["test"]
+
+
+def test_sentences_are_written_as_plain_text(corpus: Corpus) -> None:
+    plain = re.compile(r"[A-ZÄÖÜ]\w*(,? \w+)*[.?]")
+    for source, target in (pair for split in corpus.values() for pair in split):
+        assert plain.fullmatch(source)
+        assert plain.fullmatch(target)
+        assert source[-1] == target[-1]
+
+
+def test_vocabulary_and_sentences_are_small(derivations: Derivations) -> None:
+    train = derivations["train"]
+    assert len({word for derivation in train for word in derivation.source}) < 150
+    assert len({word for derivation in train for word in derivation.target}) < 250
+    assert max(len(derivation.target) for derivation in train) <= 18
+    assert 8 <= sum(len(derivation.source) for derivation in train) / len(train) <= 10
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"^(Heute|Jetzt|Oft) (hat|kann|sieht|macht) ", id="verb second after an adverb"),
+        pytest.param(
+            r"^Wenn .* \w+(t|ß|en), (hat|macht|hebt) (der|die|das) ", id="verb second after a clause"
+        ),
+        pytest.param(r", dass .* gesehen hat\.$", id="verb final after dass"),
+        pytest.param(r", weil .* aufhebt\.$", id="prefix joined in a subordinate clause"),
+        pytest.param(r" (hebt|heben) .* auf\.$", id="prefix at the end of a main clause"),
+        pytest.param(r" (muss|müssen) .* zumachen[.?]$", id="infinitive at the end"),
+        pytest.param(r" (hat|haben) .* eingeladen[.?]$", id="participle at the end"),
+        pytest.param(r"^Der \w+, den .*, \w+", id="object relative clause"),
+        pytest.param(r" (hilft|dankt) (dem|einem|der|einer|den) ", id="verb with the dative"),
+        pytest.param(r" (gibt|zeigt) (dem|einem) \w+ (den|das|die) ", id="receiver before thing"),
+        pytest.param(r" (weiß|wissen), dass ", id="know a fact"),
+        pytest.param(r"^Der \w+ kennt ", id="know a person"),
+        pytest.param(r" (Ball|Brief|Buch) auf (den|die|das) \w+ gelegt", id="put down flat"),
+        pytest.param(r" (Tasse|Flasche) auf (den|die|das) \w+ gestellt", id="put upright"),
+    ],
+)
+def test_phenomenon_occurs(derivations: Derivations, pattern: str) -> None:
+    assert len(sentences(derivations, pattern)) >= 5
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"\b[Dd](ie|as) Mann\b", id="article against gender"),
+        pytest.param(r"\b([Dd]er|[Ee]in) \w+e Kind\b", id="article of another gender"),
+        pytest.param(r"\b[Ee]in \w+e (Mann|Kind|Buch|Lehrer)\b", id="weak adjective after ein"),
+        pytest.param(r"\b(den|dem|einen|einem) Junge\b", id="weak noun without ending"),
+        pytest.param(
+            r"^Die (Männer|Frauen|Kinder) (hat|kann|sieht|macht)\b", id="singular verb after plural"
+        ),
+        pytest.param(
+            r"^(Der|Das) \w+, .*, (haben|können|sehen|machen) ", id="plural verb over a relative clause"
+        ),
+        pytest.param(r"(dass|weil) (der|die|das) \w+ (hat|haben|kann|können) ", id="verb second after dass"),
+        pytest.param(r"hilft den (Mann|Hund|Lehrer)\b", id="accusative after helfen"),
+    ],
+)
+def test_error_does_not_occur(derivations: Derivations, pattern: str) -> None:
+    assert sentences(derivations, pattern) == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.__name__)
+def test_alignment_covers_every_target_word_but_commas(template: object) -> None:
+    rng = Random(7)
+    for _ in range(50):
+        derivation = Grammar(rng).derive(template)  # type: ignore[arg-type]
+        unaligned = [t for t, a in zip(derivation.target, derivation.alignment, strict=True) if a < 0]
+        assert set(unaligned) <= {","}
+        assert max(derivation.alignment) < len(derivation.source)
+
+
+def test_the_is_no_word_with_one_translation(derivations: Derivations) -> None:
+    articles: Counter[str] = Counter()
+    for derivation in derivations["train"]:
+        for target, source in zip(derivation.target, derivation.alignment, strict=True):
+            articles[target] += source >= 0 and derivation.source[source] == "the"
+    assert set(+articles) >= {"der", "die", "das", "den", "dem"}
+    assert max(articles.values()) < 0.6 * articles.total()
+
+
+def test_parameters_are_json_and_name_what_decides_the_text() -> None:
+    parameters = json.loads(json.dumps(synthetic.parameters()))
+    assert parameters == synthetic.parameters()
+    assert {"version", "seed", "sizes", "held_out"} <= set(parameters)
+
+
+def test_joint_vocabulary_of_600_pieces_can_be_built(corpus: Corpus) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(side for pair in corpus["train"] for side in pair),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=600,
+        byte_fallback=True,
+        character_coverage=0.9995,
+        normalization_rule_name="identity",
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=2,
+    )
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    assert len(pieces) == 600
+    assert all(pieces.decode(pieces.encode(target)) == target for _, target in corpus["test"])

@@ -1,0 +1,41 @@
+"""Numbers as words of a table. None, no number, is the empty string: the caller says why it is missing."""
+
+
+def number(value: float | None, places: int) -> str:
+    """Fixed places; four significant digits when it is huge, as the perplexity of a diverged run."""
+    if value is None:
+        return ""
+    return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
+
+
+def signed(value: float | None, places: int) -> str:
+    """With its sign, a true minus; zero has none."""
+    if value is None:
+        return ""
+    text = number(abs(value), places)
+    if not any(digit in text for digit in "123456789"):
+        return text
+    return f"{'+' if value > 0 else '−'}{text}"
+
+
+def millions(value: float | None) -> str:
+    """Parameters: 63.046M, 0.412M."""
+    return "" if value is None else f"{value / 1e6:.3f}M"
+
+
+def flops(value: float | None) -> str:
+    """9.52e17."""
+    return "" if value is None else f"{value:.2e}".replace("e+", "e")
+
+
+def time(seconds: float | None) -> str:
+    """12.3 s, 4 min 05 s, 3 h 20 min, 3 d 12 h."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, part, big, small in ((86400, 3600, "d", "h"), (3600, 60, "h", "min"), (60, 1, "min", "s")):
+        if whole >= size:
+            return f"{whole // size} {big} {whole % size // part:02d} {small}"
+    raise AssertionError(seconds)

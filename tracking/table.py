@@ -1,0 +1,158 @@
+"""The study's table in the paper's layout: Markdown, CSV, JSON, and for the terminal."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tracking.formats import flops, millions, number, signed, time
+from tracking.rows import BASE as BASE
+from tracking.rows import TableRow as TableRow
+from tracking.rows import table as table
+from tracking.study import Study
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CSV_COLUMNS = (
+    *("row", "group", "change", "seeds", "steps", "ppl", "bleu", "params", "flops"),
+    *("paper_ppl", "paper_bleu", "paper_params_m", "seconds", "delta_ppl", "delta_bleu"),
+    *("paper_delta_ppl", "paper_delta_bleu", "asked", "note"),
+)
+OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
+CELLS = {  # the paper's columns
+    "n_layers": "N",
+    "d_model": "d_model",
+    "d_ff": "d_ff",
+    "n_heads": "h",
+    "d_k": "d_k",
+    "d_v": "d_v",
+    "p_drop": "P_drop",
+    "label_smoothing": "ε_ls",
+    "steps": "steps",
+}
+MEASURES = (
+    *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
+    *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
+)
+WHAT_IS_WHAT = (
+    "PPL and BLEU: measured on dev, last checkpoint, not averaged; time: measured; params: computed; "
+    "FLOPs: computed from the real lengths; Δ: difference to base. "
+    "Published values are of another vocabulary and corpus: compare the differences, not the values."
+)
+
+
+def to_csv(rows: Sequence[TableRow]) -> str:
+    """One line a row, numbers unrounded. A number of ours that is not there reads FAILED, missing, ...; a
+    cell that the paper left blank is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in rows:
+        writer.writerow(_csv_cell(row, name) for name in CSV_COLUMNS)
+    return text.getvalue()
+
+
+def to_json(rows: Sequence[TableRow]) -> str:
+    """A list of objects with TableRow's fields; null where there is no number."""
+    return json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_markdown(rows: Sequence[TableRow]) -> str:
+    """The paper's Table 3: changed cells only, then what was measured, then what was published."""
+    other = any(_other(row) for row in rows)
+    head = ["", "row", *CELLS.values(), *(["other"] if other else []), *MEASURES, "note"]
+    body = [[*_setting_cells(row, other), *_measure_cells(row), row.note] for row in rows]
+    lines = [head, ["---"] * len(head), *body]
+    table_text = "\n".join("| " + " | ".join(map(_escape, line)) + " |" for line in lines)
+    return f"{table_text}\n\n{WHAT_IS_WHAT} {seeds_note(rows)}\n"
+
+
+def render(study: Study, rows: Sequence[TableRow]) -> "Table":
+    """For a terminal of 120 columns: a section a group, ours beside the paper's differences."""
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=f"{WHAT_IS_WHAT} {seeds_note(rows)}")
+    shown.title_justify = shown.caption_justify = "left"
+    shown.add_column("", no_wrap=True)
+    shown.add_column("change", max_width=32, overflow="fold")
+    for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ", "params", "FLOPs", "time"):
+        shown.add_column(name, justify="right", no_wrap=True, style="dim" if name == "paper\nΔ" else None)
+    for place, row in enumerate(rows):
+        group = row.group if place == 0 or rows[place - 1].group != row.group else ""
+        ends = place + 1 < len(rows) and rows[place + 1].group != row.group
+        shown.add_row(group, _described(row), *_terminal_cells(row), end_section=ends)
+    return shown
+
+
+def seeds_note(rows: Sequence[TableRow]) -> str:
+    """How many seeds stand behind the numbers, and what may therefore not be concluded."""
+    counts = sorted({row.seeds for row in rows if row.seeds})
+    if not counts:
+        return "No seed is finished."
+    spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    text = f"Seeds a row: {spread}."
+    return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
+
+
+def _csv_cell(row: TableRow, name: str) -> object:
+    value = getattr(row, name)
+    if value is None:
+        return _absent(row, name) if name in OURS else ""
+    return int(value) if isinstance(value, float) and value.is_integer() and name in OURS else value
+
+
+def _absent(row: TableRow, name: str) -> str:
+    """Why there is no number; a difference may also lack base's."""
+    return "no base" if name.startswith("delta") and getattr(row, name[6:]) is not None else row.status
+
+
+def _setting_cells(row: TableRow, other: bool) -> list[str]:
+    cells = ["" if row.cells.get(key) is None else str(row.cells[key]) for key in CELLS]
+    return [row.group, row.row, *cells, *([_other(row)] if other else [])]
+
+
+def _other(row: TableRow) -> str:
+    """Changed cells that have no column of their own, as words."""
+    words = [_words(key, value) for key, value in row.cells.items() if key not in CELLS]
+    return ", ".join(words if row.row != BASE else [])
+
+
+def _words(key: str, value: object) -> str:
+    return f"{value} positional embedding" if key == "positions" else f"{key} {value}"
+
+
+def _measure_cells(row: TableRow) -> list[str]:
+    ours = [*_score_cells(row), millions(row.params), flops(row.flops), time(row.seconds)]
+    paper = [number(row.paper_ppl, 2), number(row.paper_bleu, 1), number(row.paper_params_m, 0)]
+    shown = [cell or row.status for cell in ours]
+    return [*shown, *paper, signed(row.paper_delta_ppl, 2), signed(row.paper_delta_bleu, 1)]
+
+
+def _score_cells(row: TableRow) -> list[str]:
+    deltas = [
+        signed(row.delta_ppl, 2) or _absent(row, "delta_ppl"),
+        signed(row.delta_bleu, 1) or _absent(row, "delta_bleu"),
+    ]
+    return [number(row.ppl, 2), number(row.bleu, 1), *deltas]
+
+
+def _terminal_cells(row: TableRow) -> list[str]:
+    ppl, bleu, delta_ppl, delta_bleu, params, work, took, *_, paper_ppl, paper_bleu = _measure_cells(row)
+    if row.seeds == 0:  # once is enough here: the note stands below the change
+        return [ppl, "–", paper_ppl, "–", "–", paper_bleu, "–", "–", "–"]
+    return [ppl, delta_ppl, paper_ppl, bleu, delta_bleu, paper_bleu, params, work, took]
+
+
+def _described(row: TableRow) -> str:
+    from rich.markup import escape
+
+    change = row.change if row.row != BASE else BASE
+    return escape(change) + (f"\n[italic]{escape(row.note)}[/]" if row.note else "")
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

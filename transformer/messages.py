@@ -1,0 +1,74 @@
+"""What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformer.config import TrialConfig
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One attempt at one trial."""
+
+    config: TrialConfig
+    attempt: int
+    data_folder: str
+    checkpoints: str  # fsspec URL
+    threads: int = 1  # CPU threads of each worker
+
+
+@dataclass(frozen=True)
+class Started:
+    """The workers have met."""
+
+    device: str
+    world: int
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training goes on after ``step``, whose report is repeated in case it was never written down."""
+
+    step: int
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known after ``step``; one report a step at most.
+
+    The metric "checkpoint" says that everything up to its step is safe on disk.
+    """
+
+    step: int
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Training is over; the sets are being translated and scored."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Costs, scores by set, and the hypotheses that the scores were computed from."""
+
+    step: int
+    costs: dict[str, Any]
+    scores: dict[str, dict[str, Any]]
+    hypotheses: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The trial cannot go on, and would not on another try: the cause, and the traceback."""
+
+    cause: str
+    details: str
+
+
+Event = Started | Resumed | Report | Judging | Finished | Failed
