@@ -6,6 +6,7 @@ Imports no torch: only the workers need it.
 import socket
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -51,8 +52,8 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     A worker that dies raises RayError here, and Tune starts the trial again as the next attempt; a failure that
     another try would meet again is reported and not raised.
     """
-    assignment, attempt = assignments[config["trial"]], config["attempt"]
-    assignment = Assignment(**{**vars(assignment), "attempt": attempt})
+    first = assignments[config["trial"]]
+    assignment = replace(first, attempt=first.attempt + config["retries"])
     workers = _start_workers(cluster)
     try:
         address = ray.get(workers[0].address.remote())
@@ -61,7 +62,7 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
             for rank, worker in enumerate(workers)
         ]
         for event in _events(streams):
-            tune.report({"attempt": attempt, "event": event})
+            tune.report({"attempt": assignment.attempt, "event": event})
             if isinstance(event, Failed):
                 return
     finally:

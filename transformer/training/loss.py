@@ -1,4 +1,7 @@
-"""What training minimises and what perplexity is made of (section 5.4). N target pieces that are not padding."""
+"""What training minimises and what perplexity is made of (section 5.4).
+
+Shape suffixes: B batch, T target, N target pieces that are not padding, D d_model, P pieces of the vocabulary.
+"""
 
 from typing import Any
 
@@ -8,6 +11,9 @@ from torch import Tensor
 from transformer.data.pieces import PAD
 from transformer.model.encoder_decoder import Transformer
 
+LOGITS_AT_ONCE = 4_000_000
+"""Larger buffers are handed back to the system after every use; their page faults took a third of a step."""
+
 
 def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label_smoothing: float) -> Tensor:
     """Cross-entropy in nats, summed over the target pieces that are not padding; float32.
@@ -15,30 +21,63 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
     Label smoothing puts 1 − ε on the gold piece and ε/(P − 1) on each of the other P − 1 pieces.
     """
     real = target_BT != PAD
-    loss: Tensor = SmoothedCrossEntropy.apply(model.logits(output_BTD[real]), target_BT[real], label_smoothing)
+    loss: Tensor = ProjectedCrossEntropy.apply(
+        output_BTD[real], model.embedding, target_BT[real], label_smoothing, torch.is_grad_enabled()
+    )
     return loss
 
 
-class SmoothedCrossEntropy(torch.autograd.Function):
-    """Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1): one exponential a logit each way.
+class ProjectedCrossEntropy(torch.autograd.Function):
+    """Projection to the pieces and cross-entropy in one, some rows at a time: no [N, P] is ever held.
 
-    torch's own cross_entropy with label smoothing goes through log_softmax, whose backward took four times as long.
+    Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1). The gradients are made on the way
+    forward, while the logits are at hand.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits_NP: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
-        logits = logits_NP.float()
-        uniform = label_smoothing / (logits.shape[1] - 1)
-        log_z_N = logits.logsumexp(1)
-        gold_logit_N = logits.gather(1, gold_N[:, None])[:, 0]
-        ctx.save_for_backward(logits_NP, gold_N, log_z_N)
-        ctx.gold_weight, ctx.uniform = 1 - label_smoothing - uniform, uniform
-        spread = uniform * logits.sum() if uniform else 0.0
-        return log_z_N.sum() - ctx.gold_weight * gold_logit_N.sum() - spread
+    def forward(
+        ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float, differentiate: bool
+    ) -> Tensor:
+        uniform = label_smoothing / (len(embedding_PD) - 1)
+        weights = (1 - label_smoothing - uniform, uniform)
+        device = x_ND.device.type
+        matmul_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x_ND.dtype
+        embedding = embedding_PD.to(matmul_dtype)
+        x_gradient, embedding_gradient = torch.empty_like(x_ND), torch.zeros_like(embedding_PD)
+        loss = torch.zeros((), device=x_ND.device)
+        rows = max(1, LOGITS_AT_ONCE // len(embedding_PD))
+        with torch.autocast(device, enabled=False):
+            for start in range(0, len(x_ND), rows):
+                some = slice(start, start + rows)
+                x, gold = x_ND[some].to(matmul_dtype), gold_N[some]
+                logits = (x @ embedding.T).float()
+                probability = logits.softmax(1)
+                loss += _loss(logits, probability, gold, weights)
+                if differentiate:
+                    gradient = _gradient_in_place(probability, gold, weights).to(matmul_dtype)
+                    x_gradient[some] = gradient @ embedding
+                    embedding_gradient += gradient.T @ x
+        ctx.save_for_backward(x_gradient, embedding_gradient)
+        return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        logits_NP, gold_N, log_z_N = ctx.saved_tensors
-        gradient = logits_NP.float().sub(log_z_N[:, None]).exp_().sub_(ctx.uniform)
-        gradient[torch.arange(len(gold_N), device=gold_N.device), gold_N] -= ctx.gold_weight
-        return gradient.mul_(grads[0]).to(logits_NP.dtype), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        x_gradient, embedding_gradient = ctx.saved_tensors
+        return x_gradient * grads[0], embedding_gradient * grads[0], None, None, None
+
+
+def _loss(logits_NP: Tensor, probability_NP: Tensor, gold_N: Tensor, weights: tuple[float, float]) -> Tensor:
+    """The summed loss; log Z comes from each row's likeliest piece, whose probability cannot underflow."""
+    gold_weight, uniform = weights
+    best = logits_NP.max(1, keepdim=True)
+    log_z = best.values.sum() - probability_NP.gather(1, best.indices).log().sum()
+    loss = log_z - gold_weight * logits_NP.gather(1, gold_N[:, None]).sum()
+    return loss - uniform * logits_NP.sum() if uniform else loss
+
+
+def _gradient_in_place(probability_NP: Tensor, gold_N: Tensor, weights: tuple[float, float]) -> Tensor:
+    """softmax − smoothed one-hot, in the memory of the softmax."""
+    gold_weight, uniform = weights
+    gradient_NP = probability_NP.sub_(uniform) if uniform else probability_NP
+    gradient_NP[torch.arange(len(gold_N), device=gold_N.device), gold_N] -= gold_weight
+    return gradient_NP

@@ -1,0 +1,285 @@
+"""``ablate VERB [key=value …]``: parse, call, show. Exit codes: 0 done, 1 a trial failed, 2 refused, 130 interrupted."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from transformer.schema import Problem, RefusedError
+
+OUT = Console(highlight=False)
+if not OUT.is_terminal:
+    OUT.width = 120  # a file or a pipe has no width of its own
+ERR = Console(stderr=True, highlight=False)
+
+app = typer.Typer(
+    help="Ablation studies: state a base and one named difference a row, see the cost, run it, get the table.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+class Format(str, Enum):
+    """What `ablate table` can print."""
+
+    md = "md"
+    csv = "csv"
+    json = "json"
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
+    """Turn refusals and Ctrl-C into their exit codes and words."""
+
+    @wraps(run)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            code = run(*args, **kwargs) or 0
+        except RefusedError as error:
+            _print_refusal(error.problems)
+            code = 2
+        except KeyboardInterrupt:
+            ERR.print(f"\nInterrupted. Nothing is lost; to go on, type again: [bold]{escape(_typed())}[/]")
+            code = 130
+        raise typer.Exit(code)
+
+    return guarded
+
+
+@app.command()
+@_verb
+def plan(words: Words = None, as_json: Json = False) -> None:
+    """Show what a sweep would run and cost. Starts nothing."""
+    from sweeps.show import plan_json, plan_table
+
+    planned = _sweep_plan(words)
+    if as_json:
+        print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
+        return
+    OUT.print(plan_table(planned))
+    pending = len(planned.pending)
+    _next("ablate sweep" if pending else "ablate table", words)
+
+
+@app.command()
+@_verb
+def sweep(words: Words = None) -> int:
+    """Run every row that is not finished; typed again, go on where it stopped."""
+    from sweeps.run import run_plan
+
+    planned = _sweep_plan(words)
+    run_plan(planned, _command(), OUT)
+    return _outcome(planned, words)
+
+
+@app.command()
+@_verb
+def train(words: Words = None) -> int:
+    """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
+    from sweeps.compose import compose_row
+    from sweeps.plan import make_plan
+    from sweeps.single import run_single
+
+    composition = compose_row(words or [])
+    planned = make_plan(composition, [composition.shared.train.seed])
+    run_single(planned, _command(), OUT)
+    return _outcome(planned, [word for word in words or [] if not word.startswith(("row=", "train.seed="))])
+
+
+@app.command()
+@_verb
+def status(words: Words = None, as_json: Json = False) -> None:
+    """Show where each trial of a study stands."""
+    from sweeps.show import status_json, status_table
+
+    study = _study(words)
+    if as_json:
+        print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
+        return
+    OUT.print(status_table(study))
+    _next("ablate table", words)
+
+
+@app.command()
+@_verb
+def table(
+    words: Words = None,
+    as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
+) -> None:
+    """Print Table 3 with our figures, and the paper's beside them."""
+    from tracking import table as tables
+
+    study = _study(words)
+    rows = tables.table(study)
+    if as_format is None:
+        OUT.print(tables.render(study, rows))
+        _next("ablate ui", words)
+    else:
+        write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
+        sys.stdout.write(write[as_format](rows))
+
+
+@app.command()
+@_verb
+def config(words: Words = None) -> None:
+    """Print the configuration that was composed for one row (row=NAME)."""
+    import yaml
+
+    from sweeps.compose import compose_row
+
+    settings = compose_row(words or []).rows[0].settings
+    sys.stdout.write(yaml.safe_dump(settings.to_dict(), sort_keys=False, allow_unicode=True))
+
+
+@app.command()
+@_verb
+def doctor(as_json: Json = False) -> int:
+    """Check that this machine can run a study, and say what to do where it cannot."""
+    from sweeps.doctor import examine, examination_table
+
+    findings = examine()
+    if as_json:
+        print(json.dumps([vars(finding) for finding in findings], indent=1))
+    else:
+        OUT.print(examination_table(findings))
+    failed = any(finding.state == "failed" for finding in findings)
+    if not failed and not as_json:
+        _next("ablate plan", None)
+    return 1 if failed else 0
+
+
+@app.command()
+@_verb
+def sync(words: Words = None) -> int:
+    """Carry a study's journals to MLflow once, for example after copying them from another machine."""
+    settings = _settings(words)
+    _study(words)
+    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
+    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
+    return subprocess.run([sys.executable, "-m", "tracking.sync", *where, *uri], check=False).returncode
+
+
+@app.command()
+@_verb
+def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
+    """Open the MLflow UI of the runs on 127.0.0.1."""
+    from tracking.uri import default_uri
+    from tracking.views import free_port, ui_command, ui_environment
+
+    settings = _settings(words)
+    runs = Path(settings.paths.runs)
+    if settings.tracking.uri and settings.tracking.uri.startswith(("http://", "https://")):
+        OUT.print(f"The tracking server runs already: [bold]{escape(settings.tracking.uri)}[/]")
+        return 0
+    if settings.tracking.uri is None and not (runs / "mlflow.db").exists():
+        allowed = "is made by the first run; start one with `ablate sweep`"
+        raise RefusedError([Problem("paths.runs", f"{runs} holds no mlflow.db", f"the database {allowed}")])
+    port = free_port(port)
+    OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/] — Ctrl-C stops it", soft_wrap=True)
+    command = ui_command(settings.tracking.uri or default_uri(runs), runs, port=port)
+    return _serve(command, ui_environment())
+
+
+def _serve(command: list[str], environment: dict[str, str]) -> int:
+    """Run a server until Ctrl-C, which is its normal end."""
+    process = subprocess.Popen(command, env=environment)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        return 0
+
+
+def _sweep_plan(words: list[str] | None) -> Any:
+    from sweeps.compose import compose_sweep
+    from sweeps.plan import make_plan
+
+    composition = compose_sweep(words or [])
+    return make_plan(composition, composition.shared.sweep.seeds)
+
+
+def _settings(words: list[str] | None) -> Any:
+    from sweeps.compose import compose_sweep
+
+    return compose_sweep(words or []).shared
+
+
+def _study(words: list[str] | None) -> Any:
+    from tracking.study import StudyMissing, read_study
+
+    settings = _settings(words)
+    try:
+        return read_study(settings.study_folder)
+    except StudyMissing:
+        runs = Path(settings.paths.runs)
+        others = sorted(path.parent.name for path in runs.glob("*/study.json"))
+        allowed = f"studies there: {', '.join(others)}" if others else "`ablate sweep` makes one"
+        found = f"there is no study {settings.study_folder.name} in {runs}"
+        raise RefusedError([Problem("sweep.name", found, allowed)]) from None
+
+
+def _outcome(planned: Any, words: list[str] | None) -> int:
+    """Say how a run ended, show the table, and name the next command."""
+    from tracking import table as tables
+    from tracking.study import read_study
+
+    finished = sum(trial.finished for trial in planned.trials)
+    failed = [trial for trial in planned.trials if trial.state == "failed"]
+    study = read_study(planned.folder)
+    OUT.print(tables.render(study, tables.table(study)))
+    OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
+    OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
+    for trial in failed:
+        OUT.print(f"  {trial.trial.name}: {escape((trial.folder.error() or '').splitlines()[0])}", soft_wrap=True)
+        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
+    if failed:
+        OUT.print(f"To try those again: [bold]{escape(_typed())}[/]", soft_wrap=True)
+        return 1
+    _next("ablate ui", words)
+    return 0
+
+
+def _next(verb: str, words: list[str] | None) -> None:
+    OUT.print(f"Next: [bold]{escape(shlex.join([*verb.split(), *(words or [])]))}[/]", soft_wrap=True)
+
+
+def _command() -> list[str]:
+    """What was typed, as it can be typed again."""
+    return ["ablate", *sys.argv[1:]]
+
+
+def _typed() -> str:
+    return shlex.join(_command())
+
+
+def _print_refusal(problems: list[Problem]) -> None:
+    ERR.print(f"[bold red]Refused[/], for {len(problems)} reason{'s' * (len(problems) > 1)}:")
+    for problem in problems:
+        place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
+        ERR.print(f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True)
+        ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
+        if problem.nearest:
+            ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
+    ERR.print("Nothing was started.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Running a plan: prepare data once, schedule the trials on Ray, write down what they report, carry it to MLflow."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweeps.plan import Plan, PlannedTrial, recorded
+from sweeps.progress import Progress
+from sweeps.record import Recorder
+from sweeps.settings import Settings
+from tracking.study import write_study
+from transformer.data.prepare import check_lengths, prepare
+from transformer.messages import Event, Failed, Finished
+from transformer.schema import Problem, RefusedError
+
+QUIET = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is ours: it must end with what to type next
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",
+}
+
+
+def run_plan(plan: Plan, command: list[str], console: Console) -> None:
+    """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, KeyboardInterrupt."""
+    ready(plan, console)
+    write_study(recorded(plan, command))
+    with interruptible(), syncing(plan.trials[0].settings):
+        if plan.pending:
+            with Progress(plan, console) as progress:
+                _run_on_ray(plan, progress)
+
+
+def ready(plan: Plan, console: Console) -> None:
+    """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
+    corpora = {trial.fingerprint: trial for trial in plan.pending}
+    for planned in corpora.values():
+        with console.status(f"Preparing {planned.settings.data.name}"):
+            prepared = prepare(planned.settings.data, Path(planned.settings.paths.data))
+        peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
+        problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
+        if problems:
+            raise RefusedError(dict.fromkeys(problems))
+
+
+@contextmanager
+def syncing(settings: Settings) -> Iterator[None]:
+    """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
+    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
+    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tracking.sync", *where, *uri, "--follow"],
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us; its end is the end of its stdin
+    )
+    try:
+        yield
+    finally:
+        assert process.stdin
+        process.stdin.close()
+        process.wait()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM ends a sweep as Ctrl-C does: with everything resumable."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run_on_ray(plan: Plan, progress: Progress) -> None:
+    """Queue the pending trials, longest first, over the resources there are."""
+    os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
+    import ray
+    from ray import tune
+
+    from sweeps.scribe import Scribe
+    from sweeps.trial import bundles, run_trial
+
+    cluster = plan.trials[0].settings.cluster
+    recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
+    ray.init(
+        address=cluster.address or "local",
+        include_dashboard=False if cluster.address is None else None,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    scribe = Scribe(recorders, progress)
+    try:
+        _check_resources(ray.cluster_resources(), plan.trials[0])
+        assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
+        trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster)
+        with tempfile.TemporaryDirectory(prefix="ablate-") as storage:
+            tune.Tuner(
+                tune.with_resources(trainable, bundles(cluster)),
+                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0},
+                tune_config=tune.TuneConfig(reuse_actors=True),
+                run_config=tune.RunConfig(
+                    storage_path=storage,
+                    verbose=0,
+                    callbacks=[scribe],
+                    failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
+                ),
+            ).fit()
+    except KeyboardInterrupt:
+        scribe.interrupt()
+        raise
+    finally:
+        ray.shutdown()
+
+
+def _check_resources(have: dict[str, float], planned: PlannedTrial) -> None:
+    """A gang that can never be placed would wait for ever."""
+    cluster = planned.settings.cluster
+    for kind, each, key in (
+        ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),
+        ("GPU", cluster.gpus_per_worker, "cluster.gpus_per_worker"),
+    ):
+        needed, found = each * cluster.workers, have.get(kind, 0)
+        if needed > found:
+            allowed = f"the cluster has {found:g} {kind}, and a trial of {cluster.workers} workers needs {needed:g}"
+            raise RefusedError([Problem(key, f"is {each:g}", allowed)])

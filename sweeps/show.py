@@ -1,0 +1,91 @@
+"""Plans and studies as tables for a terminal, and as JSON for scripts."""
+
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from sweeps.plan import Plan
+from tracking import formats
+from tracking.study import Study
+
+
+def plan_table(plan: Plan) -> Table:
+    """What will run and what it costs."""
+    computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
+    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=computed)
+    table.caption_justify = "left"
+    table.add_column("row", no_wrap=True)
+    table.add_column("change", overflow="fold", max_width=44)
+    for name in ("seed", "steps", "params", "FLOPs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for planned, following in zip(plan.trials, [*plan.trials[1:], None], strict=True):
+        trial = planned.trial
+        costs = [formats.millions(planned.params), formats.flops(planned.flops)]
+        numbers = [str(trial.seed), f"{planned.settings.train.steps}", *costs]
+        last = following is None or following.trial.group != trial.group
+        table.add_row(trial.row, trial.change, *numbers, _plan_state(planned), end_section=last)
+    flops = formats.flops(sum(planned.flops for planned in plan.pending))
+    table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
+    return table
+
+
+def plan_json(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "row": planned.trial.row,
+            "seed": planned.trial.seed,
+            "key": planned.trial.key,
+            "group": planned.trial.group,
+            "change": planned.trial.change,
+            "steps": planned.settings.train.steps,
+            "params": planned.params,
+            "flops": planned.flops,
+            "finished": planned.finished,
+            "state": planned.state,
+        }
+        for planned in plan.trials
+    ]
+
+
+def status_table(study: Study) -> Table:
+    """Where each trial stands."""
+    lines = status_json(study)
+    finished = sum(line["state"] == "finished" for line in lines)
+    title = f"{study.name}: {finished} of {len(lines)} finished"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("row", "seed", "state", "step", "attempts", "dev PPL", ""):
+        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", "dev PPL") else "left")
+    for line in lines:
+        step, ppl = line["step"], formats.number(line["dev_ppl"], 2)
+        seen = ["" if step is None else str(step), str(line["attempts"]), ppl]
+        style = {"failed": "red", "finished": "green", "missing": "dim"}.get(line["state"])
+        table.add_row(line["row"], str(line["seed"]), line["state"], *seen, line["note"], style=style)
+    return table
+
+
+def status_json(study: Study) -> list[dict[str, Any]]:
+    return [_status(study, trial) for trial in study.trials]
+
+
+def _status(study: Study, trial: Any) -> dict[str, Any]:
+    folder = study.trial_folder(trial)
+    journal, attempts = folder.journal(), folder.attempts()
+    ppl = next((r.metrics["dev/ppl"] for r in reversed(journal) if "dev/ppl" in r.metrics), None)
+    return {
+        "row": trial.row,
+        "seed": trial.seed,
+        "key": trial.key,
+        "state": folder.state(trial.key),
+        "step": journal[-1].step if journal else None,
+        "attempts": len(attempts),
+        "dev_ppl": ppl,
+        "note": (folder.error() or "").split("\n")[0],
+    }
+
+
+def _plan_state(planned: Any) -> str:
+    if planned.finished:
+        return "finished"
+    return "to score again" if planned.state == "finished" else planned.state.replace("missing", "to run")
