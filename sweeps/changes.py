@@ -35,8 +35,16 @@ def describe(row: ComposedRow, base: Settings) -> str:
         del changed["d_k"]
         words = [f"d_k = d_v = {both}"]
     order = [name for name in (*SYMBOLS, *changed) if name in changed]
-    before = [_word(name, changed[name]) for name in dict.fromkeys(order) if name in ("n_layers", "d_model", "d_ff", "n_heads")]
-    after = [_word(name, changed[name]) for name in dict.fromkeys(order) if name not in ("n_layers", "d_model", "d_ff", "n_heads")]
+    before = [
+        _word(name, changed[name])
+        for name in dict.fromkeys(order)
+        if name in ("n_layers", "d_model", "d_ff", "n_heads")
+    ]
+    after = [
+        _word(name, changed[name])
+        for name in dict.fromkeys(order)
+        if name not in ("n_layers", "d_model", "d_ff", "n_heads")
+    ]
     learned = {"learned": ["learned positional embedding instead of sinusoids"], "sinusoids": ["sinusoids"]}
     return ", ".join([*before, *words, *after, *learned.get(str(positions), [])])
 

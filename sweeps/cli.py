@@ -1,11 +1,14 @@
-"""``ablate VERB [key=value …]``: parse, call, show. Exit codes: 0 done, 1 a trial failed, 2 refused, 130 interrupted."""
+"""``ablate VERB [key=value …]``: parse, call, show.
+
+Exit codes: 0 done, 1 a trial failed, 2 refused, 130 interrupted.
+"""
 
 import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +35,7 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", he
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What `ablate table` can print."""
 
     md = "md"
@@ -152,7 +155,7 @@ def config(words: Words = None) -> None:
 @_verb
 def doctor(as_json: Json = False) -> int:
     """Check that this machine can run a study, and say what to do where it cannot."""
-    from sweeps.doctor import examine, examination_table
+    from sweeps.doctor import examination_table, examine
 
     findings = examine()
     if as_json:

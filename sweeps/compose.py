@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.files import SHIPPED, Library
-from sweeps.overrides import COMMAND_LINE, Overrides, parse_overrides
+from sweeps.overrides import COMMAND_LINE, parse_overrides
 from sweeps.settings import Scale, Settings
 from transformer.schema import Problem, RefusedError, parse
 
@@ -131,7 +131,10 @@ class _Composer:
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             place = self.library.show(self.library.path("row", row))
             raise RefusedError(
-                [*self.problems, Problem(row, f"cannot be composed: {error}", "must be YAML of known groups", None, place)]
+                [
+                    *self.problems,
+                    Problem(row, f"cannot be composed: {error}", "must be YAML of known groups", None, place),
+                ]
             ) from error
         OmegaConf.set_struct(config, False)
         return config
@@ -227,9 +230,14 @@ def absolute(settings: Settings, here: Path) -> Settings:
 
     paths, data = settings.paths, settings.data
     checkpoints = paths.checkpoints and path(paths.checkpoints)
-    files = {split: names and [path(n) for n in names] for split in ("train", "dev", "test") for names in [getattr(data, split)]}
     return replace(
         settings,
         paths=replace(paths, runs=path(paths.runs), data=path(paths.data), checkpoints=checkpoints),
-        data=replace(data, mirror=data.mirror and path(data.mirror), **files),
+        data=replace(
+            data,
+            mirror=data.mirror and path(data.mirror),
+            train=data.train and [path(name) for name in data.train],
+            dev=data.dev and [path(name) for name in data.dev],
+            test=data.test and [path(name) for name in data.test],
+        ),
     )

@@ -46,7 +46,9 @@ class Library:
             return []
         names = [path.relative_to(self.own) for path in self.own.rglob("*.yaml")]
         return [
-            Problem(str(name), "shadows a shipped file", "must have a name of its own", None, self.show(self.own / name))
+            Problem(
+                str(name), "shadows a shipped file", "must have a name of its own", None, self.show(self.own / name)
+            )
             for name in names
             if (SHIPPED / name).exists()
         ]
@@ -61,10 +63,14 @@ class Library:
     def locate(self, key: str, choices: dict[str, str]) -> str | None:
         """file:line of the last file that sets ``key``: scale before row, then config.yaml, then the other groups."""
         last = ["scale", "row"]
-        files = [(self.path(g, choices[g]), "" if g in last else g) for g in sorted(choices, key=lambda g: g not in last)]
+        files = [
+            (self.path(g, choices[g]), "" if g in last else g) for g in sorted(choices, key=lambda g: g not in last)
+        ]
         for path, package in [*files[:2], (SHIPPED / "config.yaml", ""), *files[2:]]:
             inner = key.removeprefix(f"{package}.") if package else key
-            line = _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None
+            line = (
+                _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None
+            )
             if line:
                 return f"{self.show(path)}:{line}"
         return None

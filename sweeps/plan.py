@@ -101,9 +101,7 @@ def _trials(composition: Composition, seeds: list[int], data_fingerprint: str) -
                 published,
             )
             vocab_size = settings.data.vocab_size
-            yield PlannedTrial(
-                trial, settings, own, parameters(settings.model, vocab_size), planned_flops(settings)
-            )
+            yield PlannedTrial(trial, settings, own, parameters(settings.model, vocab_size), planned_flops(settings))
 
 
 def planned_flops(settings: Settings) -> float:
@@ -130,7 +128,9 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
         differing = _differing_keys(yaml.safe_load(folder.config_path.read_text("utf-8")), planned)
         if differing:
             found = f"{planned.trial.name} holds a trial with other settings: {'; '.join(differing)}"
-            yield Problem("sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path))
+            yield Problem(
+                "sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path)
+            )
 
 
 def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
@@ -158,7 +158,10 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         before = read_study(plan.folder)
     except StudyMissing:
         before = Study(plan.folder, (), {}, ())
-    asked = {"ts": datetime.now(UTC).isoformat(timespec="seconds"), "command": shlex.join(command)}
+    asked: dict[str, str | list[str]] = {
+        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(command),
+    }
     now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))

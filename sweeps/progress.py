@@ -102,7 +102,9 @@ class Progress:
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
             return
         self._said = time.monotonic()
-        running = [f"{n} {line.step}/{line.steps}" for n, line in self.lines.items() if line.state in ("running", "scoring")]
+        running = [
+            f"{n} {line.step}/{line.steps}" for n, line in self.lines.items() if line.state in ("running", "scoring")
+        ]
         self.console.print(f"{self.headline()}: {', '.join(running) or 'starting'}", soft_wrap=True, highlight=False)
 
     def headline(self) -> str:

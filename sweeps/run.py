@@ -18,7 +18,6 @@ from sweeps.record import Recorder
 from sweeps.settings import Settings
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare
-from transformer.messages import Event, Failed, Finished
 from transformer.schema import Problem, RefusedError
 
 QUIET = {

@@ -22,7 +22,9 @@ from transformer.schema import RefusedError
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """What a whole gang needs at once; the empty head stands for the trial function itself, which only waits."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    return tune.PlacementGroupFactory([{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK")
+    return tune.PlacementGroupFactory(
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK"
+    )
 
 
 @ray.remote(max_restarts=0)

@@ -34,9 +34,7 @@ class TableRow:
     paper_delta_ppl: float | None  # the paper's row to the paper's base
     paper_delta_bleu: float | None
     cells: dict[str, object]
-    note: (
-        str  # missing | FAILED: why | running | interrupted; "2 of 3 seeds; …" in part; "" when all is there
-    )
+    note: str  # missing | FAILED: why | running | interrupted; "2 of 3 seeds; …" in part; "" when all is there
 
     @property
     def status(self) -> str:

@@ -178,9 +178,7 @@ def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], P
 def _attempt(once: Callable[[], Pass]) -> Pass:
     try:
         return once()
-    except (
-        Exception
-    ) as error:  # whatever a server or a disk may raise: named, and tried again while following
+    except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
         text = without_password(str(error)).strip().splitlines() or [""]
         return Pass(0, 0, (f"{type(error).__name__}: {text[0]}",))
 
@@ -219,14 +217,10 @@ def _say(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
     parser.add_argument("--uri", help="MLflow's tracking URI; by default sqlite beside the study")
-    parser.add_argument(
-        "--experiment", required=True, help="name of the MLflow experiment; made when missing"
-    )
+    parser.add_argument("--experiment", required=True, help="name of the MLflow experiment; made when missing")
     parser.add_argument("--follow", action="store_true", help="go on until stdin ends")
     return parser
 

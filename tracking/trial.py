@@ -15,9 +15,7 @@ from tracking.files import append_line, last_line, read_lines, to_json, write_at
 from tracking.process import is_alive
 
 State = Literal["missing", "interrupted", "running", "failed", "finished"]
-CHECKPOINT = (
-    "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
-)
+CHECKPOINT = "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
 NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
 
 
@@ -87,9 +85,7 @@ class TrialFolder:
                 found[number] = Attempt(number, line["ts"], line["host"], line["pid"])
             elif number in found:
                 begun = found[number]
-                found[number] = Attempt(
-                    number, begun.began, begun.host, begun.pid, line["ts"], line["reason"]
-                )
+                found[number] = Attempt(number, begun.began, begun.host, begun.pid, line["ts"], line["reason"])
         return list(found.values())
 
     def report(

@@ -5,6 +5,7 @@ Base is the paper's base (section 3 and 5, Table 3); its values live in ``conf/`
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -87,55 +88,34 @@ class TrialConfig:
 
     def problems(self) -> list[Problem]:
         """What is wrong between keys that are each fine alone."""
-        return [*self._model_problems(), *self._data_problems()]
+        return [*self._model_problems(), *self._train_problems(), *self._data_problems()]
 
-    def _model_problems(self) -> list[Problem]:
-        model, train = self.model, self.train
-        found = []
-        if model.positions == "sinusoids" and model.d_model % 2:
-            found.append(
-                Problem(
-                    "model.d_model",
-                    f"is {model.d_model}",
-                    "must be even with sinusoids, which pair sines and cosines",
-                )
-            )
-        if train.tokens_per_batch < model.max_positions:
-            found.append(
-                Problem(
-                    "train.tokens_per_batch",
-                    f"is {train.tokens_per_batch}",
-                    f"must be at least model.max_positions ({model.max_positions}), or the longest pair fits in no batch",
-                )
-            )
-        if self.decode.average > train.keep_checkpoints:
-            found.append(
-                Problem(
-                    "decode.average",
-                    f"is {self.decode.average}",
-                    f"must be at most train.keep_checkpoints ({train.keep_checkpoints})",
-                )
-            )
+    def _model_problems(self) -> Iterator[Problem]:
+        d_model = self.model.d_model
+        if self.model.positions == "sinusoids" and d_model % 2:
+            allowed = "must be even with sinusoids, which pair sines and cosines"
+            yield Problem("model.d_model", f"is {d_model}", allowed)
+
+    def _train_problems(self) -> Iterator[Problem]:
+        train, longest = self.train, self.model.max_positions
+        if train.tokens_per_batch < longest:
+            allowed = f"must be at least model.max_positions ({longest}), or the longest pair fits in no batch"
+            yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
         uniform = 1 - 1 / self.data.vocab_size
         if train.label_smoothing > uniform:
-            found.append(
-                Problem(
-                    "train.label_smoothing",
-                    f"is {train.label_smoothing}",
-                    f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces",
-                )
-            )
-        return found
+            allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
+            yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
+        if self.decode.average > train.keep_checkpoints:
+            allowed = f"must be at most train.keep_checkpoints ({train.keep_checkpoints})"
+            yield Problem("decode.average", f"is {self.decode.average}", allowed)
 
-    def _data_problems(self) -> list[Problem]:
-        found = []
+    def _data_problems(self) -> Iterator[Problem]:
         for split in ("train", "dev", "test"):
             files = getattr(self.data, split)
             if self.data.name == "files" and (files is None or len(files) != 2):
-                found.append(Problem(f"data.{split}", f"is {files}", "must be [source file, target file]"))
+                yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
-                found.append(Problem(f"data.{split}", f"is {files}", "only data=files takes files of its own"))
-        return found
+                yield Problem(f"data.{split}", f"is {files}", "only data=files takes files of its own")
 
 
 OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"})

@@ -90,9 +90,7 @@ def keys(cls: type, prefix: str = "") -> list[str]:
 def _unknown(prefix: str, key: str, known: dict[str, Field[Any]]) -> Problem:
     near = nearest(key, known)
     where = f"under {prefix} are " if prefix else "are "
-    return Problem(
-        _join(prefix, key), "is not a key", f"keys {where}{', '.join(known)}", near and _join(prefix, near)
-    )
+    return Problem(_join(prefix, key), "is not a key", f"keys {where}{', '.join(known)}", near and _join(prefix, near))
 
 
 def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
@@ -104,9 +102,7 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
         rules = tuple(extra)
     converted, fits = _convert(kind, value)
     if not fits:
-        return None, [
-            Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))
-        ]
+        return None, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))]
     broken = [rule for rule in rules if converted is not None and not rule.holds(converted)]
     return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}")] if broken else []
 

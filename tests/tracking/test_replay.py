@@ -62,9 +62,7 @@ def test_one_run_a_trial_also_without_the_map(study: Study, folder: TrialFolder,
     assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
 
 
-def test_one_run_after_a_crash_between_create_and_store(
-    study: Study, folder: TrialFolder, store: Store
-) -> None:
+def test_one_run_after_a_crash_between_create_and_store(study: Study, folder: TrialFolder, store: Store) -> None:
     begin(folder)
     spec = run_spec(study, study.trials[0], folder.attempts())
     made = store[0].open_run(spec, None)
@@ -87,9 +85,7 @@ def test_only_trials_that_have_begun_get_a_run(study: Study, store: Store) -> No
     assert runs_of(study, store) == []
 
 
-def test_nothing_beyond_the_last_checkpoint_until_finished(
-    study: Study, folder: TrialFolder, store: Store
-) -> None:
+def test_nothing_beyond_the_last_checkpoint_until_finished(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     report(folder, attempt, range(1, 4))
     assert carry(study, store) == 0
@@ -184,9 +180,7 @@ def test_scores_and_costs_stand_at_the_results_step(study: Study, folder: TrialF
     assert {"dev/nll", "dev/chrf", "flops", "seconds", "tokens_per_s"} <= set(run.data.metrics)
 
 
-def test_a_lower_score_by_other_decode_settings_is_the_latest(
-    study: Study, folder: TrialFolder, store: Store
-) -> None:
+def test_a_lower_score_by_other_decode_settings_is_the_latest(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     finish(study, study.trials[0], attempt, 30)
     carry(study, store)
@@ -225,9 +219,7 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
     assert run_name(study.trials[0]) == "base s1"
 
 
-def test_a_changed_config_and_a_new_attempt_are_taken(
-    study: Study, folder: TrialFolder, store: Store
-) -> None:
+def test_a_changed_config_and_a_new_attempt_are_taken(study: Study, folder: TrialFolder, store: Store) -> None:
     begin(folder)
     folder.config_path.write_text("train: {log_every: 10}\n")
     carry(study, store)
@@ -272,9 +264,7 @@ def test_the_twin_holds_what_mlflow_holds(study: Study, folder: TrialFolder, sto
     (memory,), real = twin.runs.values(), only_run(study, store)
     assert memory.params == real.data.params
     assert memory.tags.items() <= real.data.tags.items()
-    assert {
-        point.name: point.value for point in sorted(memory.points, key=lambda p: p.step)
-    } == real.data.metrics
+    assert {point.name: point.value for point in sorted(memory.points, key=lambda p: p.step)} == real.data.metrics
     assert (memory.status, memory.end_ms) == (real.info.status, real.info.end_time)
 
 

@@ -86,9 +86,7 @@ def test_provenance_names_versions_without_importing_them() -> None:
         "import json, sys; from tracking.provenance import collect; found = collect('cpu', 'abc');"
         "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     found = collect("cuda H200", "abc")
     assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
@@ -102,10 +100,6 @@ def test_no_module_imports_what_is_slow_or_not_its_own() -> None:
     """Imports at start-up: mlflow alone would cost three seconds of every command."""
     modules = [path.stem for path in (ROOT / "tracking").glob("*.py") if path.stem != "__init__"]
     heavy = "{'mlflow', 'rich', 'torch', 'ray', 'hydra', 'transformer', 'sweeps'}"
-    script = (
-        f"import sys, {', '.join('tracking.' + name for name in modules)}; print({heavy} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    script = f"import sys, {', '.join('tracking.' + name for name in modules)}; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "set()"

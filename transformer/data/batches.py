@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from transformer.cost import Lengths
-from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.pieces import BOS, PAD
+from transformer.data.prepare import ParallelSet, Sentences
 
 Indices = npt.NDArray[np.int64]
 
@@ -30,8 +30,10 @@ class Batch:
     lengths: Lengths
 
     def to(self, device: torch.device) -> "Batch":
-        parts = (part.to(device, non_blocking=True) for part in (self.source, self.shifted, self.target))
-        return Batch(*parts, self.total_targets, self.lengths)
+        source, shifted, target = (
+            part.to(device, non_blocking=True) for part in (self.source, self.shifted, self.target)
+        )
+        return Batch(source, shifted, target, self.total_targets, self.lengths)
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:

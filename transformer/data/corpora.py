@@ -72,9 +72,7 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return _checked(Path(mirror) / name, MULTI30K_SHA256[name])
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
-        return Path(
-            pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
-        )
+        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and whole; data.mirror=DIR takes the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
@@ -114,9 +112,7 @@ def _load_files(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
 def _check_exist(split: str, files: list[str]) -> None:
     missing = [name for name in files if not Path(name).is_file()]
     if missing:
-        raise RefusedError(
-            [Problem(f"data.{split}", f"{name} does not exist", "must be a file") for name in missing]
-        )
+        raise RefusedError([Problem(f"data.{split}", f"{name} does not exist", "must be a file") for name in missing])
 
 
 def read_pairs(source: Path, target: Path) -> list[Pair]:

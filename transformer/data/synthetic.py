@@ -27,9 +27,7 @@ class Sizes:
 def held_out(seed: int = SEED) -> frozenset[Pair]:
     """The (noun, verb) pairs, as source words, that training never shows in any role."""
     verbs = lexicon.VERBS + lexicon.STATES + lexicon.SAYING
-    every = sorted(
-        {(noun.source, verb.source[0]) for verb in verbs for noun in lexicon.PEOPLE + verb.objects}
-    )
+    every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in lexicon.PEOPLE + verb.objects})
     return frozenset(Random(f"{seed}/held out").sample(every, round(HELD_OUT * len(every))))
 
 

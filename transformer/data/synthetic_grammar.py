@@ -67,9 +67,7 @@ class Derivation:
 
     @property
     def text(self) -> Pair:
-        source, target = (
-            " ".join(side).replace(" ,", ",") + self.mark for side in (self.source, self.target)
-        )
+        source, target = (" ".join(side).replace(" ,", ",") + self.mark for side in (self.source, self.target))
         return source[0].upper() + source[1:], target[0].upper() + target[1:]
 
 

@@ -4,15 +4,14 @@ import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.schema import Problem, RefusedError
 
-
-
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "model_type": "bpe",
     "character_coverage": 0.9995,
     "byte_fallback": True,

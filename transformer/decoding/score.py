@@ -40,9 +40,7 @@ def judge(
     """Scores of one set, and the hypotheses they were computed from."""
     nll = dev_nll(model, prepared.pairs(set_name), trial, worker)
     hypotheses = translate_set(model, prepared, set_name, trial, worker)
-    scores = {"nll": nll, "ppl": math.exp(min(nll, 700.0))} | text_scores(
-        hypotheses, prepared.references(set_name)
-    )
+    scores = {"nll": nll, "ppl": math.exp(min(nll, 700.0))} | text_scores(hypotheses, prepared.references(set_name))
     return scores | {"decode": vars(trial.decode)}, hypotheses
 
 

@@ -97,7 +97,7 @@ def _next_log_probabilities(model: Transformer, beams: _Beams) -> Tensor:
     last = beams.pieces_BKL[:, :, -1].flatten()
     logits = model.step(last, beams.cache).float()
     logits[:, [PAD, BOS]] = -math.inf
-    return torch.log_softmax(logits, dim=-1).unflatten(0, beams.score_BK.shape)
+    return torch.log_softmax(logits, dim=-1).view(*beams.score_BK.shape, -1)
 
 
 def _advance(beams: _Beams, log_p_BKP: Tensor) -> Tensor:

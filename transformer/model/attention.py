@@ -57,7 +57,8 @@ class _Heads(nn.Module):
 
     def heads(self, x_BTC: Tensor) -> Tensor:
         """[B, T, H·C] to [B, H, T, C]."""
-        return x_BTC.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        x_BTHC: Tensor = x_BTC.unflatten(-1, (self.n_heads, -1))
+        return x_BTHC.transpose(1, 2)
 
     def read(self, query_BTC: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
@@ -74,9 +75,7 @@ class SelfAttention(_Heads):
         self.widths = [keys, keys, values]
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
 
-    def forward(
-        self, x_BTD: Tensor, mask: Tensor | None, past: KeyValue | None = None
-    ) -> tuple[Tensor, KeyValue]:
+    def forward(self, x_BTD: Tensor, mask: Tensor | None, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
         """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = KeyValue(self.heads(key), self.heads(value))

@@ -16,6 +16,7 @@ from transformer.model.attention import CrossAttention, KeyValue, SelfAttention,
 from transformer.model.blocks import DecoderLayer, EncoderLayer
 from transformer.model.positions import Positions
 
+
 @dataclass
 class Cache:
     """What decoding one more piece reads: keys and values of the source and of the pieces so far."""
@@ -37,9 +38,7 @@ class Cache:
 
     def reorder(self, rows: Tensor) -> None:
         """As ``select``, in place, where each row stays within its sentence, so that the source stays as it is."""
-        self.target = [
-            memory and KeyValue(*(part.index_select(0, rows) for part in memory)) for memory in self.target
-        ]
+        self.target = [memory and KeyValue(*(part.index_select(0, rows) for part in memory)) for memory in self.target]
 
 
 class Transformer(nn.Module):

@@ -21,7 +21,7 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
     Label smoothing puts 1 − ε on the gold piece and ε/(P − 1) on each of the other P − 1 pieces.
     """
     real = target_BT != PAD
-    loss: Tensor = ProjectedCrossEntropy.apply(
+    loss: Tensor = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         output_BTD[real], model.embedding, target_BT[real], label_smoothing, torch.is_grad_enabled()
     )
     return loss

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ class Worker:
 
     rank: int = 0
     world: int = 1
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
     def leads(self) -> bool:
@@ -80,9 +80,7 @@ def join(rank: int, world: int, address: str, threads: int) -> Iterator[Worker]:
         yield Worker(device=device)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(
-        backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world
-    )
+    dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
     try:
         yield Worker(rank, world, device)
     finally:

@@ -80,7 +80,7 @@ def train_step(state: State, batch: Batch, trial: TrialConfig, worker: Worker) -
             output = state.model(batch.source, batch.shifted)
             loss = summed_loss(state.model, output, batch.target, trial.train.label_smoothing)
         loss = loss / batch.total_targets
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
     worker.sum_gradients(state.model)
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate(trial.train, trial.model.d_model, state.step)

@@ -198,9 +198,7 @@ def test_vocabulary_and_sentences_are_small(derivations: Derivations) -> None:
     "pattern",
     [
         pytest.param(r"^(Heute|Jetzt|Oft) (hat|kann|sieht|macht) ", id="verb second after an adverb"),
-        pytest.param(
-            r"^Wenn .* \w+(t|ß|en), (hat|macht|hebt) (der|die|das) ", id="verb second after a clause"
-        ),
+        pytest.param(r"^Wenn .* \w+(t|ß|en), (hat|macht|hebt) (der|die|das) ", id="verb second after a clause"),
         pytest.param(r", dass .* gesehen hat\.$", id="verb final after dass"),
         pytest.param(r", weil .* aufhebt\.$", id="prefix joined in a subordinate clause"),
         pytest.param(r" (hebt|heben) .* auf\.$", id="prefix at the end of a main clause"),
@@ -226,12 +224,8 @@ def test_phenomenon_occurs(derivations: Derivations, pattern: str) -> None:
         pytest.param(r"\b([Dd]er|[Ee]in) \w+e Kind\b", id="article of another gender"),
         pytest.param(r"\b[Ee]in \w+e (Mann|Kind|Buch|Lehrer)\b", id="weak adjective after ein"),
         pytest.param(r"\b(den|dem|einen|einem) Junge\b", id="weak noun without ending"),
-        pytest.param(
-            r"^Die (Männer|Frauen|Kinder) (hat|kann|sieht|macht)\b", id="singular verb after plural"
-        ),
-        pytest.param(
-            r"^(Der|Das) \w+, .*, (haben|können|sehen|machen) ", id="plural verb over a relative clause"
-        ),
+        pytest.param(r"^Die (Männer|Frauen|Kinder) (hat|kann|sieht|macht)\b", id="singular verb after plural"),
+        pytest.param(r"^(Der|Das) \w+, .*, (haben|können|sehen|machen) ", id="plural verb over a relative clause"),
         pytest.param(r"(dass|weil) (der|die|das) \w+ (hat|haben|kann|können) ", id="verb second after dass"),
         pytest.param(r"hilft den (Mann|Hund|Lehrer)\b", id="accusative after helfen"),
     ],

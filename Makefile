@@ -1,0 +1,35 @@
+# `make demo` and `make test` are all that a new clone needs: Python 3.11 or newer, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check install lock clean
+
+demo: install
+	$(BIN)/ablate sweep scale=tiny data=synthetic
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+install: .venv/installed
+
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# After a change of pyproject.toml: resolve it anew. torch stays where it was measured, and a CPU build of it
+# (2.13.0+cpu) locks as the release it is, so that each machine installs the build it has.
+lock: install
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --upgrade-package torch==2.13.0 --output-file requirements.lock pyproject.toml
+	sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.lock
+
+clean:
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache
