@@ -51,7 +51,9 @@ class Range:
     def __str__(self) -> str:
         if math.isinf(self.high):
             return f"at least {self.low:g}"
-        return f"{'from' if self.below else 'between'} {self.low:g} {'up to but below' if self.below else 'and'} {self.high:g}"
+        if self.below:
+            return f"at least {self.low:g} and below {self.high:g}"
+        return f"between {self.low:g} and {self.high:g}"
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:

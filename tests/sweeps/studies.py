@@ -1,0 +1,120 @@
+"""Real sweeps of a small model, as a user starts them."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+SMALL = [
+    "model.d_model=32",
+    "model.d_ff=64",
+    "model.n_layers=1",
+    "train.tokens_per_batch=512",
+    "train.warmup_steps=50",
+    "train.log_every=10",
+    "train.evaluate_every=1000",
+    "decode.beam=2",
+    "decode.max_extra=5",
+]
+"""One layer: a hundred steps a second or so. What it learns does not matter here."""
+
+
+def ablate(*words: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end, its output captured."""
+    return subprocess.run(command(*words), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "sweeps.cli", *words]
+
+
+@dataclass
+class Running:
+    """A sweep that was started and is watched from outside."""
+
+    process: subprocess.Popen[str]
+    trial: Path
+
+    @classmethod
+    def start(cls, *words: str, cwd: Path, trial: Path) -> "Running":
+        """In a session of its own, so that a signal to it reaches nothing else."""
+        process = subprocess.Popen(
+            command(*words),
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        return cls(process, trial)
+
+    def wait_for_step(self, step: int) -> None:
+        """Until a checkpoint of at least this step is in the journal."""
+        wait_until(lambda: newest_checkpoint(self.trial) >= step or self.ended(), f"checkpoint {step}")
+        assert not self.ended(), self.process.communicate()[0]
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that train, as Ray names them."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        return [process for process in family if "Worker.run" in _title(process)]
+
+    def finish(self, timeout: float = 240) -> tuple[int, str]:
+        """Exit code and everything printed."""
+        output, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode, output
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def wait_until(holds: Callable[[], bool], what: str, timeout: float = 120) -> None:
+    deadline = time.monotonic() + timeout
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
+        time.sleep(0.05)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a JSONL file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def newest_checkpoint(trial: Path) -> int:
+    """The step up to which the journal says that everything is safe; 0 without one."""
+    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line["metrics"]]
+    return max(steps, default=0)
+
+
+def mlflow_runs(runs: Path) -> list[tuple[str, str]]:
+    """(name, status) of every run in the tracking database."""
+    with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
+        return database.execute("SELECT name, status FROM runs ORDER BY name").fetchall()
+
+
+def mlflow_steps(runs: Path, metric: str) -> list[int]:
+    """The steps at which the only run has a metric."""
+    with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
+        found = database.execute("SELECT step FROM metrics WHERE key = ? ORDER BY step", (metric,)).fetchall()
+    return [step for (step,) in found]
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

@@ -1,0 +1,134 @@
+"""One small study over its life: run, typed again, scored again, grown, and with a row that fails."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies import SMALL, ablate, lines, mlflow_runs
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
+TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
+RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "scores"}
+SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "signature", "decode"}
+
+
+class Study:
+    """The folder in which every command is typed, and what the first one printed."""
+
+    def __init__(self, cwd: Path, first: subprocess.CompletedProcess[str]) -> None:
+        self.cwd, self.first = cwd, first
+        self.folder = cwd / "runs" / "synthetic-tiny"
+
+    def result(self, trial: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / trial / "result.json").read_text())
+        return content
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    cwd = tmp_path_factory.mktemp("study")
+    return Study(cwd, ablate("sweep", *SHORT, TWO_ROWS, cwd=cwd))
+
+
+def test_every_row_finishes_and_the_table_and_the_next_command_are_printed(study: Study) -> None:
+    assert study.first.returncode == 0, study.first.stdout + study.first.stderr
+    assert "2 of 2 finished" in study.first.stdout
+    assert study.first.stdout.strip().splitlines()[-1].startswith("Next: ablate ui")
+    assert study.first.stderr == ""
+
+
+def test_a_trial_folder_holds_what_the_contract_names(study: Study) -> None:
+    trial, result = study.folder / "base-s1", study.result("base-s1")
+    assert set(result) == RESULT_KEYS
+    assert set(result["scores"]) == {"dev", "test"}
+    assert all(set(scores) == SCORE_KEYS for scores in result["scores"].values())
+    assert [line["attempt"] for line in lines(trial / "attempts.jsonl")] == [1, 1]
+    assert len((trial / "hypotheses" / "dev.txt").read_text().splitlines()) == 400
+    assert {"commit", "dirty"} <= set(json.loads((trial / "provenance.json").read_text()))
+    assert sorted(p.name for p in (trial / "checkpoints" / "a1").iterdir()) == ["step-30", "step-60"]
+    assert json.loads((study.folder / "study.json").read_text())["trials"][0]["key"] == result["key"]
+
+
+def test_typed_again_nothing_runs_and_mlflow_has_one_run_a_trial(study: Study) -> None:
+    before = lines(study.folder / "base-s1" / "attempts.jsonl")
+    again = ablate("sweep", *SHORT, TWO_ROWS, cwd=study.cwd)
+    assert again.returncode == 0
+    assert "2 of 2 finished" in again.stdout
+    assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
+    assert [status for _, status in mlflow_runs(study.cwd / "runs")] == ["FINISHED", "FINISHED"]
+
+
+def test_other_decode_settings_only_score_again(study: Study) -> None:
+    before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
+    others = [word for word in SHORT if not word.startswith("decode.beam")]
+    again = ablate("sweep", *others, "decode.beam=1", "sweep.rows=[base]", cwd=study.cwd)
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = study.result("base-s1")
+    assert after["scores"]["dev"]["decode"]["beam"] == 1
+    assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
+    assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
+
+
+def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study: Study) -> None:
+    blocked = study.folder / "d_dropout_0-s1" / "checkpoints"
+    blocked.parent.mkdir()
+    blocked.write_text("a file where a folder must be")
+    words = [*SHORT, "sweep.rows=[d_dropout_0,d_smoothing_0]"]
+    failed = ablate("sweep", *words, cwd=study.cwd)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    assert "1 of 2 finished, 1 FAILED" in failed.stdout
+    assert "d_dropout_0-s1: NotADirectoryError" in failed.stdout
+    table = ablate("table", "--format", "md", cwd=study.cwd).stdout
+    assert "FAILED: NotADirectoryError" in table
+    assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
+
+    blocked.unlink()
+    mended = ablate("sweep", *words, cwd=study.cwd)
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FINISHED"
+    rows = json.loads(ablate("table", "--format", "json", cwd=study.cwd).stdout)
+    assert [row["row"] for row in rows] == ["base", "d_dropout_0", "d_smoothing_0", "e_learned_positions"]
+
+
+def test_a_gang_that_cannot_be_placed_is_refused(study: Study) -> None:
+    words = [*SHORT, "sweep.rows=[big]", "cluster.workers=500", "sweep.name=too-large"]
+    words = [word for word in words if not word.startswith("model.d_")]
+    refused = ablate("sweep", *words, cwd=study.cwd)
+    assert refused.returncode == 2
+    assert "cluster.cpus_per_worker" in refused.stderr
+
+
+def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
+    words = [*SHORT, "row=e_learned_positions", "train.seed=2"]
+    trained = ablate("train", *words, cwd=study.cwd)
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    trials = json.loads((study.folder / "study.json").read_text())["trials"]
+    assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]
+    assert set(study.result("e_learned_positions-s2")) == RESULT_KEYS
+
+
+def test_two_workers_train_what_one_does(study: Study) -> None:
+    """Dropout draws differ between workers, so it is off; what remains is the order of sums.
+
+    That is 1e-7 for some thirty steps; then the trajectories part, as any two with different rounding do.
+    """
+    alike = [*SMALL, "train.steps=30", "model.p_drop=0"]
+    for name, workers in (("one", 1), ("two", 2)):
+        words = [*alike, f"sweep.name={name}", f"cluster.workers={workers}"]
+        done = ablate("train", *words, cwd=study.cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = (
+        json.loads((study.cwd / "runs" / name / "base-s1" / "result.json").read_text()) for name in ("one", "two")
+    )
+    assert one["key"] == two["key"]
+    assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
+    swept = ablate(
+        "sweep", *alike, "sweep.rows=[base]", "sweep.name=gang", "cluster.workers=2", cwd=study.cwd
+    )
+    assert swept.returncode == 0, swept.stdout + swept.stderr
+    gang = json.loads((study.cwd / "runs" / "gang" / "base-s1" / "result.json").read_text())
+    assert gang["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)

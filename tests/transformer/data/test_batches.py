@@ -1,0 +1,168 @@
+"""Batches: the token budget, the epoch, the order, the shares of workers, and what is on the tensors."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from small_trials import random_pairs, random_pieces
+
+from transformer.cost import Lengths
+from transformer.data import synthetic, vocabulary
+from transformer.data.batches import Batch, TrainingBatches, by_length, collate, cut, judging_batches
+from transformer.data.pieces import BOS, EOS, PAD
+from transformer.data.prepare import ParallelSet, Sentences
+
+PAIRS = random_pairs(300, longest=20)
+BUDGET = 100
+
+
+def training(seed: int = 1, max_positions: int = 20, budget: int = BUDGET) -> TrainingBatches:
+    return TrainingBatches(PAIRS, budget, max_positions, seed)
+
+
+def epoch(batches: TrainingBatches, number: int = 0) -> list[list[int]]:
+    first = number * len(batches) + 1
+    return [batches.indices(step).tolist() for step in range(first, first + len(batches))]
+
+
+def rows(batch: Batch) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Source, decoder input and target of each sentence, as padded."""
+    parts = [part.tolist() for part in (batch.source, batch.shifted, batch.target)]
+    for triple in zip(*parts, strict=True):
+        yield tuple(tuple(piece for piece in side if piece != PAD) for side in triple)
+
+
+@pytest.mark.parametrize("budget", [20, 57, 100, 1000])
+def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budget: int) -> None:
+    batches = training(budget=budget)
+    for step in range(1, len(batches) + 1):
+        batch = batches.batch(step)
+        assert batch.source.numel() <= budget
+        assert batch.target.numel() <= budget
+        assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
+
+
+def test_batches_are_as_full_as_the_budget_lets_them_be() -> None:
+    order = by_length(PAIRS, np.arange(len(PAIRS)))
+    batches = cut(PAIRS, order, BUDGET)
+    assert np.concatenate(batches).tolist() == order.tolist()
+    longest = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)
+    for indices, following in zip(batches, batches[1:], strict=False):
+        widest = max(longest[indices].max(), longest[following[0]])
+        assert (len(indices) + 1) * widest > BUDGET
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_every_sentence_is_in_an_epoch_exactly_once(number: int) -> None:
+    assert sorted(sum(epoch(training(), number), [])) == list(range(300))
+
+
+def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:
+    longest = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)
+    kept = np.flatnonzero(longest <= 12).tolist()
+    batches = training(max_positions=12)
+    assert 0 < len(kept) < 300
+    assert batches.dropped == 300 - len(kept)
+    assert sorted(sum(epoch(batches), [])) == kept
+    assert training().dropped == 0
+
+
+def test_a_step_is_the_same_however_it_is_reached() -> None:
+    sequential, jumping = training(), training()
+    wanted = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
+    steps = list(range(1, len(wanted) + 1))
+    for step in [*steps[::-7], *steps[::11]]:
+        assert jumping.indices(step).tolist() == wanted[step - 1]
+
+
+def test_another_seed_and_another_epoch_have_other_orders() -> None:
+    assert epoch(training(1)) == epoch(training(1))
+    orders = [epoch(training(1)), epoch(training(2)), epoch(training(1), 1)]
+    firsts = [order[0] for order in orders]
+    compositions = [{tuple(sorted(indices)) for indices in order} for order in orders]
+    assert firsts[0] != firsts[1] != firsts[2] != firsts[0]
+    assert compositions[0] != compositions[1]
+    assert compositions[0] != compositions[2]
+
+
+def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
+    batches = training()
+    widths = [batches.batch(step).source.shape[1] for step in range(1, len(batches) + 1)]
+    assert widths != sorted(widths)
+    assert widths != sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_shares_of_all_workers_make_up_the_batch(world: int) -> None:
+    batches = training()
+    for step in range(1, len(batches) + 1):
+        whole = batches.batch(step)
+        shares = [batches.batch(step, rank, world) for rank in range(world)]
+        assert Counter(rows(whole)) == Counter(row for share in shares for row in rows(share))
+        assert {(share.total_targets, share.lengths) for share in shares} == {(whole.total_targets, whole.lengths)}
+        assert max(len(s.source) for s in shares) - min(len(s.source) for s in shares) <= 1
+
+
+def test_a_share_may_be_empty() -> None:
+    share = collate(PAIRS, np.array([4]), rank=1, world=2)
+    assert len(share.source) == len(share.shifted) == len(share.target) == 0
+    assert share.total_targets == PAIRS.target.lengths[4]
+
+
+def test_the_decoder_reads_the_target_one_piece_late() -> None:
+    pairs = ParallelSet(random_pieces([3, 6, 2]), random_pieces([5, 2, 1], seed=2))
+    batch = collate(pairs, np.array([0, 1, 2]))
+    for i in range(3):
+        source, target = pairs.source[i].tolist(), pairs.target[i].tolist()
+        assert target[-1] == source[-1] == EOS
+        assert batch.source[i].tolist() == source + [PAD] * (6 - len(source))
+        assert batch.target[i].tolist() == target + [PAD] * (5 - len(target))
+        assert batch.shifted[i].tolist() == [BOS, *target[:-1]] + [PAD] * (5 - len(target))
+    assert batch.source.dtype == batch.shifted.dtype == batch.target.dtype == torch.int64
+
+
+def test_a_batch_knows_its_real_lengths() -> None:
+    pairs = ParallelSet(random_pieces([3, 6]), random_pieces([5, 2], seed=2))
+    batch = collate(pairs, np.array([0, 1]))
+    assert batch.total_targets == 7
+    assert batch.lengths == Lengths.of([(3, 5), (6, 2)])
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_judging_covers_each_sentence_once_over_all_workers(world: int) -> None:
+    seen: list[int] = []
+    for rank in range(world):
+        for indices, batch in judging_batches(PAIRS, BUDGET, rank, world):
+            seen += indices.tolist()
+            assert max(batch.source.numel(), batch.target.numel()) <= BUDGET
+            expected = [(tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices]
+            assert [(source, target) for source, _, target in rows(batch)] == expected
+    assert sorted(seen) == list(range(300))
+
+
+def test_judging_drops_no_sentence_for_its_length() -> None:
+    pairs = ParallelSet(random_pieces([BUDGET + 5, 3]), random_pieces([4, 3]))
+    assert sorted(i for indices, _ in judging_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
+
+
+@pytest.fixture(scope="module")
+def synthetic_pairs(tmp_path_factory: pytest.TempPathFactory) -> ParallelSet:
+    """A quarter of the synthetic training set, in 1 000 pieces."""
+    text = synthetic.generate(synthetic.Sizes(train=3000, dev=2, test=2))["train"]
+    path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.model"
+    path.write_bytes(vocabulary.build((line for pair in text for line in pair), 1000))
+    sides = [vocabulary.Vocabulary(path).encode([pair[side] for pair in text]) for side in (0, 1)]
+    return ParallelSet(*(Sentences(np.concatenate(s), np.cumsum([0, *map(len, s)])) for s in sides))
+
+
+def test_less_than_a_tenth_of_the_batches_of_synthetic_text_is_padding(synthetic_pairs: ParallelSet) -> None:
+    batches = TrainingBatches(synthetic_pairs, 1500, 512, seed=1)
+    real = padded = 0.0
+    for step in range(1, len(batches) + 1):
+        batch = batches.batch(step)
+        padded += batch.source.numel() + batch.target.numel()
+        real += batch.lengths.source + batch.lengths.target
+    assert real == synthetic_pairs.source.lengths.sum() + synthetic_pairs.target.lengths.sum()
+    assert 1 - real / padded < 0.1

@@ -1,0 +1,169 @@
+"""Text into binary pieces: once, whole or not at all, and identified by what was declared."""
+
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_trials import SMALL, SYNTHETIC, copy_data
+
+from transformer.config import DataConfig
+from transformer.data.pieces import EOS
+from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepare
+from transformer.schema import RefusedError
+
+SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
+TRANSLATED = ["der kleine Hund sieht einen Mann", "ein Mann sieht den Hund", "Hunde sehen Männer", "der alte Mann schläft"]
+
+
+def texts(folder: Path, vocab_size: int = 300, **contents: tuple[list[str], list[str]]) -> DataConfig:
+    """``data=files`` with these lines of text."""
+    sets = dict.fromkeys(("train", "dev", "test"), (SENTENCES, TRANSLATED)) | contents
+    files = {}
+    for split, sides in sets.items():
+        files[split] = [str(folder / f"{split}.{side}") for side in ("source", "target")]
+        for name, lines in zip(files[split], sides, strict=True):
+            Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return DataConfig("files", "en", "de", vocab_size, None, **files)
+
+
+def folders(folder: Path) -> list[Path]:
+    return [path for path in (folder / "prepared").iterdir() if path.is_dir()]
+
+
+def contents(prepared: Prepared) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(prepared.folder.iterdir())}
+
+
+def prepare_and_say_where(data: DataConfig, folder: Path, ready: Any, answers: Any) -> None:
+    """A process that prepares at the same moment as the others."""
+    ready.wait()
+    answers.put(str(prepare(data, folder).folder))
+
+
+def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
+    prepared = prepare(texts(tmp_path, dev=(SENTENCES[:2], TRANSLATED[:2])), tmp_path / "data")
+    assert prepared.judged_sets == ["dev", "test"]
+    for name, size in (("train", 4), ("dev", 2), ("test", 4)):
+        pairs = prepared.pairs(name)
+        assert len(pairs) == size
+        for side, lines in ((pairs.source, SENTENCES), (pairs.target, TRANSLATED)):
+            pieces = [side[i].tolist() for i in range(size)]
+            assert side.lengths.tolist() == [len(sentence) for sentence in pieces]
+            assert all(sentence[-1] == EOS for sentence in pieces)
+            assert prepared.vocabulary.decode(pieces) == lines[:size]
+    assert prepared.references("dev") == TRANSLATED[:2]
+    assert len(prepared.vocabulary) == 300
+
+
+def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) -> None:
+    odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "ein\rWagenrücklauf"]
+    prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
+    assert prepared.references("dev") == odd
+
+
+def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(tmp_path: Path) -> None:
+    gaps = (["the dog", "", "a man", " "], ["der Hund", "ein", "", "Mann"])
+    prepared = prepare(texts(tmp_path, 290, train=gaps, dev=gaps), tmp_path / "data")
+    assert len(prepared.pairs("train")) == 1
+    assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 4
+
+
+def test_training_text_without_a_whole_pair_is_refused(tmp_path: Path) -> None:
+    data = texts(tmp_path, train=(["the dog", ""], ["", "ein Mann"]))
+    with pytest.raises(RefusedError, match=r"data\.train: is empty"):
+        prepare(data, tmp_path / "data")
+
+
+def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    first = prepare(data, tmp_path / "data")
+    times = {path.name: path.stat().st_mtime_ns for path in first.folder.iterdir()}
+    assert prepare(data, tmp_path / "data") == first
+    assert {path.name: path.stat().st_mtime_ns for path in first.folder.iterdir()} == times
+    assert first.folder.name == fingerprint(data)[:16]
+
+
+def test_processes_that_prepare_at_once_make_one_whole_folder(tmp_path: Path) -> None:
+    data, context = texts(tmp_path), multiprocessing.get_context("spawn")
+    ready, answers = context.Barrier(3), context.Queue()
+    arguments = (data, tmp_path / "data", ready, answers)
+    processes = [context.Process(target=prepare_and_say_where, args=arguments) for _ in range(3)]
+    for process in processes:
+        process.start()
+    found = [answers.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert set(found) == {str(path) for path in folders(tmp_path / "data")}
+    alone = prepare(data, tmp_path / "alone")
+    assert contents(Prepared(Path(found[0]))) == contents(alone)
+
+
+@pytest.mark.parametrize("vocab_size", [100, 5000])
+def test_a_preparation_that_fails_leaves_nothing_behind(tmp_path: Path, vocab_size: int) -> None:
+    data = texts(tmp_path, vocab_size)
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=rf"data\.vocab_size: is {vocab_size}; must be at (most|least) \d+"):
+            prepare(data, tmp_path / "data")
+        assert folders(tmp_path / "data") == []
+
+
+def test_a_preparation_that_failed_half_way_can_be_repeated(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    broken = replace(data, dev=[data.dev[0], data.dev[0] + ".lost"] if data.dev else None)
+    with pytest.raises(RefusedError):
+        prepare(broken, tmp_path / "data")
+    Path(data.dev[0] + ".lost").write_text("".join(f"{line}\n" for line in TRANSLATED)) if data.dev else None
+    assert len(prepare(broken, tmp_path / "data").pairs("dev")) == 4
+
+
+def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    declared = [
+        data,
+        replace(data, source="fr"),
+        replace(data, target="fr"),
+        replace(data, vocab_size=301),
+        *(replace(data, **{split: getattr(data, split)[::-1]}) for split in ("train", "dev", "test")),
+        SYNTHETIC,
+        replace(SYNTHETIC, vocab_size=999),
+        replace(SYNTHETIC, name="multi30k"),
+    ]
+    assert len({fingerprint(each) for each in declared}) == len(declared)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_the_fingerprint_of_files_is_that_of_their_content_and_not_of_their_names(tmp_path: Path, split: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c").mkdir()
+    first, copied = texts(tmp_path / "a"), texts(tmp_path / "b")
+    other = texts(tmp_path / "c", **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    assert fingerprint(first) == fingerprint(copied)
+    assert fingerprint(first) != fingerprint(other)
+
+
+def test_the_fingerprint_does_not_depend_on_the_mirror() -> None:
+    multi30k = replace(SYNTHETIC, name="multi30k")
+    assert fingerprint(multi30k) == fingerprint(replace(multi30k, mirror="/somewhere"))
+
+
+def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
+    prepared = prepare(data, tmp_path / "data")
+    longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
+    tight = replace(SMALL, max_positions=min(longest.values()) - 1)
+    assert check_lengths(prepared, replace(SMALL, max_positions=max(longest.values()))) == []
+    assert [(p.key, p.allowed) for p in check_lengths(prepared, tight)] == [
+        ("model.max_positions", f"must be at least {length}, the longest sentence of {name}")
+        for name, length in longest.items()
+    ]
+
+
+def test_pieces_are_stored_as_numbers_that_need_no_code_to_load(tmp_path: Path) -> None:
+    prepared = prepare(texts(tmp_path), tmp_path / "data")
+    for path in prepared.folder.glob("*.npy"):
+        assert np.load(path, allow_pickle=False).dtype in (np.int32, np.int64)

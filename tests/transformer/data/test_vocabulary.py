@@ -1,0 +1,88 @@
+"""Text to pieces and back, and the sizes that a text supports."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer.data import vocabulary
+from transformer.data.pieces import BOS, EOS, PAD, UNK
+from transformer.data.vocabulary import Vocabulary
+from transformer.schema import RefusedError
+
+TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
+
+
+def written(folder: Path, lines: list[str], size: int) -> Vocabulary:
+    (folder / "vocabulary.model").write_bytes(vocabulary.build(iter(lines), size))
+    return Vocabulary(folder / "vocabulary.model")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
+    return written(tmp_path_factory.mktemp("vocabulary"), TEXT, 330)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *TEXT[:3],
+        "Füße über Äpfeln",
+        "a 😀 and a 👩‍👩‍👧 smile",
+        "日本語 и русский",
+        "e\u0301 is not é",  # nothing is normalised
+        "ﬁne ½ ２",
+        "zero\u200bwidth",
+        "the dog",
+    ],
+)
+def test_text_survives_the_way_to_pieces_and_back(small: Vocabulary, line: str) -> None:
+    (pieces,) = small.encode([line])
+    assert small.decode([pieces]) == [line]
+
+
+def test_characters_never_seen_fall_back_to_their_bytes(small: Vocabulary) -> None:
+    (pieces,) = small.encode(["😀"])
+    assert UNK not in pieces
+    assert len([p for p in pieces if 4 <= p < 260]) == len("😀".encode())
+
+
+def test_every_encoded_line_ends_with_one_end_of_sentence(small: Vocabulary) -> None:
+    for pieces in small.encode([*TEXT, ""]):
+        assert pieces[-1] == EOS
+        assert not {PAD, UNK, BOS, EOS} & set(pieces[:-1])
+    assert small.encode([""]) == [[EOS]]
+
+
+def test_special_pieces_have_the_first_four_ids_and_leave_no_trace_in_text(small: Vocabulary) -> None:
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    (pieces,) = small.encode(["the dog"])
+    assert small.decode([[BOS, *pieces, PAD, PAD], [EOS], []]) == ["the dog", "", ""]
+
+
+def test_the_vocabulary_has_the_size_that_was_asked_for(small: Vocabulary) -> None:
+    assert len(small) == 330
+    assert max(max(pieces) for pieces in small.encode(TEXT)) < 330
+
+
+def test_the_same_text_makes_the_same_vocabulary() -> None:
+    assert vocabulary.build(iter(TEXT), 330) == vocabulary.build(iter(TEXT), 330)
+
+
+def refusal(size: int) -> str:
+    with pytest.raises(RefusedError) as refused:
+        vocabulary.build(iter(TEXT), size)
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.found) == ("data.vocab_size", f"is {size}")
+    return problem.allowed
+
+
+def test_too_large_a_vocabulary_is_refused_with_the_largest_this_text_supports() -> None:
+    largest = int(refusal(5000).split("must be at most ")[1].split(",")[0])
+    vocabulary.build(iter(TEXT), largest)
+    assert f"at most {largest}," in refusal(largest + 1)
+
+
+def test_too_small_a_vocabulary_is_refused_with_the_smallest_this_text_needs() -> None:
+    smallest = int(refusal(100).split("must be at least ")[1].split(",")[0])
+    vocabulary.build(iter(TEXT), smallest)
+    assert f"at least {smallest}," in refusal(smallest - 1)

@@ -1,0 +1,146 @@
+"""Encoder and decoder layers against those of torch, given the same weights."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from small_trials import SMALL
+from torch import Tensor, nn
+
+from transformer.model.attention import CrossAttention, KeyValue, SelfAttention, attend, causal_mask, padding_mask
+from transformer.model.blocks import DecoderLayer, EncoderLayer
+
+MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
+B, S, T, D = 4, 9, 7, MODEL.d_model
+Named = dict[str, Tensor]
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def self_attention(ours: SelfAttention) -> list[Tensor]:
+    """In the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias."""
+    return [ours.qkv.weight, ours.qkv.bias, ours.output.weight, ours.output.bias]
+
+
+def cross_attention(ours: CrossAttention) -> list[tuple[Tensor, ...] | Tensor]:
+    return [
+        (ours.query.weight, ours.kv.weight),
+        (ours.query.bias, ours.kv.bias),
+        ours.output.weight,
+        ours.output.bias,
+    ]
+
+
+def attention_of_torch(theirs: nn.MultiheadAttention) -> list[Tensor]:
+    return [theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj.weight, theirs.out_proj.bias]
+
+
+def matched(ours: EncoderLayer | DecoderLayer, theirs: Any) -> list[tuple[Any, Tensor]]:
+    """Our parameters (several where torch fuses them) and torch's, one by one."""
+    feed_forward = [ours.feed_forward.inner, ours.feed_forward.outer]
+    norms = [ours.attention_residual.norm]
+    pairs = list(zip(self_attention(ours.attention), attention_of_torch(theirs.self_attn), strict=True))
+    if isinstance(ours, DecoderLayer):
+        pairs += zip(cross_attention(ours.cross), attention_of_torch(theirs.multihead_attn), strict=True)
+        norms.append(ours.cross_residual.norm)
+    norms.append(ours.feed_forward_residual.norm)
+    their_norms = [getattr(theirs, f"norm{i + 1}") for i in range(len(norms))]
+    for mine, other in zip(
+        [*feed_forward, *norms], [theirs.linear1, theirs.linear2, *their_norms], strict=True
+    ):
+        pairs += [(mine.weight, other.weight), (mine.bias, other.bias)]
+    return pairs
+
+
+def randomised(ours: Any, theirs: Any) -> Any:
+    """Every parameter random, norms and biases too, and the same on both sides."""
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.3)
+        for mine, other in matched(ours, theirs):
+            other.copy_(torch.cat(mine) if isinstance(mine, tuple) else mine)
+    return matched(ours, theirs)
+
+
+def backward(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    weights = torch.linspace(-1, 1, output.numel()).view_as(output)
+    (output * weights).sum().backward()
+    return [x.grad for x in inputs if x.grad is not None]
+
+
+def compare(pairs: Any, mine: Tensor, other: Tensor, my_inputs: list[Tensor], their_inputs: list[Tensor]) -> None:
+    close(mine, other)
+    my_gradients, their_gradients = backward(mine, my_inputs), backward(other, their_inputs)
+    assert len(my_gradients) == len(my_inputs)
+    for found, expected in zip(my_gradients, their_gradients, strict=True):
+        close(found, expected)
+    for my_parameter, their_parameter in pairs:
+        grads = my_parameter if isinstance(my_parameter, tuple) else (my_parameter,)
+        close(torch.cat([p.grad for p in grads]), their_parameter.grad)
+
+
+def inputs(*shapes: tuple[int, ...]) -> tuple[list[Tensor], list[Tensor]]:
+    made = [torch.randn(shape) for shape in shapes]
+    return [x.clone().requires_grad_() for x in made], [x.clone().requires_grad_() for x in made]
+
+
+def padding(length: int) -> Tensor:
+    """True where padded; the first sentence has none."""
+    return torch.arange(length) >= torch.tensor([length, length - 1, 2, 1])[:, None]
+
+
+def layers(ours: type, theirs: type) -> tuple[Any, Any]:
+    other = theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True, norm_first=False)
+    return ours(MODEL), other
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_encoder_layer_and_its_gradients_equal_those_of_torch(padded: bool) -> None:
+    ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
+    pairs, pad = randomised(ours, theirs), padding(S) if padded else None
+    (x,), (y,) = inputs((B, S, D))
+    mine = ours(x, None if pad is None else padding_mask(pad))
+    compare(pairs, mine, theirs(y, src_key_padding_mask=pad), [x], [y])
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_decoder_layer_and_its_gradients_equal_those_of_torch(padded: bool, causal: bool) -> None:
+    ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
+    pairs, pad = randomised(ours, theirs), padding(S) if padded else None
+    (x, memory), (y, other_memory) = inputs((B, T, D), (B, S, D))
+    mine, _ = ours(
+        x,
+        ours.cross.memory(memory),
+        None if pad is None else padding_mask(pad),
+        causal_mask(T, x.device) if causal else None,
+    )
+    mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
+    other = theirs(y, other_memory, tgt_mask=mask, memory_key_padding_mask=pad)
+    compare(pairs, mine, other, [x, memory], [y, other_memory])
+
+
+def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
+    model = replace(SMALL, d_model=10, n_heads=3, d_k=4, d_v=7)
+    attention, x = SelfAttention(model), torch.randn(2, 5, 10)
+    query, key, value = (x @ part.T for part in attention.qkv.weight.split([12, 12, 21]))
+    heads = []
+    for h in range(3):
+        k, v = slice(4 * h, 4 * h + 4), slice(7 * h, 7 * h + 7)
+        weights = torch.softmax(query[..., k] @ key[..., k].transpose(1, 2) / 4**0.5, -1)
+        heads.append(weights @ value[..., v])
+    found, _ = attention(x, None)
+    close(found, torch.cat(heads, -1) @ attention.output.weight.T)
+
+
+def test_illegal_positions_get_no_weight_at_all() -> None:
+    query, key, value = torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 2)
+    changed = value.clone()
+    changed[:, :, 2] = 1e6
+    mask = causal_mask(3, query.device)
+    first, second = (attend(query, KeyValue(key, v), mask, 0.0) for v in (value, changed))
+    assert torch.equal(first[:, :2], second[:, :2])
+    assert not torch.allclose(first[:, 2], second[:, 2])

@@ -1,0 +1,224 @@
+"""The encoder–decoder as a whole: what sees what, where dropout is, how it starts, and cached decoding."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from small_trials import SMALL, small_model
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from transformer.data.pieces import BOS, PAD
+from transformer.model.attention import CrossAttention, SelfAttention
+from transformer.model.encoder_decoder import Transformer
+
+VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
+
+
+class Dropouts(TorchFunctionMode):
+    """Notes the probability and the shape of every dropout that takes effect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[float, tuple[int, ...]]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.dropout:
+            self.note(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def note(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> None:
+        if training and p:
+            self.seen.append((p, tuple(x.shape)))
+
+
+def pieces(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, 30, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def padded(rows: list[Tensor]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def dropouts(training: bool = True, **changes: float) -> list[tuple[float, tuple[int, ...]]]:
+    model = small_model(**changes).train(training)
+    with Dropouts() as noted:
+        model(pieces(3, 5), pieces(3, 7))
+    return noted.seen
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
+    model, source, target = small_model(**changes), pieces(3, 6), pieces(3, 8, seed=1)
+    before = model(source, target)
+    for first in range(8):
+        changed = target.clone()
+        changed[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
+        after = model(source, changed)
+        torch.testing.assert_close(after[:, :first], before[:, :first], rtol=0, atol=1e-6)
+        assert (after[:, first:] - before[:, first:]).abs().amax(-1).min() > 1e-4
+
+
+def test_every_position_sees_the_whole_source() -> None:
+    model, source, target = small_model(), pieces(2, 6), pieces(2, 5, seed=1)
+    before = model(source, target)
+    for place in range(6):
+        changed = source.clone()
+        changed[:, place] = (source[:, place] - 4 + 7) % 26 + 4
+        assert (model(changed, target) - before).abs().amax(-1).min() > 1e-6
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
+    model = small_model(**changes)
+    sources, targets = [pieces(n, seed=n) for n in (9, 3, 1)], [pieces(m, seed=20 + m) for m in (2, 8, 5)]
+    together = model(padded(sources), padded(targets))
+    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        alone = model(source[None], target[None])
+        torch.testing.assert_close(together[row, : len(target)], alone[0], rtol=1e-5, atol=1e-5)
+
+
+def test_padding_gets_no_gradient() -> None:
+    model = small_model().train()
+    source = padded([pieces(9), pieces(3, seed=1)])
+    model(source, pieces(2, 4))[1].square().sum().backward()
+    assert model.embedding.grad is not None
+    assert (model.embedding.grad[PAD] == 0).all()
+
+
+def test_one_matrix_embeds_both_sides_and_projects() -> None:
+    model = small_model()
+    shapes = [name for name, parameter in model.named_parameters() if 30 in parameter.shape]
+    assert shapes == ["embedding"]
+    output = torch.randn(2, 16)
+    torch.testing.assert_close(model.logits(output), output @ model.embedding.T)
+    for side in (0, 1):
+        model.zero_grad()
+        sides = [torch.full((1, 3), 5), torch.full((1, 3), 5)]
+        sides[side] = torch.full((1, 3), 9)
+        model(*sides).square().sum().backward()
+        assert model.embedding.grad is not None
+        assert model.embedding.grad[9].abs().sum() > 0
+
+
+def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are_added() -> None:
+    model, seen = small_model(), list[Tensor]()
+    model.encoder[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    source = pieces(2, 5)
+    model(source, source)
+    expected = model.embedding[source] * 4.0 + model.source_positions(0, 5)
+    torch.testing.assert_close(seen[0], expected)
+
+
+def test_dropout_is_on_sublayer_outputs_and_embedding_sums_and_nowhere_else() -> None:
+    source, target = (0.25, (3, 5, 16)), (0.25, (3, 7, 16))
+    n = SMALL.n_layers
+    assert dropouts(p_drop=0.25) == [source] * (1 + 2 * n) + [target] * (1 + 3 * n)
+
+
+def test_attention_dropout_is_on_the_attention_weights_when_set() -> None:
+    heads, n = SMALL.n_heads, SMALL.n_layers
+    weights = [(0.5, (3, heads, 5, 5))] * n + [(0.5, (3, heads, 7, 7)), (0.5, (3, heads, 7, 5))] * n
+    assert dropouts(attention_dropout=0.5) == weights
+
+
+def test_relu_dropout_is_inside_the_feed_forward_layers_when_set() -> None:
+    n, ff = SMALL.n_layers, SMALL.d_ff
+    assert dropouts(relu_dropout=0.5) == [(0.5, (3, 5, ff))] * n + [(0.5, (3, 7, ff))] * n
+
+
+@pytest.mark.parametrize("changes", [{"p_drop": 0.25}, {"attention_dropout": 0.5}, {"relu_dropout": 0.5}], ids=str)
+def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, float]) -> None:
+    assert dropouts(training=False, **changes) == []
+    dropped, whole, source = small_model(**changes), small_model(), pieces(2, 5)
+    assert torch.equal(dropped(source, source), whole(source, source))
+    assert not torch.allclose(dropped.train()(source, source), whole(source, source))
+
+
+def test_without_dropout_training_and_evaluation_are_the_same() -> None:
+    model, source = small_model(), pieces(2, 5)
+    assert torch.equal(model(source, source), model.train()(source, source))
+
+
+def test_embeddings_start_normal_with_variance_one_over_the_width() -> None:
+    embedding = small_model(vocab_size=2000, d_model=64).embedding
+    assert embedding.std().item() == pytest.approx(64**-0.5, rel=0.02)
+    assert embedding.mean().item() == pytest.approx(0, abs=0.002)
+    assert embedding.abs().max().item() > 3.5 * 64**-0.5  # a uniform draw would end at 1.7
+
+
+def glorot(part: Tensor) -> None:
+    """Uniform up to √(6/(fan in + fan out)) of this very part."""
+    bound = math.sqrt(6 / sum(part.shape))
+    assert 0.98 * bound < part.abs().max().item() <= bound
+    assert part.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_projections_start_glorot_uniform_each_by_itself_where_several_are_fused() -> None:
+    model = small_model(d_model=64, d_ff=96, n_heads=4, d_k=12, d_v=24, attention_bias=True)
+    parts: list[Tensor] = []
+    for module in model.modules():
+        if isinstance(module, SelfAttention):
+            parts += [*module.qkv.weight.split([48, 48, 96]), module.output.weight]
+        elif isinstance(module, CrossAttention):
+            parts += [module.query.weight, *module.kv.weight.split([48, 96]), module.output.weight]
+        elif isinstance(module, torch.nn.Linear) and 96 in module.weight.shape and 64 in module.weight.shape:
+            parts.append(module.weight)
+    for part in parts:
+        glorot(part)
+
+
+def test_biases_start_at_zero_and_norms_as_the_identity() -> None:
+    for name, parameter in small_model(attention_bias=True).named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+        if name.endswith("norm.weight"):
+            assert (parameter == 1).all(), name
+
+
+def test_the_seed_alone_decides_the_first_weights() -> None:
+    first, again, other = (small_model(seed=seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embedding"], other["embedding"])
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict[str, Any]) -> None:
+    model = small_model(**changes)
+    source = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
+    target = torch.cat([torch.full((3, 1), BOS), pieces(3, 9, seed=3)], dim=1)
+    full, cache = model.logits(model(source, target)), model.start(source)
+    for place in range(10):
+        assert cache.length == place
+        torch.testing.assert_close(model.step(target[:, place], cache), full[:, place], rtol=1e-5, atol=1e-5)
+
+
+def decoded(model: Transformer, source: Tensor, target: Tensor, change: Callable[[Any], Any]) -> Tensor:
+    """The logits after three cached steps and a change of the cache."""
+    cache = model.start(source)
+    for place in range(3):
+        model.step(target[:, place], cache)
+    cache = change(cache) or cache
+    return model.step(target[torch.tensor([2, 0]), 3], cache)
+
+
+def test_a_cache_of_chosen_rows_goes_on_as_those_rows() -> None:
+    model, target, chosen = small_model(), pieces(3, 5, seed=3), torch.tensor([2, 0])
+    source = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
+    expected = model.logits(model(source, target))[chosen, 3]
+    found = decoded(model, source, target, lambda cache: cache.select(chosen))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_reordering_a_cache_moves_the_target_and_leaves_the_source() -> None:
+    model, target = small_model(), pieces(2, 5, seed=3)
+    source, swap = pieces(1, 6).expand(2, -1), torch.tensor([1, 0])
+    cache = model.start(source)
+    for place in range(3):
+        model.step(target[:, place], cache)
+    cache.reorder(swap)
+    expected = model.logits(model(source, target))[swap, 3]
+    torch.testing.assert_close(model.step(target[swap, 3], cache), expected, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,95 @@
+"""Models, trials and sets of pieces small enough to compute by hand or in a moment."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
+from transformer.data.pieces import EOS
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.model.encoder_decoder import Transformer
+
+PAPER_BASE = ModelConfig(
+    n_layers=6,
+    d_model=512,
+    d_ff=2048,
+    n_heads=8,
+    d_k=64,
+    d_v=64,
+    p_drop=0.1,
+    positions="sinusoids",
+    max_positions=512,
+    attention_bias=False,
+    attention_dropout=0.0,
+    relu_dropout=0.0,
+)
+SMALL = replace(
+    PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40
+)
+TRAIN = TrainConfig(
+    steps=10,
+    warmup_steps=10,
+    lr_factor=1.0,
+    tokens_per_batch=120,
+    label_smoothing=0.1,
+    precision="fp32",
+    seed=1,
+    log_every=5,
+    evaluate_every=5,
+    checkpoint_every=5,
+    keep_checkpoints=2,
+)
+DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average=1)
+SYNTHETIC = DataConfig("synthetic", "en", "de", 1000, None, None, None, None)
+
+
+def small_model(vocab_size: int = 30, seed: int = 1, **changes: Any) -> Transformer:
+    """``SMALL`` with these changes, in evaluation mode, its weights drawn from ``seed``."""
+    torch.manual_seed(seed)
+    return Transformer(replace(SMALL, **changes), vocab_size).eval()
+
+
+def small_trial(
+    data: DataConfig = SYNTHETIC, model: ModelConfig = SMALL, decode: DecodeConfig = DECODE, **train: Any
+) -> TrialConfig:
+    return TrialConfig(model, replace(TRAIN, **train), decode, data)
+
+
+def random_pieces(lengths: Sequence[int], vocab_size: int = 30, seed: int = 1) -> Sentences:
+    """Sentences of these lengths, each ending with end-of-sentence."""
+    drawn = np.random.default_rng(seed)
+    sentences = [np.append(drawn.integers(4, vocab_size, length - 1), EOS) for length in lengths]
+    return Sentences(
+        np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+    )
+
+
+def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int = 1) -> ParallelSet:
+    """Pairs whose two sides have nearly the same random length."""
+    drawn = random.Random(seed)
+    lengths = [drawn.randint(2, longest) for _ in range(size)]
+    others = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
+    return ParallelSet(random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1))
+
+
+def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
+    """Sentences of random one-letter words, all different."""
+    drawn, made = random.Random(seed), dict[str, None]()
+    while len(made) < size:
+        made[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
+    return list(made)
+
+
+def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int) -> DataConfig:
+    """Files whose target is their source; the three sets share no sentence."""
+    sentences, files, start = letters(sum(sizes), alphabet, longest, seed=1), {}, 0
+    for split, size in zip(("train", "dev", "test"), sizes, strict=True):
+        path = folder / f"{split}.txt"
+        path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
+        files[split], start = [str(path), str(path)], start + size
+    return DataConfig("files", "letters", "letters", vocab_size, None, **files)

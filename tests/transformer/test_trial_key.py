@@ -1,0 +1,66 @@
+"""What is part of a trial's identity, and what is wrong between keys that are each fine alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from small_trials import DECODE, SMALL, SYNTHETIC, small_trial
+
+from transformer.config import ModelConfig, TrainConfig, trial_key
+
+OBSERVATION = ["log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"]
+
+
+def other(value: Any) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    return {"sinusoids": "learned", "fp32": "bf16"}[value] if isinstance(value, str) else value + 1
+
+
+@pytest.mark.parametrize("name", ModelConfig.__dataclass_fields__)
+def test_every_model_field_changes_the_key(name: str) -> None:
+    trial = small_trial(model=replace(SMALL, **{name: other(getattr(SMALL, name))}))
+    assert trial_key(trial, "data") != trial_key(small_trial(), "data")
+
+
+@pytest.mark.parametrize("name", TrainConfig.__dataclass_fields__)
+def test_exactly_the_train_fields_that_change_weights_change_the_key(name: str) -> None:
+    trial = small_trial()
+    changed = replace(trial, train=replace(trial.train, **{name: other(getattr(trial.train, name))}))
+    assert (trial_key(changed, "data") == trial_key(trial, "data")) == (name in OBSERVATION)
+
+
+def test_the_data_fingerprint_changes_the_key_and_decoding_does_not() -> None:
+    trial = small_trial()
+    assert trial_key(trial, "data") != trial_key(trial, "other data")
+    assert trial_key(replace(trial, decode=replace(DECODE, beam=1)), "data") == trial_key(trial, "data")
+
+
+@pytest.mark.parametrize(
+    ("model", "train", "key"),
+    [
+        ({"d_model": 15}, {}, "model.d_model"),
+        ({}, {"tokens_per_batch": 39}, "train.tokens_per_batch"),
+        ({}, {"label_smoothing": 0.9995}, "train.label_smoothing"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_found(model: Any, train: Any, key: str) -> None:
+    assert small_trial().problems() == []
+    assert [p.key for p in small_trial(model=replace(SMALL, **model), **train).problems()] == [key]
+
+
+def test_an_odd_width_is_fine_with_learned_positions() -> None:
+    assert small_trial(model=replace(SMALL, d_model=15, positions="learned")).problems() == []
+
+
+def test_more_checkpoints_cannot_be_averaged_than_are_kept() -> None:
+    trial = small_trial(decode=replace(DECODE, average=3))
+    assert [p.key for p in trial.problems()] == ["decode.average"]
+
+
+def test_files_belong_to_the_files_corpus_and_to_no_other() -> None:
+    with_files = small_trial(data=replace(SYNTHETIC, train=["a", "b"]))
+    without = small_trial(data=replace(SYNTHETIC, name="files", dev=["a"], test=["a", "b"]))
+    assert [p.key for p in with_files.problems()] == ["data.train"]
+    assert [p.key for p in without.problems()] == ["data.train", "data.dev"]
