@@ -1,0 +1,229 @@
+"""Beam search against searches written out with the full forward pass."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from small_trials import DECODE, small_model
+from torch import Tensor
+
+from transformer.config import DecodeConfig
+from transformer.data.pieces import BOS, EOS, PAD
+from transformer.decoding.search import Hypothesis, beam_search, length_penalty
+from transformer.model.encoder_decoder import Transformer
+
+GOING_ON = [1, 4, 5, 6, 7]
+"""Pieces of a vocabulary of eight that an output may hold."""
+
+
+def peaked(vocab_size: int = 8, sureness: float = 2.0, seed: int = 1) -> Transformer:
+    """A random model whose distributions are far from uniform."""
+    model = small_model(vocab_size, seed)
+    with torch.no_grad():
+        model.decoder[-1].feed_forward_residual.norm.weight *= sureness
+    return model
+
+
+def never_ending(seed: int = 1) -> Transformer:
+    """A model that gives end-of-sentence no probability at all: its logit is −∞."""
+    model = peaked(seed=seed)
+    with torch.no_grad():
+        norm = model.decoder[-1].feed_forward_residual.norm
+        norm.weight[0], norm.bias[0] = 0.0, 10.0
+        model.embedding[EOS] = 0.0
+        model.embedding[EOS, 0] = -1e38
+    return model
+
+
+def source(*pieces: int) -> Tensor:
+    return torch.tensor([pieces])
+
+
+def padded(*sentences: Tensor) -> Tensor:
+    rows = [sentence[0] for sentence in sentences]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+@torch.no_grad()
+def next_log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> list[float]:
+    """Of every next piece; padding and beginning-of-sentence are never written."""
+    logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces]])))[0, -1]
+    logits[[PAD, BOS]] = -torch.inf
+    return torch.log_softmax(logits.double(), -1).tolist()
+
+
+@torch.no_grad()
+def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> float:
+    """Of a whole output, in one pass."""
+    logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces[:-1]]])))[0]
+    logits[:, [PAD, BOS]] = -torch.inf
+    chosen = torch.log_softmax(logits.double(), -1).gather(1, torch.tensor(pieces)[:, None])
+    return float(chosen.sum())
+
+
+def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: float) -> float:
+    return log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha
+
+
+def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every finished output of at most ``longest`` pieces, best first."""
+    found = []
+    for length in range(longest):
+        for pieces in itertools.product(GOING_ON, repeat=length):
+            found.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
+    return sorted(found, key=lambda h: -h.score)
+
+
+def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[Hypothesis]:
+    """The same beam without a cache, a batch or an early stop: it always goes on to the longest output."""
+    unfinished: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    finished: list[Hypothesis] = []
+    for length in range(1, sentence.shape[1] + decode.max_extra + 1):
+        grown = []
+        for pieces, total in unfinished:
+            following = next_log_p(model, sentence, pieces)
+            ended = (total + following[EOS]) / ((5 + length) / 6) ** decode.alpha
+            finished.append(Hypothesis(list(pieces), ended))
+            grown += [((*pieces, p), total + following[p]) for p in range(len(following)) if p != EOS]
+        unfinished = sorted(grown, key=lambda h: -h[1])[: decode.beam]
+    return sorted(finished, key=lambda h: -h.score)[: decode.beam]
+
+
+def greedy(model: Transformer, sentence: Tensor, longest: int) -> list[int] | None:
+    """The likeliest piece every time; None if end-of-sentence is not among them in time."""
+    pieces: tuple[int, ...] = ()
+    while len(pieces) < longest:
+        following = next_log_p(model, sentence, pieces)
+        best = max(range(len(following)), key=following.__getitem__)
+        if best == EOS:
+            return list(pieces)
+        pieces = (*pieces, best)
+    return None
+
+
+def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [h.pieces for h in found] == [h.pieces for h in expected]
+    assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-4, abs=1e-5)
+
+
+SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), source(1, 7, 4, 6, 5)]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_wide_beam_finds_every_output_in_the_order_of_its_score(alpha: float, seed: int) -> None:
+    model, sentence = peaked(seed=seed), source(5, 6)
+    (found,) = beam_search(model, sentence, DecodeConfig(beam=31, alpha=alpha, max_extra=1, average=1))
+    same(found, every_output(model, sentence, 3, alpha))
+
+
+def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
+    model = peaked(sureness=6.0)
+    for sentence in SENTENCES[:2]:
+        decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
+        (found,) = beam_search(model, sentence, decode)
+        same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
+    for seed, sentence in enumerate(SENTENCES):
+        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=4, average=1)
+        same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_the_score_of_each_output_is_its_normalised_log_probability(alpha: float) -> None:
+    model = peaked(30)
+    for sentence in SENTENCES:
+        (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average=1))
+        for pieces, value in found:
+            expected = score(model, sentence, (*pieces, EOS), alpha)
+            assert value == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_outputs_come_best_first_and_are_all_different() -> None:
+    for hypotheses in beam_search(peaked(30), padded(*SENTENCES), DECODE):
+        assert len(hypotheses) == DECODE.beam
+        assert len({tuple(h.pieces) for h in hypotheses}) == DECODE.beam
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        assert not {PAD, BOS, EOS} & {piece for h in hypotheses for piece in h.pieces}
+
+
+def test_a_beam_of_one_is_greedy_where_the_model_is_sure() -> None:
+    compared = 0
+    for seed in range(25):
+        model = peaked(12, sureness=30.0, seed=seed)
+        for sentence in SENTENCES:
+            longest = sentence.shape[1] + 6
+            expected = greedy(model, sentence, longest)
+            if expected is not None:
+                (found,) = beam_search(model, sentence, DecodeConfig(1, 0.6, max_extra=6, average=1))
+                assert found[0].pieces == expected
+                compared += 1
+    assert compared >= 10
+
+
+def test_a_beam_of_one_never_scores_less_than_greedy() -> None:
+    for seed in range(10):
+        model = peaked(12, seed=seed)
+        for sentence in SENTENCES:
+            pieces = greedy(model, sentence, sentence.shape[1] + 6)
+            (found,) = beam_search(model, sentence, DecodeConfig(1, 0.6, max_extra=6, average=1))
+            if pieces is not None:
+                assert found[0].score >= score(model, sentence, (*pieces, EOS), 0.6) - 1e-5
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_a_sentence_becomes_does_not_depend_on_its_batch(beam: int) -> None:
+    model, decode = peaked(30), replace(DECODE, beam=beam)
+    together = beam_search(model, padded(*SENTENCES), decode)
+    backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
+    for sentence, first, second in zip(SENTENCES, together, backwards, strict=True):
+        (alone,) = beam_search(model, sentence, decode)
+        same(first, alone)
+        same(second, alone)
+
+
+@pytest.mark.parametrize("max_extra", [0, 3])
+def test_where_nothing_ends_each_sentence_has_its_own_longest_output(max_extra: int) -> None:
+    found = beam_search(never_ending(), padded(*SENTENCES), replace(DECODE, max_extra=max_extra))
+    for sentence, hypotheses in zip(SENTENCES, found, strict=True):
+        assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + max_extra}
+
+
+def test_finished_outputs_are_no_longer_than_the_input_and_the_extra_length_together() -> None:
+    for seed in range(5):
+        found = beam_search(peaked(30, seed=seed), padded(*SENTENCES), replace(DECODE, max_extra=1, alpha=3.0))
+        for sentence, hypotheses in zip(SENTENCES, found, strict=True):
+            assert max(len(h.pieces) + 1 for h in hypotheses) <= sentence.shape[1] + 1
+
+
+@pytest.mark.parametrize("positions", ["sinusoids", "learned"])
+def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
+    model = small_model(8, max_positions=6, positions=positions)
+    with torch.no_grad():
+        model.embedding[EOS] = 0.0
+        model.decoder[-1].feed_forward_residual.norm.bias[0] = 10.0
+        model.embedding[EOS, 0] = -1e38
+    (found,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
+    assert {len(h.pieces) for h in found} == {6}
+
+
+def test_where_nothing_ends_the_best_unfinished_outputs_are_returned() -> None:
+    model, sentence = never_ending(), source(5)
+    (found,) = beam_search(model, sentence, DecodeConfig(beam=5, alpha=0.6, max_extra=1, average=1))
+    expected = [
+        Hypothesis(list(pieces), score(model, sentence, pieces, 0.6))
+        for pieces in itertools.product(GOING_ON, repeat=2)
+    ]
+    same(found, sorted(expected, key=lambda h: -h.score)[:5])
+
+
+def test_the_length_penalty_is_that_of_the_paper() -> None:
+    assert length_penalty(1, 0.6) == 1
+    assert length_penalty(7, 1.0) == 2
+    assert length_penalty(19, 0.5) == 2
+    assert length_penalty(50, 0.0) == 1

@@ -1,0 +1,142 @@
+"""Real processes joined by gloo do what one process does."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trials import SMALL, copy_data, random_pairs, small_trial
+from torch import multiprocessing
+
+from transformer.config import TrialConfig
+from transformer.data.batches import TrainingBatches, collate
+from transformer.data.prepare import prepare
+from transformer.decoding.score import translate_set
+from transformer.messages import Assignment, Finished, Report, Started
+from transformer.training.parallel import Worker, join
+from transformer.training.train import dev_nll, start, train_step
+from transformer.trial import work
+
+PAIRS = random_pairs(60, longest=12)
+CPU = torch.device("cpu")
+
+
+def free_address() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+def copying(folder: Path) -> TrialConfig:
+    data = copy_data(folder, (60, 21, 7), "abcdef", longest=8, vocab_size=270)
+    return small_trial(data, SMALL, steps=4, evaluate_every=2, checkpoint_every=2)
+
+
+def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) -> dict[str, torch.Tensor]:
+    """Of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
+    state = start(trial, 30, worker.device)
+    batch = collate(PAIRS, np.array(sentences), worker.rank, worker.world)
+    train_step(state, batch, trial, worker)
+    return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
+
+
+def answers(worker: Worker, folder: Path) -> dict[str, Any]:
+    """What this worker finds."""
+    trial = copying(folder)
+    prepared = prepare(trial.data, folder)
+    model = start(trial, 270, worker.device).model
+    return {
+        "many": first_gradients(trial, worker, list(range(9))),
+        "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
+        "nll": dev_nll(model, PAIRS, trial, worker),
+        "translations": translate_set(model, prepared, "dev", trial, worker),
+        "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
+        "gathered": worker.gather(f"from {worker.rank}"),
+        "batch": TrainingBatches(PAIRS, 120, 40, 1).batch(2, worker.rank, worker.world).total_targets,
+    }
+
+
+def be_a_worker(rank: int, folder: Path, addresses: list[str]) -> None:
+    with join(rank, 2, addresses[0], threads=1) as worker:
+        torch.save(answers(worker, folder), folder / f"answers-{rank}.pt")
+    assignment = Assignment(copying(folder), 1, str(folder), str(folder / "checkpoints"))
+    torch.save(list(work(assignment, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what two workers found."""
+    folder = tmp_path_factory.mktemp("together")
+    prepare(copying(folder).data, folder)
+    addresses = [free_address(), free_address()]
+    multiprocessing.spawn(be_a_worker, (folder, addresses), nprocs=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(together: Path) -> list[dict[str, Any]]:
+    return [torch.load(together / f"answers-{rank}.pt", weights_only=False) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def alone(together: Path) -> dict[str, Any]:
+    return answers(Worker(), together)
+
+
+@pytest.mark.parametrize("batch", ["many", "one"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_each_of_two_workers_has_the_gradients_of_one(
+    found: list[dict[str, Any]], alone: dict[str, Any], batch: str, rank: int
+) -> None:
+    flat, expected = (
+        torch.cat([gradient.flatten() for gradient in gradients.values()])
+        for gradients in (found[rank][batch], alone[batch])
+    )
+    assert (flat - expected).norm() <= 1e-6 * expected.norm()
+    for name, gradient in alone[batch].items():
+        difference = (found[rank][batch][name] - gradient).norm()
+        assert difference <= 1e-6 * max(gradient.norm().item(), 1e-2 * expected.norm().item()), name
+
+
+def test_two_workers_hold_bitwise_the_same_gradients(found: list[dict[str, Any]]) -> None:
+    for name, gradient in found[0]["many"].items():
+        assert torch.equal(gradient, found[1]["many"][name])
+
+
+def test_two_workers_judge_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+    for answer in found:
+        assert answer["nll"] == pytest.approx(alone["nll"], rel=1e-6)
+        assert answer["translations"] == alone["translations"]
+
+
+def test_numbers_are_added_and_things_gathered_over_workers(
+    found: list[dict[str, Any]], alone: dict[str, Any]
+) -> None:
+    assert [answer["sum"] for answer in found] == [[3.0, 4.0], [3.0, 4.0]]
+    assert [answer["gathered"] for answer in found] == [["from 0", "from 1"]] * 2
+    assert (alone["sum"], alone["gathered"]) == ([1.0, 2.0], ["from 0"])
+    assert {answer["batch"] for answer in found} == {alone["batch"]}
+
+
+def test_a_trial_of_two_workers_ends_as_that_of_one(together: Path) -> None:
+    leading, other = (
+        torch.load(together / f"events-{rank}.pt", weights_only=False) for rank in (0, 1)
+    )
+    assert other == []
+    assignment = Assignment(copying(together), 1, str(together), str(together / "alone"))
+    single = list(work(assignment))
+    assert leading[0] == Started("cpu × 2", 2)
+    assert single[0] == Started("cpu", 1)
+    assert [type(event) for event in leading] == [type(event) for event in single]
+    for mine, expected in zip(leading, single, strict=True):
+        if isinstance(mine, Report):
+            assert mine.step == expected.step
+            for name in ("dev/nll", "train/learning_rate"):
+                assert mine.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-4)
+        if isinstance(mine, Finished):
+            assert mine.costs["params"] == expected.costs["params"]
+            assert mine.costs["flops"] == expected.costs["flops"]
+            for name in ("dev", "test"):
+                assert mine.scores[name]["nll"] == pytest.approx(expected.scores[name]["nll"], rel=1e-4)

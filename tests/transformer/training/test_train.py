@@ -1,0 +1,245 @@
+"""One step against Adam by hand, and ``fit``: what it reports, and that a resume leaves no trace."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trials import SMALL, random_pairs, small_trial
+from torch import Tensor
+
+from transformer.config import TrialConfig
+from transformer.cost import Lengths
+from transformer.data.batches import TrainingBatches
+from transformer.messages import Report
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.loss import summed_loss
+from transformer.training.parallel import Worker
+from transformer.training.schedule import learning_rate
+from transformer.training.train import State, dev_nll, fit, start, train_step
+
+PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
+CPU = torch.device("cpu")
+
+
+def batches(trial: TrialConfig) -> TrainingBatches:
+    return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
+
+
+def fresh(trial: TrialConfig) -> State:
+    return start(trial, 30, CPU)
+
+
+def trained(trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None) -> tuple[State, list[Report]]:
+    """One attempt, from the newest checkpoint of earlier ones; it dies right after the report of step ``until``."""
+    state = fresh(trial)
+    checkpoints = Checkpoints(str(folder), attempt, trial.train.keep_checkpoints)
+    saved = checkpoints.newest()
+    if saved:
+        state.load(saved)
+    reports = []
+    for report in fit(state, trial, batches(trial), DEV, checkpoints, Worker()):
+        reports.append(report)
+        if report.step == until:
+            break
+    return state, reports
+
+
+def tensors(tree: Any, name: str = "") -> dict[str, Any]:
+    """Every leaf of a nested state, by its path."""
+    if isinstance(tree, dict | list):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return {key: leaf for k, v in items for key, leaf in tensors(v, f"{name}/{k}").items()}
+    return {name: tree}
+
+
+def assert_bitwise_equal(first: State, second: State) -> None:
+    mine, other = tensors(first.to_dict()), tensors(second.to_dict())
+    assert mine.keys() == other.keys()
+    for name, value in mine.items():
+        if isinstance(value, Tensor):
+            assert torch.equal(value, other[name]), name
+        elif "seconds" not in name and "tokens_per_s" not in name:
+            assert value == other[name], name
+
+
+def gradients(state: State) -> dict[str, Tensor]:
+    """Of the first step, from Adam's first moment, which is a tenth of them."""
+    return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
+
+
+def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_piece() -> None:
+    trial = small_trial(warmup_steps=4)
+    state, twin = fresh(trial), fresh(trial)
+    first_moment: dict[str, Tensor] = {}
+    second_moment: dict[str, Tensor] = {}
+    for step in range(1, 4):
+        batch = batches(trial).batch(step)
+        loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
+        (loss / int((batch.target != 0).sum())).backward()
+        found = train_step(state, batch, trial, Worker())
+        assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
+        with torch.no_grad():
+            for name, weight in twin.model.named_parameters():
+                assert weight.grad is not None
+                m = first_moment[name] = 0.9 * first_moment.get(name, 0) + 0.1 * weight.grad
+                v = second_moment[name] = 0.98 * second_moment.get(name, 0) + 0.02 * weight.grad**2
+                corrected = (v / (1 - 0.98**step)).sqrt() + 1e-9
+                weight -= learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected
+                weight.grad = None
+        for name, weight in state.model.named_parameters():
+            torch.testing.assert_close(weight, twin.model.get_parameter(name), rtol=1e-4, atol=2e-6)
+    assert state.step == 3
+
+
+def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
+    trial = small_trial()
+    whole, *shares = (fresh(trial) for _ in range(3))
+    train_step(whole, batches(trial).batch(3), trial, Worker())
+    for rank, share in enumerate(shares):
+        train_step(share, batches(trial).batch(3, rank, 2), trial, Worker())
+    parts = [gradients(share) for share in shares]
+    for name, gradient in gradients(whole).items():
+        difference = (parts[0][name] + parts[1][name] - gradient).norm()
+        assert difference <= 1e-6 * max(1.0, gradient.norm().item()), name
+
+
+def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
+    trial = small_trial(model=DROPPED_OUT)
+    first, second = fresh(trial), fresh(trial)
+    train_step(first, batches(trial).batch(1), trial, Worker())
+    torch.rand(17)
+    train_step(second, batches(trial).batch(1), trial, Worker())
+    assert_bitwise_equal(first, second)
+
+
+def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
+    def loss(step: int = 1, seed: int = 1, rank: int = 0) -> float:
+        trial = small_trial(model=DROPPED_OUT, seed=seed)
+        state = start(small_trial(model=DROPPED_OUT), 30, CPU)
+        state.step = step - 1
+        return train_step(state, batches(small_trial()).batch(1), trial, Worker(rank)).item()
+
+    assert loss() == loss()
+    assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
+
+
+def test_the_seed_decides_the_first_weights_and_nothing_else_does() -> None:
+    weights = [start(small_trial(seed=seed, steps=steps), 30, CPU) for seed, steps in ((1, 10), (1, 99), (2, 10))]
+    assert_bitwise_equal(weights[0], weights[1])
+    assert not torch.equal(weights[0].model.embedding, weights[2].model.embedding)
+
+
+def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_undisturbed_one(tmp_path: Path) -> None:
+    trial = small_trial(model=DROPPED_OUT)
+    undisturbed, reports = trained(trial, tmp_path / "one")
+    _, before = trained(trial, tmp_path / "two", attempt=1, until=5)
+    resumed, after = trained(trial, tmp_path / "two", attempt=2)
+    assert [report.step for report in before + after] == [report.step for report in reports] == [5, 10]
+    assert after[0].metrics["train/loss"] == reports[1].metrics["train/loss"]
+    assert after[0].metrics["dev/nll"] == reports[1].metrics["dev/nll"]
+    assert_bitwise_equal(resumed, undisturbed)
+    assert not torch.equal(resumed.model.embedding, fresh(trial).model.embedding)
+
+
+def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
+    trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, log_every=1)
+    undisturbed, reports = trained(trial, tmp_path / "one")
+    trained(trial, tmp_path / "two", attempt=1, until=7)
+    resumed, after = trained(trial, tmp_path / "two", attempt=2)
+    assert [report.step for report in after] == [5, 6, 7, 8, 9, 10]
+    losses = [report.metrics["train/loss"] for report in reports]
+    assert [report.metrics["train/loss"] for report in after] == losses[4:]
+    assert_bitwise_equal(resumed, undisturbed)
+
+
+def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path) -> None:
+    trial = small_trial()
+    finished, _ = trained(trial, tmp_path)
+    again, reports = trained(trial, tmp_path, attempt=2)
+    assert reports == []
+    assert_bitwise_equal(again, finished)
+
+
+def test_how_a_run_is_watched_changes_no_weight(tmp_path: Path) -> None:
+    first, _ = trained(small_trial(model=DROPPED_OUT), tmp_path / "a")
+    watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
+    second, _ = trained(watched, tmp_path / "b")
+    for name, weight in first.model.state_dict().items():
+        assert torch.equal(weight, second.model.state_dict()[name])
+
+
+def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -> None:
+    trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
+    _, reports = trained(trial, tmp_path)
+    found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
+    log, judged, saved = {"train"}, {"dev"}, {"checkpoint"}
+    assert found == {
+        2: log,
+        3: judged,
+        4: log,
+        5: log | saved,
+        6: log | judged,
+        8: log,
+        9: judged,
+        10: log | saved,
+        11: log | judged | saved,
+    }
+    assert len(reports) == len(found)
+    assert all(report.metrics.get("checkpoint", report.step) == report.step for report in reports)
+
+
+def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
+    trial = small_trial()
+    for report in fit(
+        fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 2), Worker()
+    ):
+        saved = Checkpoints(str(tmp_path), 2, 2).newest()
+        assert saved is not None
+        assert (saved["step"], saved["metrics"]) == (report.step, report.metrics)
+
+
+def test_a_logged_loss_is_the_mean_since_the_last_one(tmp_path: Path) -> None:
+    _, every = trained(small_trial(log_every=1), tmp_path / "a")
+    _, fifth = trained(small_trial(log_every=5), tmp_path / "b")
+    losses = [report.metrics["train/loss"] for report in every]
+    means = [sum(losses[:5]) / 5, sum(losses[5:]) / 5]
+    assert [report.metrics["train/loss"] for report in fifth] == pytest.approx(means, rel=1e-6)
+    assert fifth[1].metrics["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
+
+
+def test_the_reported_dev_figures_are_those_of_the_model_at_that_step(tmp_path: Path) -> None:
+    trial = small_trial(model=DROPPED_OUT)
+    state, reports = trained(trial, tmp_path)
+    nll = dev_nll(state.model, DEV, trial, Worker())
+    assert reports[-1].metrics["dev/nll"] == nll
+    assert reports[-1].metrics["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
+
+
+def test_the_tally_counts_what_was_really_trained_on(tmp_path: Path) -> None:
+    trial = small_trial()
+    state, _ = trained(trial, tmp_path)
+    source = batches(trial)
+    expected = sum((source.batch(step).lengths for step in range(1, 11)), Lengths())
+    assert state.tally.lengths == expected
+    assert state.tally.seconds > 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> None:
+    trial = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
+    state, reports = trained(trial, tmp_path)
+    losses = [report.metrics["train/loss"] for report in reports if "train/loss" in report.metrics]
+    assert losses[-1] < losses[0] - 0.3
+    kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
+
+
+def test_bf16_trains_to_other_weights_than_fp32_but_near_them(tmp_path: Path) -> None:
+    exact, _ = trained(small_trial(precision="fp32"), tmp_path / "a")
+    rough, _ = trained(small_trial(precision="bf16"), tmp_path / "b")
+    first, second = exact.model.embedding, rough.model.embedding
+    assert not torch.equal(first, second)
+    assert (first - second).norm() < 0.1 * first.norm()
