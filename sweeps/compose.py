@@ -21,16 +21,6 @@ from transformer.schema import Problem, RefusedError, parse
 
 WIDTH_KEYS = ("d_model", "d_ff", "d_k", "d_v")
 WRITTEN_BY_ROWS = ("model", "train", "decode", "data")
-DEFAULTS = {
-    "train": "paper",
-    "decode": "paper",
-    "data": "synthetic",
-    "cluster": "local",
-    "tracking": "local",
-    "sweep": "table3",
-    "row": "base",
-    "scale": "tiny",
-}
 
 
 @dataclass(frozen=True)
@@ -173,7 +163,7 @@ class _Composer:
 
     def _note(self, problems: Iterable[Problem], row: str) -> None:
         """Keep the problems, each with the place that set the value."""
-        choices = {**DEFAULTS, **self.overrides.choices, "row": row}
+        choices = {**self.library.defaults, **self.overrides.choices, "row": row}
         for problem in problems:
             key = problem.key
             place = COMMAND_LINE if key in self.overrides.values else self.library.locate(key, choices)

@@ -28,6 +28,12 @@ class Library:
     def groups(self) -> list[str]:
         return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir() and any(path.glob("*.yaml")))
 
+    @cached_property
+    def defaults(self) -> dict[str, str]:
+        """The option of each group when nothing is said."""
+        listed = yaml.safe_load((SHIPPED / "config.yaml").read_text("utf-8"))["defaults"]
+        return {group: name for entry in listed if isinstance(entry, dict) for group, name in entry.items()}
+
     def options(self, group: str) -> list[str]:
         """The names that ``group=`` takes."""
         found = [path.stem for folder in self._folders() for path in folder.glob(f"{group}/*.yaml")]

@@ -14,7 +14,7 @@ from sweeps.compose import Composition
 from sweeps.settings import Settings
 from tracking.study import Study, StudyMissing, Trial, read_study
 from tracking.trial import State, TrialFolder
-from transformer.config import trial_key
+from transformer.config import OBSERVATION, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
 from transformer.data.prepare import fingerprint
@@ -142,7 +142,7 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
         f"{group}.{key} {stored.get(group, {}).get(key)}, now {value}"
         for group in ("model", "train", "data")
         for key, value in now[group].items()
-        if stored.get(group, {}).get(key) != value and key != "mirror"
+        if stored.get(group, {}).get(key) != value and key not in OBSERVATION | {"mirror"}
     ]
     return differing or ["the text of its data, or what the code makes of the same settings"]
 

@@ -6,16 +6,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from sweeps.plan import Plan, PlannedTrial, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder
-from sweeps.settings import Settings
+from sweeps.settings import Cluster, Settings
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare
 from transformer.schema import Problem, RefusedError
@@ -32,15 +33,39 @@ QUIET = {
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, KeyboardInterrupt."""
-    ready(plan, console)
-    write_study(recorded(plan, command))
-    with interruptible(), syncing(plan.trials[0].settings):
+    with taking(plan, command, console):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress)
 
 
-def ready(plan: Plan, console: Console) -> None:
+@contextmanager
+def taking(plan: Plan, command: list[str], console: Console) -> Iterator[None]:
+    """Make the plan this process's: its trials locked, its data ready, the study written, its journals carried."""
+    _prepare_data(plan, console)
+    with ExitStack() as stack:
+        (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
+        for planned in plan.pending:
+            stack.callback(_lock(planned).release)
+        with FileLock(plan.folder / ".locks" / "study"):
+            write_study(recorded(plan, command))
+        console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        with interruptible(), _syncing(plan.trials[0].settings, console):
+            yield
+
+
+def _lock(planned: PlannedTrial) -> FileLock:
+    """Two processes never write one trial's folder; the lock goes with the process, however it ends."""
+    lock = FileLock(planned.settings.study_folder / ".locks" / planned.trial.name, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        found = f"{planned.trial.name} is being run by another process"
+        raise RefusedError([Problem("sweep.name", found, "wait for it, or give this study another name")]) from None
+    return lock
+
+
+def _prepare_data(plan: Plan, console: Console) -> None:
     """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
     corpora = {trial.fingerprint: trial for trial in plan.pending}
     for planned in corpora.values():
@@ -53,7 +78,7 @@ def ready(plan: Plan, console: Console) -> None:
 
 
 @contextmanager
-def syncing(settings: Settings) -> Iterator[None]:
+def _syncing(settings: Settings, console: Console) -> Iterator[None]:
     """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
     uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
     where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
@@ -67,7 +92,17 @@ def syncing(settings: Settings) -> Iterator[None]:
     finally:
         assert process.stdin
         process.stdin.close()
-        process.wait()
+        with console.status("Carrying the last results to MLflow"):
+            _wait_for_sync(process, console)
+
+
+def _wait_for_sync(process: "subprocess.Popen[bytes]", console: Console) -> None:
+    """Another sweep of this study may hold the syncer's lock for long: then it carries our journals too."""
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        console.print("MLflow has not everything yet; `ablate sync` carries the rest")
 
 
 @contextmanager
@@ -95,12 +130,7 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    ray.init(
-        address=cluster.address or "local",
-        include_dashboard=False if cluster.address is None else None,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
+    _connect(cluster)
     scribe = Scribe(recorders, progress)
     try:
         _check_resources(ray.cluster_resources(), plan.trials[0])
@@ -123,6 +153,23 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
         raise
     finally:
         ray.shutdown()
+
+
+def _connect(cluster: Cluster) -> None:
+    """This machine alone, or the cluster at ``cluster.address``."""
+    import ray
+
+    here = cluster.address is None
+    try:
+        ray.init(
+            address=cluster.address or "local",
+            include_dashboard=False if here else None,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except ConnectionError as error:
+        allowed = "must be the address of a running Ray cluster, auto for the one this machine has joined, or null"
+        raise RefusedError([Problem("cluster.address", f"{cluster.address}: {error}", allowed)]) from error
 
 
 def _check_resources(have: dict[str, float], planned: PlannedTrial) -> None:

@@ -7,20 +7,17 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from sweeps.plan import Plan, recorded
+from sweeps.plan import Plan
 from sweeps.progress import Progress
 from sweeps.record import Recorder
-from sweeps.run import interruptible, ready, syncing
-from tracking.study import write_study
+from sweeps.run import taking
 from transformer.messages import Assignment, Failed
 from transformer.schema import RefusedError
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and judge the one trial of the plan. Raises RefusedError, KeyboardInterrupt."""
-    ready(plan, console)
-    write_study(recorded(plan, command))
-    with interruptible(), syncing(plan.trials[0].settings):
+    with taking(plan, command, console):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_here(plan, progress)

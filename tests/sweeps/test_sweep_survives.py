@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from studies import SMALL, Running, ablate, lines, mlflow_runs, mlflow_steps, newest_checkpoint
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -72,3 +71,11 @@ def test_an_interrupted_sweep_says_how_to_go_on_and_does(running: Running, tmp_p
     result = json.loads((running.trial / "result.json").read_text())
     assert result["step"] == 1200
     assert result["attempt"] == 2
+
+
+def test_a_trial_that_another_process_runs_is_refused(running: Running, tmp_path: Path) -> None:
+    running.wait_for_step(100)
+    second = ablate("sweep", *LONG, cwd=tmp_path)
+    assert second.returncode == 2
+    assert "base-s1 is being run by another process" in second.stderr
+    running.kill()

@@ -28,9 +28,7 @@ PAPER_BASE = ModelConfig(
     attention_dropout=0.0,
     relu_dropout=0.0,
 )
-SMALL = replace(
-    PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40
-)
+SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
 TRAIN = TrainConfig(
     steps=10,
     warmup_steps=10,
@@ -64,9 +62,7 @@ def random_pieces(lengths: Sequence[int], vocab_size: int = 30, seed: int = 1) -
     """Sentences of these lengths, each ending with end-of-sentence."""
     drawn = np.random.default_rng(seed)
     sentences = [np.append(drawn.integers(4, vocab_size, length - 1), EOS) for length in lengths]
-    return Sentences(
-        np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)], dtype=np.int64)
-    )
+    return Sentences(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)], dtype=np.int64))
 
 
 def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int = 1) -> ParallelSet:

@@ -101,9 +101,7 @@ def test_a_whole_number_is_taken_for_a_number() -> None:
     assert isinstance(built.share, float)
 
 
-@pytest.mark.parametrize(
-    ("value", "fits"), [(0, True), (0.999, True), (1.0, False), (-0.001, False)], ids=str
-)
+@pytest.mark.parametrize(("value", "fits"), [(0, True), (0.999, True), (1.0, False), (-0.001, False)], ids=str)
 def test_a_range_that_excludes_its_upper_bound(value: float, fits: bool) -> None:
     assert (problems(share=value) == []) == fits
 
@@ -114,7 +112,9 @@ def test_a_range_without_an_upper_bound(value: int, fits: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "fits"), [([1, 5], True), ([], True), ((2,), True), ([6], False), ([1, 0], False), ([True], False), (3, False)], ids=str
+    ("value", "fits"),
+    [([1, 5], True), ([], True), ((2,), True), ([6], False), ([1, 0], False), ([True], False), (3, False)],
+    ids=str,
 )
 def test_a_range_holds_for_each_item_of_a_list(value: object, fits: bool) -> None:
     assert (problems(seeds=value) == []) == fits
@@ -151,7 +151,9 @@ def test_every_mistake_is_reported_at_once() -> None:
 
 
 def test_a_refusal_says_every_problem_with_place_and_hint() -> None:
-    error = RefusedError([Problem("a.b", "is 1", "must be 2", "a.c", "conf/x.yaml:3"), Problem("d", "is 4", "must be 5")])
+    error = RefusedError(
+        [Problem("a.b", "is 1", "must be 2", "a.c", "conf/x.yaml:3"), Problem("d", "is 4", "must be 5")]
+    )
     assert str(error) == "a.b (conf/x.yaml:3): is 1; must be 2. Did you mean a.c?\nd: is 4; must be 5."
     assert len(error.problems) == 2
 

@@ -15,7 +15,12 @@ from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepa
 from transformer.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
-TRANSLATED = ["der kleine Hund sieht einen Mann", "ein Mann sieht den Hund", "Hunde sehen Männer", "der alte Mann schläft"]
+TRANSLATED = [
+    "der kleine Hund sieht einen Mann",
+    "ein Mann sieht den Hund",
+    "Hunde sehen Männer",
+    "der alte Mann schläft",
+]
 
 
 def texts(folder: Path, vocab_size: int = 300, **contents: tuple[list[str], list[str]]) -> DataConfig:
@@ -59,7 +64,13 @@ def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
 
 
 def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) -> None:
-    odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "ein\rWagenrücklauf"]
+    odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "\tTab"]
+    prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
+    assert prepared.references("dev") == odd
+
+
+def test_a_carriage_return_within_a_line_does_not_make_two_references_of_it(tmp_path: Path) -> None:
+    odd = ["ein\rWagenrücklauf", *TRANSLATED[1:]]
     prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
     assert prepared.references("dev") == odd
 
@@ -111,13 +122,13 @@ def test_a_preparation_that_fails_leaves_nothing_behind(tmp_path: Path, vocab_si
         assert folders(tmp_path / "data") == []
 
 
-def test_a_preparation_that_failed_half_way_can_be_repeated(tmp_path: Path) -> None:
-    data = texts(tmp_path)
-    broken = replace(data, dev=[data.dev[0], data.dev[0] + ".lost"] if data.dev else None)
-    with pytest.raises(RefusedError):
-        prepare(broken, tmp_path / "data")
-    Path(data.dev[0] + ".lost").write_text("".join(f"{line}\n" for line in TRANSLATED)) if data.dev else None
-    assert len(prepare(broken, tmp_path / "data").pairs("dev")) == 4
+def test_a_refused_preparation_can_be_repeated(tmp_path: Path) -> None:
+    data, lost = texts(tmp_path), tmp_path / "dev.target"
+    lost.rename(tmp_path / "elsewhere")
+    with pytest.raises(RefusedError, match=r"data\.dev: .*dev\.target does not exist"):
+        prepare(data, tmp_path / "data")
+    (tmp_path / "elsewhere").rename(lost)
+    assert len(prepare(data, tmp_path / "data").pairs("dev")) == 4
 
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:

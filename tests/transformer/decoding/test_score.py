@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -16,7 +15,6 @@ from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
 from transformer.training.train import dev_nll
-
 
 WORDY = replace(DECODE, alpha=5.0)
 """So that a model that has learned nothing writes something."""

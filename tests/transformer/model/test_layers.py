@@ -48,9 +48,7 @@ def matched(ours: EncoderLayer | DecoderLayer, theirs: Any) -> list[tuple[Any, T
         norms.append(ours.cross_residual.norm)
     norms.append(ours.feed_forward_residual.norm)
     their_norms = [getattr(theirs, f"norm{i + 1}") for i in range(len(norms))]
-    for mine, other in zip(
-        [*feed_forward, *norms], [theirs.linear1, theirs.linear2, *their_norms], strict=True
-    ):
+    for mine, other in zip([*feed_forward, *norms], [theirs.linear1, theirs.linear2, *their_norms], strict=True):
         pairs += [(mine.weight, other.weight), (mine.bias, other.bias)]
     return pairs
 

@@ -14,7 +14,7 @@ from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import prepare
 from transformer.decoding.score import translate_set
-from transformer.messages import Assignment, Finished, Report, Started
+from transformer.messages import Assignment, Event, Finished, Report, Started
 from transformer.training.parallel import Worker, join
 from transformer.training.train import dev_nll, start, train_step
 from transformer.trial import work
@@ -29,11 +29,6 @@ def free_address() -> str:
         return f"127.0.0.1:{found.getsockname()[1]}"
 
 
-def copying(folder: Path) -> TrialConfig:
-    data = copy_data(folder, (60, 21, 7), "abcdef", longest=8, vocab_size=270)
-    return small_trial(data, SMALL, steps=4, evaluate_every=2, checkpoint_every=2)
-
-
 def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) -> dict[str, torch.Tensor]:
     """Of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
     state = start(trial, 30, worker.device)
@@ -42,9 +37,8 @@ def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) ->
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
-def answers(worker: Worker, folder: Path) -> dict[str, Any]:
+def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     """What this worker finds."""
-    trial = copying(folder)
     prepared = prepare(trial.data, folder)
     model = start(trial, 270, worker.device).model
     return {
@@ -58,31 +52,40 @@ def answers(worker: Worker, folder: Path) -> dict[str, Any]:
     }
 
 
-def be_a_worker(rank: int, folder: Path, addresses: list[str]) -> None:
+def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
     with join(rank, 2, addresses[0], threads=1) as worker:
-        torch.save(answers(worker, folder), folder / f"answers-{rank}.pt")
-    assignment = Assignment(copying(folder), 1, str(folder), str(folder / "checkpoints"))
+        torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
+    assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"))
     torch.save(list(work(assignment, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what two workers found."""
-    folder = tmp_path_factory.mktemp("together")
-    prepare(copying(folder).data, folder)
-    addresses = [free_address(), free_address()]
-    multiprocessing.spawn(be_a_worker, (folder, addresses), nprocs=2)
-    return folder
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers")
 
 
 @pytest.fixture(scope="module")
-def found(together: Path) -> list[dict[str, Any]]:
-    return [torch.load(together / f"answers-{rank}.pt", weights_only=False) for rank in (0, 1)]
+def trial(folder: Path) -> TrialConfig:
+    data = copy_data(folder, (60, 21, 7), "abcdef", longest=8, vocab_size=270)
+    return small_trial(data, SMALL, steps=4, evaluate_every=2, checkpoint_every=2)
 
 
 @pytest.fixture(scope="module")
-def alone(together: Path) -> dict[str, Any]:
-    return answers(Worker(), together)
+def together(folder: Path, trial: TrialConfig) -> list[tuple[dict[str, Any], list[Event]]]:
+    """What each of two workers finds, and the events of a trial as it sees them."""
+    multiprocessing.spawn(be_a_worker, (folder, trial, [free_address(), free_address()]), nprocs=2)
+    kinds = ("answers", "events")
+    return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def found(together: list[tuple[dict[str, Any], list[Event]]]) -> list[dict[str, Any]]:
+    return [answers for answers, _ in together]
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
+    return answers(Worker(), folder, trial)
 
 
 @pytest.mark.parametrize("batch", ["many", "one"])
@@ -111,22 +114,19 @@ def test_two_workers_judge_and_translate_as_one(found: list[dict[str, Any]], alo
         assert answer["translations"] == alone["translations"]
 
 
-def test_numbers_are_added_and_things_gathered_over_workers(
-    found: list[dict[str, Any]], alone: dict[str, Any]
-) -> None:
+def test_numbers_are_added_and_things_gathered_over_workers(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     assert [answer["sum"] for answer in found] == [[3.0, 4.0], [3.0, 4.0]]
     assert [answer["gathered"] for answer in found] == [["from 0", "from 1"]] * 2
     assert (alone["sum"], alone["gathered"]) == ([1.0, 2.0], ["from 0"])
     assert {answer["batch"] for answer in found} == {alone["batch"]}
 
 
-def test_a_trial_of_two_workers_ends_as_that_of_one(together: Path) -> None:
-    leading, other = (
-        torch.load(together / f"events-{rank}.pt", weights_only=False) for rank in (0, 1)
-    )
+def test_a_trial_of_two_workers_ends_as_that_of_one(
+    together: list[tuple[dict[str, Any], list[Event]]], folder: Path, trial: TrialConfig
+) -> None:
+    (_, leading), (_, other) = together
     assert other == []
-    assignment = Assignment(copying(together), 1, str(together), str(together / "alone"))
-    single = list(work(assignment))
+    single = list(work(Assignment(trial, 1, str(folder), str(folder / "alone"))))
     assert leading[0] == Started("cpu × 2", 2)
     assert single[0] == Started("cpu", 1)
     assert [type(event) for event in leading] == [type(event) for event in single]

@@ -193,9 +193,7 @@ def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -
 
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
     trial = small_trial()
-    for report in fit(
-        fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 2), Worker()
-    ):
+    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 2), Worker()):
         saved = Checkpoints(str(tmp_path), 2, 2).newest()
         assert saved is not None
         assert (saved["step"], saved["metrics"]) == (report.step, report.metrics)

@@ -1,0 +1,137 @@
+"""A whole trial as one worker runs it: its events, its scores, its resume, and that it learns."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from small_trials import DECODE, SMALL, copy_data, small_trial
+
+from transformer.config import TrialConfig
+from transformer.cost import parameters, training_flops
+from transformer.data.batches import TrainingBatches
+from transformer.data.prepare import Prepared, prepare
+from transformer.decoding.score import text_scores
+from transformer.messages import Assignment, Event, Finished, Judging, Report, Resumed, Started
+from transformer.training.parallel import Worker
+from transformer.training.train import dev_nll, start
+from transformer.trial import work
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("copies")
+
+
+@pytest.fixture(scope="module")
+def trial(folder: Path) -> TrialConfig:
+    data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    return small_trial(data, replace(SMALL, p_drop=0.1))
+
+
+@pytest.fixture(scope="module")
+def prepared(folder: Path, trial: TrialConfig) -> Prepared:
+    return prepare(trial.data, folder)
+
+
+def run(trial: TrialConfig, folder: Path, checkpoints: Path, attempt: int = 1, until: int | None = None) -> list[Event]:
+    """The events of one attempt; it dies right after the report of step ``until``."""
+    events: list[Event] = []
+    for event in work(Assignment(trial, attempt, str(folder), str(checkpoints))):
+        events.append(event)
+        if isinstance(event, Report) and event.step == until:
+            break
+    return events
+
+
+def finished(events: list[Event]) -> Finished:
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+def test_a_trial_says_that_it_started_reports_judges_and_finishes(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    events = run(trial, folder, tmp_path)
+    assert [type(event) for event in events] == [Started, Report, Report, Judging, Finished]
+    assert events[0] == Started("cpu", 1)
+    assert [event.step for event in events[1:]] == [5, 10, 10, 10]
+
+
+def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
+    trial: TrialConfig, folder: Path, tmp_path: Path, prepared: Prepared
+) -> None:
+    events = run(trial, folder, tmp_path)
+    end, batches = finished(events), TrainingBatches(prepared.pairs("train"), 120, 40, seed=1)
+    lengths = [batches.batch(step).lengths for step in range(1, 11)]
+    assert end.costs["params"] == parameters(trial.model, 270)
+    assert end.costs["flops"] == pytest.approx(sum(training_flops(trial.model, 270, each) for each in lengths))
+    targets = sum(each.target for each in lengths)
+    assert end.costs["tokens_per_s"] == pytest.approx(targets / end.costs["seconds"])
+    assert list(end.scores) == list(end.hypotheses) == ["dev", "test"]
+    for name in ("dev", "test"):
+        expected = text_scores(end.hypotheses[name], prepared.references(name))
+        assert {key: end.scores[name][key] for key in expected} == expected
+    assert isinstance(events[2], Report)
+    assert end.scores["dev"]["nll"] == events[2].metrics["dev/nll"]
+
+
+def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    undisturbed = run(trial, folder, tmp_path / "one")
+    before = run(trial, folder, tmp_path / "two", attempt=1, until=5)
+    after = run(trial, folder, tmp_path / "two", attempt=2)
+    assert isinstance(before[1], Report)
+    assert after[1] == Resumed(5, before[1].metrics)
+    assert [type(event) for event in after] == [Started, Resumed, Report, Judging, Finished]
+    assert finished(after).scores == finished(undisturbed).scores
+    assert finished(after).hypotheses == finished(undisturbed).hypotheses
+
+
+def test_a_finished_trial_is_only_judged_again_with_other_decoding(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    first = run(trial, folder, tmp_path)
+    again = run(replace(trial, decode=replace(DECODE, alpha=5.0)), folder, tmp_path, attempt=2)
+    assert [type(event) for event in again] == [Started, Resumed, Judging, Finished]
+    for name, scores in finished(first).scores.items():
+        assert finished(again).scores[name]["nll"] == scores["nll"]
+        assert finished(again).hypotheses[name] != finished(first).hypotheses[name]
+
+
+def test_the_judged_weights_are_the_mean_of_the_last_checkpoints(
+    trial: TrialConfig, folder: Path, tmp_path: Path, prepared: Prepared
+) -> None:
+    averaged = replace(trial, decode=replace(DECODE, average=2))
+    end = finished(run(averaged, folder, tmp_path))
+    saved = [torch.load(tmp_path / "a1" / f"step-{step}" / "state.pt", weights_only=True)["model"] for step in (5, 10)]
+    model = start(trial, 270, torch.device("cpu")).model
+    model.load_state_dict({name: (saved[0][name] + saved[1][name]) / 2 for name in saved[0]})
+    expected = dev_nll(model, prepared.pairs("dev"), trial, Worker())
+    assert end.scores["dev"]["nll"] == pytest.approx(expected, rel=1e-6)
+    model.load_state_dict(saved[1])
+    assert end.scores["dev"]["nll"] != pytest.approx(dev_nll(model, prepared.pairs("dev"), trial, Worker()), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_copy_task_is_learned_to_a_perplexity_below_1_02(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (2000, 40, 40), "abcdefghij", longest=8, vocab_size=281)
+    model = replace(SMALL, n_layers=1, d_model=64, d_ff=128, n_heads=4, d_k=16, d_v=16, max_positions=30)
+    trial = small_trial(
+        data,
+        model,
+        steps=600,
+        warmup_steps=100,
+        lr_factor=0.5,
+        tokens_per_batch=1000,
+        label_smoothing=0.0,
+        evaluate_every=300,
+        checkpoint_every=600,
+    )
+    events = run(trial, tmp_path, tmp_path / "checkpoints")
+    for name in ("dev", "test"):
+        scores = finished(events).scores[name]
+        assert scores["ppl"] < 1.02
+        assert scores["bleu"] > 99
+    assert finished(events).hypotheses["dev"] == prepare(data, tmp_path).references("dev")
