@@ -96,8 +96,7 @@ class _Composer:
         with self._hydra():
             pristine = {name: self._scaled(name) for name in dict.fromkeys(["base", *names])}
         changes = {name: _differences(pristine["base"], tree) for name, tree in pristine.items()}
-        for name in names:
-            self._refuse_changed_keys(name, changes[name])
+        self._refuse_changed_keys({name: changes[name] for name in names})
         settings = {name: self._settings(name, tree) for name, tree in pristine.items()}
         if self.problems:
             raise RefusedError(dict.fromkeys(self.problems))
@@ -169,10 +168,13 @@ class _Composer:
             place = COMMAND_LINE if key in self.overrides.values else self.library.locate(key, choices)
             self.problems.append(replace(problem, place=problem.place or place))
 
-    def _refuse_changed_keys(self, row: str, changes: dict[str, Any]) -> None:
-        for key in changes:
-            if key in self.overrides.values:
-                self.refuse(key, f"is what row {row} changes", "leave it to the rows, or select rows that keep base's")
+    def _refuse_changed_keys(self, changes: dict[str, dict[str, Any]]) -> None:
+        """An override of what a row changes would take the row's difference away."""
+        for key in self.overrides.values:
+            rows = [row for row, changed in changes.items() if key in changed]
+            if rows:
+                found = f"is what {', '.join(rows)} change{'s' * (len(rows) == 1)}"
+                self.refuse(key, found, "leave it to the rows, or select rows that keep base's value")
 
 
 def _apply_scale(config: DictConfig, scale: Scale) -> list[Problem]:

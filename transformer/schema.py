@@ -50,10 +50,10 @@ class Range:
 
     def __str__(self) -> str:
         if math.isinf(self.high):
-            return f"at least {self.low:g}"
+            return f"at least {self.low:.10g}"
         if self.below:
-            return f"at least {self.low:g} and below {self.high:g}"
-        return f"between {self.low:g} and {self.high:g}"
+            return f"at least {self.low:.10g} and below {self.high:.10g}"
+        return f"between {self.low:.10g} and {self.high:.10g}"
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
@@ -134,8 +134,17 @@ def _convert_scalar(kind: Any, value: Any) -> tuple[Any, bool]:
     if isinstance(value, bool):
         return None, False
     if kind is float:
-        return (float(value), math.isfinite(value)) if isinstance(value, int | float) else (None, False)
+        return _convert_float(value)
     return value, isinstance(value, kind)
+
+
+def _convert_float(value: Any) -> tuple[float | None, bool]:
+    if not isinstance(value, int | float):
+        return None, False
+    try:
+        return float(value), math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return None, False
 
 
 def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:

@@ -80,7 +80,7 @@ def test_the_configuration_is_written_whole_and_can_be_read_back(planned: Planne
 def test_no_attempt_stands_without_its_configuration(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
     (planned.folder.config_path / "in the way").mkdir(parents=True)
-    with pytest.raises(OSError, match="config.yaml"):
+    with pytest.raises(OSError, match=r"config\.yaml"):
         recorder.begin()
     assert not planned.folder.attempts_path.exists()
 
@@ -88,7 +88,7 @@ def test_no_attempt_stands_without_its_configuration(planned: PlannedTrial) -> N
 def test_the_configuration_stands_when_the_attempt_cannot_be_written(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
     planned.folder.attempts_path.mkdir(parents=True)
-    with pytest.raises(OSError, match="attempts.jsonl"):
+    with pytest.raises(OSError, match=r"attempts\.jsonl"):
         recorder.begin()
     assert planned.folder.config_path.is_file()
 

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from sweeps.changes import describe
-from sweeps.compose import Composition, compose_row, compose_sweep
+from sweeps.compose import ComposedRow, Composition, compose_sweep
 from sweeps.files import SHIPPED
 from transformer.config import trial_key
 from transformer.cost import parameters
@@ -96,12 +96,16 @@ SCALES = sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))
 
 
 @cache
-def composed(row: str, scale: str) -> Composition:
-    return compose_row([f"row={row}", f"scale={scale}"])
+def study(scale: str) -> Composition:
+    return compose_sweep([f"scale={scale}", f"sweep.rows=[{','.join(ROWS)}]"])
+
+
+def composed(row: str, scale: str) -> ComposedRow:
+    return study(scale).rows[ROWS.index(row)]
 
 
 def test_base_is_frozen() -> None:
-    base = composed("base", "paper").rows[0].settings
+    base = composed("base", "paper").settings
     assert asdict(base.model) == MODEL
     assert asdict(base.train) == {**DECIDING, **OBSERVING, "seed": 1}
     assert asdict(base.decode) == DECODE
@@ -111,13 +115,13 @@ def test_the_key_is_the_hash_of_what_decides_the_weights_and_of_nothing_else() -
     decides = {"model": MODEL, "train": DECIDING, "seed": 1, "data": "some text", "semantics": 1}
     text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    assert trial_key(composed("base", "paper").rows[0].settings.trial, "some text") == expected
+    assert trial_key(composed("base", "paper").settings.trial, "some text") == expected
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> None:
     group, printed, ppl, bleu, params_m, _ = TABLE_3[row]
-    settings = composed(row, "paper").rows[0].settings
+    settings = composed(row, "paper").settings
     model = {name: printed.get(name, value) for name, value in MODEL.items()}
     train = {name: printed.get(name, value) for name, value in {**DECIDING, **OBSERVING, "seed": 1}.items()}
     assert (asdict(settings.model), asdict(settings.train), asdict(settings.decode)) == (model, train, DECODE)
@@ -127,32 +131,31 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_change_is_told_again_from_the_values(row: str) -> None:
-    composition = composed(row, "paper")
-    assert describe(composition.rows[0], composition.base) == TABLE_3[row][-1]
+    assert describe(composed(row, "paper"), study("paper").base) == TABLE_3[row][-1]
 
 
 @pytest.mark.parametrize(
-    ("row", "change"),
+    ("row", "scale", "change"),
     [
-        ("base", "N 3, d_model 64, d_ff 256, h 8, d_k = d_v = 8, P_drop 0.1, ε_ls 0.1, 600 steps"),
-        ("a_heads_4", "h 4, d_k = d_v = 16"),
-        ("b_key_16", "d_k 2"),
-        ("c_layers_8", "N 4"),
-        ("c_width_1024", "d_model 128, d_k = d_v = 16"),
-        ("d_smoothing_20", "ε_ls 0.2"),
-        ("e_learned_positions", "learned positional embedding instead of sinusoids"),
-        ("big", "d_model 128, d_ff 512, h 16, P_drop 0.3"),
+        ("base", "half", "N 3, d_model 256, d_ff 1024, h 8, d_k = d_v = 32, P_drop 0.1, ε_ls 0.1, 2K steps"),
+        ("a_heads_4", "tiny", "h 4, d_k = d_v = 16"),
+        ("b_key_16", "tiny", "d_k 2"),
+        ("c_layers_8", "half", "N 4"),
+        ("c_width_1024", "tiny", "d_model 128, d_k = d_v = 16"),
+        ("d_smoothing_20", "tiny", "ε_ls 0.2"),
+        ("e_learned_positions", "half", "learned positional embedding instead of sinusoids"),
+        ("big", "half", "d_model 512, d_ff 2048, h 16, P_drop 0.3, 6K steps"),
+        ("big", "tiny", "d_model 128, d_ff 512, h 16, P_drop 0.3"),
     ],
 )
-def test_the_change_is_told_with_the_values_after_scaling(row: str, change: str) -> None:
-    composition = composed(row, "tiny")
-    assert describe(composition.rows[0], composition.base) == change
+def test_the_change_is_told_with_the_values_after_scaling(row: str, scale: str, change: str) -> None:
+    assert describe(composed(row, scale), study(scale).base) == change
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
-    settings = composed(row, scale).rows[0].settings
+    settings = composed(row, scale).settings
     assert settings.trial.problems() == []
     with torch.device("meta"):
         model = Transformer(settings.model, settings.data.vocab_size)
@@ -162,26 +165,33 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
 
 @pytest.mark.parametrize("row", MILLIONS)
 def test_parameters_at_the_paper_s_vocabulary(row: str) -> None:
-    counted = parameters(composed(row, "paper").rows[0].settings.model, 37_000)
+    counted = parameters(composed(row, "paper").settings.model, 37_000)
     assert round(counted / 1e6, 3) == MILLIONS[row]
     assert row != "base" or counted == 63_045_632
 
 
 @pytest.mark.parametrize(
-    ("scale", "base", "big_steps"),
+    ("scale", "widths", "training"),
     [
-        ("paper", (6, 512, 2048, 64, 100_000, 4000, 25_000, "bf16"), 300_000),
-        ("half", (3, 256, 1024, 32, 2000, 1000, 4000, "bf16"), 6000),
-        ("tiny", (3, 64, 256, 8, 600, 200, 1500, "fp32"), 600),
+        ("paper", (6, 512, 2048, 64), (100_000, 4000, 25_000, "bf16")),
+        ("half", (3, 256, 1024, 32), (2000, 1000, 4000, "bf16")),
+        ("tiny", (3, 64, 256, 8), None),
     ],
 )
-def test_what_base_becomes_at_a_scale(scale: str, base: tuple[Any, ...], big_steps: int) -> None:
-    model, train = (getattr(composed("base", scale).rows[0].settings, part) for part in ("model", "train"))
-    widths = (model.n_layers, model.d_model, model.d_ff, model.d_k)
-    assert (*widths, train.steps, train.warmup_steps, train.tokens_per_batch, train.precision) == base
-    assert composed("big", scale).rows[0].settings.train.steps == big_steps
-    assert scale in SCALES
-    assert len(SCALES) == 3
+def test_what_base_becomes_at_a_scale(scale: str, widths: tuple[int, ...], training: tuple[Any, ...] | None) -> None:
+    model, train = (getattr(composed("base", scale).settings, part) for part in ("model", "train"))
+    assert (model.n_layers, model.d_model, model.d_ff, model.d_k) == widths
+    assert (model.d_v, model.n_heads) == (model.d_k, 8)
+    if training:
+        assert (train.steps, train.warmup_steps, train.tokens_per_batch, train.precision) == training
+    assert train.precision == ("fp32" if scale == "tiny" else "bf16")
+    assert SCALES == ["half", "paper", "tiny"], "a scale without a line here"
+
+
+def test_big_trains_three_times_as_long_but_at_tiny_every_row_as_long() -> None:
+    steps = {scale: composed("big", scale).settings.train.steps for scale in ("paper", "half")}
+    assert steps == {"paper": 300_000, "half": 6000}
+    assert len({composed(row, "tiny").settings.train.steps for row in ROWS}) == 1
 
 
 @pytest.mark.parametrize("row", ROWS)

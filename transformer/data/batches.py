@@ -38,7 +38,7 @@ class Batch:
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
     """Cut sentences in this order where sentences × longest side would pass the budget."""
-    longest = np.maximum(pairs.source.lengths, pairs.target.lengths)[order]
+    longest = pairs.longest_sides[order]
     batches, start, widest = [], 0, 0
     for i, length in enumerate(longest):
         widest = max(widest, int(length))
@@ -63,8 +63,7 @@ class TrainingBatches:
 
     def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
         self.pairs, self.tokens_per_batch, self.seed = pairs, tokens_per_batch, seed
-        longest = np.maximum(pairs.source.lengths, pairs.target.lengths)
-        self.chosen: Indices = np.flatnonzero(longest <= max_positions)
+        self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
         self.dropped = len(pairs) - len(self.chosen)
         self._epoch, self._batches = -1, self._shuffled(0)
 

@@ -62,6 +62,11 @@ class ParallelSet:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def longest_sides(self) -> npt.NDArray[np.int64]:
+        """Pieces of the longer side of each pair."""
+        return np.maximum(self.source.lengths, self.target.lengths)
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -84,7 +89,8 @@ class Prepared:
 
     def references(self, set_name: str) -> list[str]:
         """The target text as it was given, for BLEU."""
-        return (self.folder / f"{set_name}.target.txt").read_text("utf-8").split("\n")[:-1]
+        text = (self.folder / f"{set_name}.target.txt").read_bytes().decode("utf-8")
+        return text.split("\n")[:-1]  # no other character ends a line
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
         stem = self.folder / f"{set_name}.{side}"
@@ -103,11 +109,14 @@ def prepare(data: DataConfig, folder: Path) -> Prepared:
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """Sentences to be judged that do not fit the position tables: they may not be dropped, so they are refused."""
+    """What does not fit the position tables: all of train, or any sentence to be judged, which may not be dropped."""
     problems = []
+    shortest = int(prepared.pairs("train").longest_sides.min())
+    if shortest > model.max_positions:
+        allowed = f"must be at least {shortest}, the shortest pair of train"
+        problems.append(Problem("model.max_positions", f"is {model.max_positions}", allowed))
     for name in prepared.judged_sets:
-        pairs = prepared.pairs(name)
-        longest = int(max(pairs.source.lengths.max(), pairs.target.lengths.max()))
+        longest = int(prepared.pairs(name).longest_sides.max())
         if longest > model.max_positions:
             allowed = f"must be at least {longest}, the longest sentence of {name}"
             problems.append(Problem("model.max_positions", f"is {model.max_positions}", allowed))
@@ -121,6 +130,7 @@ def _make(data: DataConfig, target: Path, downloads: Path) -> None:
     if not sets["train"]:
         raise RefusedError([Problem("data.train", "is empty", "must hold at least one sentence pair")])
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
+    workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
         model = vocabulary.build((line for pair in sets["train"] for line in pair), data.vocab_size)
         (workshop / "vocabulary.model").write_bytes(model)
@@ -138,7 +148,8 @@ def _write_set(folder: Path, name: str, pairs: list[Pair], vocab: vocabulary.Voc
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         _write_sentences(folder / f"{name}.{side}", vocab.encode(list(lines)))
         if name != "train":
-            (folder / f"{name}.{side}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / f"{name}.{side}.txt").write_bytes(text.encode("utf-8"))
 
 
 def _write_sentences(stem: Path, encoded: Iterable[list[int]]) -> None:

@@ -1,8 +1,9 @@
 """Beam search (section 6.1) with cached keys and values.
 
 score = log P(Y) / ((5 + |Y|) / 6)^α, where |Y| counts end-of-sentence. Finished and unfinished hypotheses are kept
-apart. A sentence is done when no unfinished hypothesis can still beat the worst of its kept finished ones, or at its
-own longest output. Shape suffixes: B sentences still searched, K beam, P pieces, L output so far.
+apart; one finishes where end-of-sentence is among the K best continuations. A sentence is done when no unfinished
+hypothesis can still beat the worst of its kept finished ones, or at its own longest output.
+Shape suffixes: B sentences still searched, K beam, P pieces, L output so far.
 """
 
 import math
@@ -101,15 +102,22 @@ def _next_log_probabilities(model: Transformer, beams: _Beams) -> Tensor:
 
 
 def _advance(beams: _Beams, log_p_BKP: Tensor) -> Tensor:
-    """Grow to the best unfinished hypotheses; returns log P [B, K] of each old one ending here instead."""
-    total_BKP = beams.score_BK[:, :, None] + log_p_BKP
-    finished_BK, parents_BKL = total_BKP[:, :, EOS].clone(), beams.pieces_BKL
-    total_BKP[:, :, EOS] = -math.inf
-    sentences, beam, pieces = total_BKP.shape
-    top = total_BKP.flatten(1).topk(beam, dim=1)
-    parent_BK, piece_BK = top.indices // pieces, top.indices % pieces
+    """Grow to the best unfinished hypotheses; returns log P [B, K] of each old one that ends here, or −∞.
+
+    A hypothesis ends where end-of-sentence is among the K best of all continuations. Each has one such
+    continuation, so the 2K best hold at least K that go on.
+    """
+    sentences, beam, pieces = log_p_BKP.shape
+    total_BKP, parents_BKL = beams.score_BK[:, :, None] + log_p_BKP, beams.pieces_BKL
+    top = total_BKP.flatten(1).topk(2 * beam, dim=1)
+    parent, piece = top.indices // pieces, top.indices % pieces
+    ends = piece == EOS
+    ending = top.values.masked_fill(~ends, -math.inf)[:, :beam]
+    finished_BK = torch.full_like(beams.score_BK, -math.inf).scatter_reduce(1, parent[:, :beam], ending, "amax")
+    going = ends.int().argsort(dim=1, stable=True)[:, :beam]
+    parent_BK, piece_BK = parent.gather(1, going), piece.gather(1, going)
     grown = parents_BKL.gather(1, parent_BK[:, :, None].expand(-1, -1, parents_BKL.shape[2]))
-    beams.pieces_BKL, beams.score_BK = torch.cat([grown, piece_BK[:, :, None]], dim=2), top.values
+    beams.pieces_BKL, beams.score_BK = torch.cat([grown, piece_BK[:, :, None]], dim=2), top.values.gather(1, going)
     first = torch.arange(sentences, device=parent_BK.device)[:, None] * beam
     beams.cache.reorder((first + parent_BK).flatten())
     return finished_BK
@@ -147,4 +155,5 @@ def _keep_unfinished(beams: _Beams, kept: _Kept, row: int, alpha: float) -> None
         return
     penalty = length_penalty(beams.cache.length, alpha)
     for rank, log_p in enumerate(beams.score_BK[row].tolist()):
-        kept.add(Hypothesis(beams.pieces_BKL[row, rank, 1:].tolist(), log_p / penalty))
+        if log_p > -math.inf:
+            kept.add(Hypothesis(beams.pieces_BKL[row, rank, 1:].tolist(), log_p / penalty))

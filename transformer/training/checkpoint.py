@@ -77,7 +77,7 @@ class Checkpoints:
                 yield Place(int(match[2]), int(match[1]), path)
 
     def _read(self, place: Place) -> State | None:
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             manifest = json.loads(self.filesystem.cat_file(f"{place.path}/manifest.json"))
             content = self.filesystem.cat_file(f"{place.path}/state.pt")
             if hashlib.sha256(content).hexdigest() == manifest["sha256"]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -49,14 +50,14 @@ def test_batches_are_as_full_as_the_budget_lets_them_be() -> None:
     batches = cut(PAIRS, order, BUDGET)
     assert np.concatenate(batches).tolist() == order.tolist()
     longest = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)
-    for indices, following in zip(batches, batches[1:], strict=False):
+    for indices, following in pairwise(batches):
         widest = max(longest[indices].max(), longest[following[0]])
         assert (len(indices) + 1) * widest > BUDGET
 
 
 @pytest.mark.parametrize("number", [0, 1, 5])
 def test_every_sentence_is_in_an_epoch_exactly_once(number: int) -> None:
-    assert sorted(sum(epoch(training(), number), [])) == list(range(300))
+    assert sorted(chain(*epoch(training(), number))) == list(range(300))
 
 
 def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None:
@@ -65,7 +66,7 @@ def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None
     batches = training(max_positions=12)
     assert 0 < len(kept) < 300
     assert batches.dropped == 300 - len(kept)
-    assert sorted(sum(epoch(batches), [])) == kept
+    assert sorted(chain(*epoch(batches))) == kept
     assert training().dropped == 0
 
 

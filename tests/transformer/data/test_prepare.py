@@ -174,6 +174,15 @@ def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Pa
     ]
 
 
+def test_a_training_set_of_which_nothing_fits_is_found(tmp_path: Path) -> None:
+    prepared = prepare(copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270), tmp_path / "data")
+    shortest = int(prepared.pairs("train").longest_sides.min())
+    found = check_lengths(prepared, replace(SMALL, max_positions=shortest - 1))
+    assert f"must be at least {shortest}, the shortest pair of train" in [problem.allowed for problem in found]
+    fits = check_lengths(prepared, replace(SMALL, max_positions=shortest))
+    assert not any("of train" in problem.allowed for problem in fits)
+
+
 def test_pieces_are_stored_as_numbers_that_need_no_code_to_load(tmp_path: Path) -> None:
     prepared = prepare(texts(tmp_path), tmp_path / "data")
     for path in prepared.folder.glob("*.npy"):

@@ -1,6 +1,7 @@
 """Beam search against searches written out with the full forward pass."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -69,8 +70,9 @@ def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: 
 def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: float) -> list[Hypothesis]:
     """Every finished output of at most ``longest`` pieces, best first."""
     found = []
+    going_on = [piece for piece in range(model.vocab_size) if piece not in (PAD, BOS, EOS)]
     for length in range(longest):
-        for pieces in itertools.product(GOING_ON, repeat=length):
+        for pieces in itertools.product(going_on, repeat=length):
             found.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
     return sorted(found, key=lambda h: -h.score)
 
@@ -83,11 +85,14 @@ def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[
         grown = []
         for pieces, total in unfinished:
             following = next_log_p(model, sentence, pieces)
-            ended = (total + following[EOS]) / ((5 + length) / 6) ** decode.alpha
-            finished.append(Hypothesis(list(pieces), ended))
-            grown += [((*pieces, p), total + following[p]) for p in range(len(following)) if p != EOS]
-        unfinished = sorted(grown, key=lambda h: -h[1])[: decode.beam]
-    return sorted(finished, key=lambda h: -h.score)[: decode.beam]
+            grown += [((*pieces, p), total + following[p]) for p in range(len(following))]
+        grown.sort(key=lambda h: -h[1])
+        for pieces, total in grown[: decode.beam]:
+            if pieces[-1] == EOS and total > -math.inf:
+                finished.append(Hypothesis(list(pieces[:-1]), total / ((5 + length) / 6) ** decode.alpha))
+        unfinished = [h for h in grown if h[0][-1] != EOS][: decode.beam]
+    best_unfinished = [Hypothesis(list(p), total / ((5 + length) / 6) ** decode.alpha) for p, total in unfinished]
+    return sorted(finished, key=lambda h: -h.score)[: decode.beam] or best_unfinished
 
 
 def greedy(model: Transformer, sentence: Tensor, longest: int) -> list[int] | None:
@@ -111,26 +116,32 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_wide_beam_finds_every_output_in_the_order_of_its_score(alpha: float, seed: int) -> None:
-    model, sentence = peaked(seed=seed), source(5, 6)
-    (found,) = beam_search(model, sentence, DecodeConfig(beam=31, alpha=alpha, max_extra=1, average=1))
-    same(found, every_output(model, sentence, 3, alpha))
+@pytest.mark.parametrize(("vocab_size", "longest"), [(8, 2), (5, 4)])
+def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, vocab_size: int, longest: int) -> None:
+    model, sentence = peaked(vocab_size), source(4)
+    decode = DecodeConfig(beam=31, alpha=alpha, max_extra=longest - sentence.shape[1], average=1)
+    (found,) = beam_search(model, sentence, decode)
+    expected = every_output(model, sentence, longest, alpha)
+    same(found[: len(expected)], expected)
 
 
 def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
-    model = peaked(sureness=6.0)
-    for sentence in SENTENCES[:2]:
-        decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
-        (found,) = beam_search(model, sentence, decode)
-        same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
+    compared = 0
+    for seed, sentence in itertools.product(range(20), SENTENCES[:2]):
+        model = peaked(sureness=6.0, seed=seed)
+        if greedy(model, sentence, 4) is not None:
+            decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
+            (found,) = beam_search(model, sentence, decode)
+            same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
+            compared += 1
+    assert compared >= 5
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, 4.0])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
-    for seed, sentence in enumerate(SENTENCES):
-        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=4, average=1)
+    for seed, sentence in enumerate(SENTENCES * 2):
+        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average=1)
         same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
@@ -140,16 +151,29 @@ def test_the_score_of_each_output_is_its_normalised_log_probability(alpha: float
     for sentence in SENTENCES:
         (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average=1))
         for pieces, value in found:
-            expected = score(model, sentence, (*pieces, EOS), alpha)
+            unfinished = len(pieces) == sentence.shape[1] + 6
+            expected = score(model, sentence, tuple(pieces) if unfinished else (*pieces, EOS), alpha)
             assert value == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_outputs_come_best_first_and_are_all_different() -> None:
     for hypotheses in beam_search(peaked(30), padded(*SENTENCES), DECODE):
-        assert len(hypotheses) == DECODE.beam
-        assert len({tuple(h.pieces) for h in hypotheses}) == DECODE.beam
+        assert 0 < len(hypotheses) <= DECODE.beam
+        assert len({tuple(h.pieces) for h in hypotheses}) == len(hypotheses)
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         assert not {PAD, BOS, EOS} & {piece for h in hypotheses for piece in h.pieces}
+
+
+def test_a_beam_of_one_without_length_penalty_is_greedy() -> None:
+    compared = 0
+    for seed, sentence in itertools.product(range(20), SENTENCES):
+        model = peaked(12, seed=seed)
+        expected = greedy(model, sentence, sentence.shape[1] + 6)
+        if expected is not None:
+            (found,) = beam_search(model, sentence, DecodeConfig(1, 0.0, max_extra=6, average=1))
+            assert found[0].pieces == expected
+            compared += 1
+    assert compared >= 10
 
 
 def test_a_beam_of_one_is_greedy_where_the_model_is_sure() -> None:
@@ -194,11 +218,11 @@ def test_where_nothing_ends_each_sentence_has_its_own_longest_output(max_extra: 
         assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + max_extra}
 
 
-def test_finished_outputs_are_no_longer_than_the_input_and_the_extra_length_together() -> None:
+def test_outputs_are_no_longer_than_the_input_and_the_extra_length_together() -> None:
     for seed in range(5):
         found = beam_search(peaked(30, seed=seed), padded(*SENTENCES), replace(DECODE, max_extra=1, alpha=3.0))
         for sentence, hypotheses in zip(SENTENCES, found, strict=True):
-            assert max(len(h.pieces) + 1 for h in hypotheses) <= sentence.shape[1] + 1
+            assert max(len(h.pieces) for h in hypotheses) <= sentence.shape[1] + 1
 
 
 @pytest.mark.parametrize("positions", ["sinusoids", "learned"])

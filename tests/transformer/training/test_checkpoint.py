@@ -105,7 +105,12 @@ def forget_checksum(filesystem: Any, folder: str) -> None:
     filesystem.pipe_file(f"{folder}/manifest.json", b'{"step": 10}')
 
 
+def null_manifest(filesystem: Any, folder: str) -> None:
+    filesystem.pipe_file(f"{folder}/manifest.json", b"null")
+
+
 DAMAGES = {
+    "manifest null": null_manifest,
     "manifest missing": remove("manifest.json"),
     "state missing": remove("state.pt"),
     "manifest cut short": cut_short("manifest.json"),
@@ -154,6 +159,6 @@ class Harm:
 def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Checkpoints(str(tmp_path / "c"), 1, keep=2).save(5, {"step": 5, "model": Harm()})
-    with pytest.raises(Exception, match="weights_only|Weights only"):
+    with pytest.raises(Exception, match=r"weights_only|Weights only"):
         Checkpoints(str(tmp_path / "c"), 2, keep=2).newest()
     assert not (tmp_path / "harm-was-done").exists()

@@ -1,0 +1,188 @@
+"""Every verb as it is typed."""
+
+import csv
+import io
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+from ablate_in_folder import Done, ablate, contents, own, plan
+from typer.testing import CliRunner
+
+from sweeps.cli import app
+from sweeps.compose import compose_row
+from sweeps.plan import recorded
+from sweeps.record import Recorder
+from tracking.study import write_study
+from transformer.messages import Failed, Finished
+
+VERBS = sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback)
+ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
+CSV_HEAD = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study whose base is finished, whose second row failed, and whose third was never begun."""
+    folder = tmp_path_factory.mktemp("study").resolve()
+    planned = plan(folder, ROWS)
+    write_study(recorded(planned, ["ablate", "sweep", ROWS]))
+    base, failed, _ = planned.trials
+    scores = {
+        "nll": 1.5,
+        "ppl": 4.5,
+        "bleu": 30.0,
+        "chrf": 50.0,
+        "signature": "",
+        "decode": asdict(base.settings.decode),
+    }
+    costs = {"params": base.params, "flops": 2.5e12, "seconds": 61.0, "tokens_per_s": 900.0}
+    for trial, event in (
+        (base, Finished(600, costs, {"dev": scores, "test": scores}, {"dev": ["ein Hund"]})),
+        (failed, Failed("OutOfMemoryError: too wide", "a traceback")),
+    ):
+        recorder = Recorder(trial)
+        recorder.begin()
+        recorder.take(1, event)
+    return folder
+
+
+def next_command(done: Done) -> str:
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    done = CliRunner().invoke(app, [verb, "--help"])
+    assert done.exit_code == 0
+    assert re.search(rf"Usage: \S+ {verb} \[OPTIONS\]", done.output)
+
+
+def test_the_verbs_are_listed(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "--help")
+    assert done.returncode == 0
+    assert {"plan", "sweep", "train", "status", "table", "config", "doctor", "sync", "ui"} <= set(VERBS)
+    assert all(re.search(rf"\b{verb}\b", done.stdout) for verb in VERBS)
+
+
+def test_an_unknown_verb_is_told_the_nearest(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "plann")
+    assert done.returncode == 2
+    assert "Did you mean 'plan'?" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["status", "table", "sync"])
+def test_a_study_that_is_not_there_is_refused_with_those_that_are(folder: Path, verb: str) -> None:
+    done = ablate(folder, verb, "scale=half", ROWS)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no study synthetic-half" in done.stderr
+    assert "studies there: synthetic-tiny" in done.stderr
+    assert done.stderr.splitlines()[-1] == "Nothing was started."
+
+
+def test_without_any_study_it_is_said_how_to_make_one(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "table", ROWS)
+    assert done.returncode == 2
+    assert "`ablate sweep` makes one" in done.stderr
+    assert contents(tmp_path) == []
+
+
+def test_the_table_as_csv(folder: Path) -> None:
+    done = ablate(folder, "table", ROWS, "--format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(CSV_HEAD)
+    base, failed, missing = csv.DictReader(io.StringIO(done.stdout))
+    assert [float(base[name]) for name in ("ppl", "bleu", "steps", "seeds")] == [4.5, 30.0, 600, 1]
+    assert [float(base[f"paper_{name}"]) for name in ("ppl", "bleu", "params_m")] == [4.92, 25.8, 65]
+    assert (failed["row"], failed["ppl"], failed["seeds"], failed["paper_params_m"]) == ("a_heads_1", "FAILED", "0", "")
+    assert "OutOfMemoryError: too wide" in failed["note"]
+    assert (missing["row"], missing["ppl"], missing["change"]) == ("c_layers_2", "missing", "N 1")
+
+
+def test_the_table_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, ["table", "--format", "json", ROWS])
+    base, failed, missing = json.loads(done.stdout)
+    assert (base["ppl"], base["paper_ppl"], failed["ppl"], missing["ppl"]) == (4.5, 4.92, None, None)
+    assert failed["note"] == "FAILED: OutOfMemoryError: too wide"
+
+
+def test_the_table_as_markdown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    lines = CliRunner().invoke(app, ["table", ROWS, "--format", "md"]).stdout.splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 5
+    assert len({line.count("|") for line in table}) == 1
+    assert "FAILED" in table[3]
+
+
+def test_a_format_that_is_not_known_is_refused(folder: Path) -> None:
+    done = ablate(folder, "table", "--format", "docx")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_table_in_a_terminal(folder: Path) -> None:
+    done = ablate(folder, "table", ROWS)
+    assert done.returncode == 0
+    assert "FAILED" in done.stdout
+    assert "OutOfMemoryError" in done.stdout
+    assert next_command(done) == f"Next: ablate ui '{ROWS}'"
+
+
+def test_the_status(folder: Path) -> None:
+    done = ablate(folder, "status", "--json", ROWS)
+    assert done.stderr == ""
+    states = [(line["row"], line["state"], line["attempts"], line["note"]) for line in json.loads(done.stdout)]
+    assert states == [
+        ("base", "finished", 1, ""),
+        ("a_heads_1", "failed", 1, "OutOfMemoryError: too wide"),
+        ("c_layers_2", "missing", 0, ""),
+    ]
+    shown = ablate(folder, "status", ROWS)
+    assert "1 of 3 finished" in shown.stdout
+    assert next_command(shown) == f"Next: ablate table '{ROWS}'"
+
+
+def test_the_plan_knows_what_is_left(folder: Path) -> None:
+    done = ablate(folder, "plan", ROWS)
+    assert "2 of 3 trials" in done.stdout
+    assert next_command(done) == f"Next: ablate sweep '{ROWS}'"
+
+
+def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
+    words = ["row=big", "scale=paper", "decode.beam=5"]
+    done = ablate(tmp_path, "config", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = yaml.safe_load(done.stdout)
+    assert shown == compose_row(words, tmp_path).rows[0].settings.to_dict()
+    assert (shown["model"]["d_model"], shown["train"]["steps"], shown["decode"]["beam"]) == (1024, 300_000, 5)
+    assert contents(tmp_path) == []
+
+
+def test_the_doctor_looks_at_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["doctor", "--json"])
+    findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
+    assert (done.exit_code, findings["conf"]["found"]) == (0, "20 rows compose")
+    assert findings["Python"]["found"] == ".".join(map(str, sys.version_info[:3]))
+    assert {finding["state"] for finding in findings.values()} <= {"ok", "warning"}
+    own(tmp_path, "row/base", "# mine\n")
+    broken = CliRunner().invoke(app, ["doctor", "--json"])
+    assert broken.exit_code == 1
+    assert {finding["what"] for finding in json.loads(broken.stdout) if finding["state"] == "failed"} == {"conf"}
+
+
+def test_the_ui_needs_a_database(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "ui", ROWS)
+    assert done.returncode == 2
+    assert f"{tmp_path}/runs holds no mlflow.db" in done.stderr
+    assert contents(tmp_path) == []
+
+
+def test_the_ui_of_a_server_names_it(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "ui", ROWS, "tracking.uri=http://server:5000")
+    assert (done.returncode, "http://server:5000" in done.stdout) == (0, True)

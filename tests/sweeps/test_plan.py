@@ -1,0 +1,288 @@
+"""What a sweep would run: keys that change with the weights and with nothing else, costs, and what is finished."""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
+
+from sweeps.compose import compose_row
+from sweeps.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
+from sweeps.record import Recorder
+from tracking.study import read_study, write_study
+from transformer.config import ModelConfig, TrainConfig, TrialConfig, trial_key
+
+BASE = "sweep.rows=[base]"
+OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"}
+
+
+def only(folder: Path, *words: str) -> PlannedTrial:
+    (trial,) = plan(folder, BASE, *words).trials
+    return trial
+
+
+def key(folder: Path, *words: str) -> str:
+    return only(folder, *words).trial.key
+
+
+def refused_plan(folder: Path, *words: str) -> list[str]:
+    return [problem.found for problem in refused(folder, *words, by=lambda words, here: plan(here, *words))]
+
+
+def finish(planned: PlannedTrial) -> None:
+    """Leave what a finished trial leaves."""
+    scores = {
+        "nll": 1.5,
+        "ppl": 4.5,
+        "bleu": 30.0,
+        "chrf": 50.0,
+        "signature": "",
+        "decode": asdict(planned.settings.decode),
+    }
+    head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
+    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    recorder = Recorder(planned)
+    recorder.begin()
+    planned.folder.write_result({**head, **costs, "scores": {"dev": scores, "test": scores}})
+    recorder.end("finished")
+
+
+def other(config: Any, name: str) -> Any:
+    """Another allowed value of the field."""
+    value = getattr(config, name)
+    literals = {"positions": "learned", "precision": "bf16"}
+    if name in literals:
+        return literals[name]
+    if isinstance(value, bool):
+        return not value
+    return value + 2 if isinstance(value, int) else value + 0.25
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialConfig:
+    return compose_row([], tmp_path_factory.mktemp("empty")).rows[0].settings.trial
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The key of base without a word."""
+    return key(tmp_path_factory.mktemp("empty"))
+
+
+def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
+    done = ablate(tmp_path, "plan")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "20 of 20 trials" in done.stdout
+    assert len(re.findall(r"\bto run\b", done.stdout)) == 21
+    assert done.stdout.splitlines()[-1] == "Next: ablate sweep"
+    assert contents(tmp_path) == []
+
+
+def test_a_plan_needs_no_text(tmp_path: Path) -> None:
+    """Nothing listens at the proxy: a download would fail, and the sums are declared."""
+    deaf = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    words = [str(ABLATE), "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"]
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, **deaf}, capture_output=True, text=True, check=True)
+    planned = json.loads(done.stdout)
+    assert [(trial["row"], trial["seed"]) for trial in planned[:3]] == [("base", 1), ("base", 2), ("a_heads_1", 1)]
+    assert len(planned) == len({trial["key"] for trial in planned}) == 40
+    assert all(re.fullmatch("[0-9a-f]{64}", trial["key"]) for trial in planned)
+    for trial in planned:
+        assert {"row", "seed", "key", "params", "flops", "finished"} <= set(trial)
+        assert (trial["finished"], trial["params"] > 0, trial["flops"] > 0) == (False, True, True)
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ModelConfig)])
+def test_the_key_depends_on_every_field_of_the_model(trial: TrialConfig, name: str) -> None:
+    changed = replace(trial, model=replace(trial.model, **{name: other(trial.model, name)}))
+    assert trial_key(changed, "text") != trial_key(trial, "text")
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrainConfig)])
+def test_the_key_depends_on_training_but_not_on_how_it_is_watched(trial: TrialConfig, name: str) -> None:
+    changed = replace(trial, train=replace(trial.train, **{name: other(trial.train, name)}))
+    assert (trial_key(changed, "text") == trial_key(trial, "text")) == (name in OBSERVING)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("cluster=gpu", "cluster.workers=4", "cluster.address=auto", "paths.runs=elsewhere", "paths.data=elsewhere"),
+        *("paths.checkpoints=s3://bucket/c", "tracking.uri=http://server:5000", "tracking.experiment=mine"),
+        *("train.log_every=7", "train.evaluate_every=7", "train.checkpoint_every=7", "train.keep_checkpoints=7"),
+        *("decode.beam=8", "decode.alpha=0", "decode.max_extra=9", "decode.average=2", "data.mirror=elsewhere"),
+        *("sweep.name=mine", "sweep.max_failures=0", "scale.name=mine"),
+    ],
+)
+def test_the_key_does_not_depend_on_where_and_how(tmp_path: Path, usual: str, word: str) -> None:
+    assert key(tmp_path, word) == usual
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["sweep.seeds=[2]", "data=multi30k", "data.vocab_size=500", "data.source=fr", "data.target=fr", "scale=half"],
+)
+def test_the_key_depends_on_the_seed_and_the_data(tmp_path: Path, usual: str, word: str) -> None:
+    assert key(tmp_path, word) != usual
+
+
+def test_a_whole_number_is_the_same_number(tmp_path: Path) -> None:
+    assert key(tmp_path, "train.lr_factor=1", "model.p_drop=0") == key(
+        tmp_path, "train.lr_factor=1.0", "model.p_drop=0.0"
+    )
+
+
+def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path: Path) -> None:
+    def files(name: str, text: str) -> list[str]:
+        (tmp_path / name).mkdir()
+        for split in ("train", "dev", "test"):
+            (tmp_path / name / f"{split}.en").write_text("a dog\n")
+            (tmp_path / name / f"{split}.de").write_text(text)
+        return [f"data.{split}=[{name}/{split}.en,{name}/{split}.de]" for split in ("train", "dev", "test")]
+
+    here, there = files("here", "ein Hund\n"), files("there", "ein Hund\n")
+    other_text = files("other", "ein Dackel\n")
+    keys = [key(tmp_path, "data=files", *words) for words in (here, there, other_text)]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_what_is_finished_is_not_run_again(tmp_path: Path) -> None:
+    words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
+    first = plan(tmp_path, *words)
+    assert [trial.finished for trial in first.trials] == [False] * 4
+    finish(first.trials[1])
+    again = plan(tmp_path, *words)
+    assert [trial.finished for trial in again.trials] == [False, True, False, False]
+    assert [trial.trial.name for trial in again.pending] == ["base-s1", "c_layers_2-s1", "c_layers_2-s2"]
+
+
+def test_other_observation_finds_it_finished(tmp_path: Path) -> None:
+    finish(only(tmp_path))
+    assert only(tmp_path, "train.log_every=7", "cluster.workers=2", "tracking.experiment=x").finished
+
+
+def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
+    finish(only(tmp_path))
+    again = only(tmp_path, "decode.beam=1")
+    assert (again.finished, again.state) == (False, "finished")
+    done = ablate(tmp_path, "plan", BASE, "decode.beam=1")
+    assert "to score again" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[base]' decode.beam=1"
+
+
+def test_a_finished_study_leads_to_its_table(tmp_path: Path) -> None:
+    finish(only(tmp_path))
+    done = ablate(tmp_path, "plan", BASE)
+    assert done.stdout.splitlines()[-1] == "Next: ablate table 'sweep.rows=[base]'"
+
+
+def test_the_longest_goes_first(tmp_path: Path) -> None:
+    pending = plan(tmp_path, "sweep.rows=[base,c_layers_2,big,c_ff_4096]").pending
+    assert [trial.trial.row for trial in pending] == ["big", "c_ff_4096", "base", "c_layers_2"]
+
+
+def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path) -> None:
+    finish(only(tmp_path, "train.steps=50"))
+    words = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
+    (found,) = refused_plan(tmp_path, *words)
+    for told in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
+        assert told in found
+    assert "warmup" not in found
+    plan(tmp_path, *words, "sweep.name=another")
+
+
+def test_what_is_named_as_differing_decides_the_key(tmp_path: Path) -> None:
+    finish(only(tmp_path, "train.steps=50"))
+    (found,) = refused_plan(tmp_path, BASE, "train.steps=70", "train.log_every=7", "train.keep_checkpoints=9")
+    assert "train.steps 50, now 70" in found
+    assert "log_every" not in found
+    assert "keep_checkpoints" not in found
+
+
+def test_every_folder_with_another_key_is_told(tmp_path: Path) -> None:
+    words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
+    for trial in plan(tmp_path, *words, "train.steps=50").trials:
+        Recorder(trial).begin()
+    assert len(refused_plan(tmp_path, *words, "train.steps=70")) == 4
+    assert len(refused_plan(tmp_path, BASE, "train.steps=70")) == 1
+
+
+def record(folder: Path, command: str, *words: str) -> Plan:
+    planned = plan(folder, *words)
+    write_study(recorded(planned, command.split()))
+    return planned
+
+
+def names(folder: Path) -> list[str]:
+    return [trial.name for trial in read_study(folder / "runs/synthetic-tiny").trials]
+
+
+def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
+    record(tmp_path, "ablate sweep first", "sweep.rows=[base,c_layers_2]")
+    record(tmp_path, "ablate sweep second", "sweep.rows=[base,big,a_heads_1]", "sweep.seeds=[3,2]")
+    assert names(tmp_path) == [
+        *("base-s1", "base-s2", "base-s3", "a_heads_1-s2", "a_heads_1-s3"),
+        *("c_layers_2-s1", "big-s2", "big-s3"),
+    ]
+    study = read_study(tmp_path / "runs/synthetic-tiny")
+    assert set(study.cells) == {"base", "a_heads_1", "c_layers_2", "big"}
+    assert [asked["command"] for asked in study.asked] == ["ablate sweep first", "ablate sweep second"]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
+
+
+def test_the_same_asked_again_is_the_same_study(tmp_path: Path) -> None:
+    for _ in range(2):
+        record(tmp_path, "ablate sweep", BASE)
+    study = read_study(tmp_path / "runs/synthetic-tiny")
+    assert (len(study.trials), len(study.asked)) == (1, 2)
+
+
+@pytest.mark.parametrize("later", ["a_heads_32", "a_heads_4"])
+def test_a_row_asked_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
+    table = ["base-s1", "a_heads_1-s1", "a_heads_4-s1", "a_heads_32-s1", "c_layers_2-s1"]
+    before = [name.removesuffix("-s1") for name in table if later not in name or later == "a_heads_4"]
+    record(tmp_path, "ablate sweep", f"sweep.rows=[{','.join(before)}]")
+    record(tmp_path, "ablate sweep", f"sweep.rows=[{later}]")
+    assert names(tmp_path) == table
+
+
+def test_a_row_of_one_s_own_stands_after_the_paper_s(tmp_path: Path) -> None:
+    own_row(tmp_path, "model: {d_ff: 1024}\n")
+    record(tmp_path, "ablate sweep", "sweep.rows=[mine,big,base]")
+    assert names(tmp_path) == ["base-s1", "big-s1", "mine-s1"]
+
+
+def test_the_configuration_says_which_trial_it_is(tmp_path: Path) -> None:
+    planned = plan(tmp_path, BASE, "sweep.seeds=[7]").trials[0]
+    content = config_dict(planned)
+    assert (content["key"], content["train"]["seed"]) == (planned.trial.key, 7)
+
+
+@pytest.mark.parametrize(("row", "expected"), [("base", "9.52e+17"), ("big", "9.67e+18")])
+def test_planned_flops_at_the_paper_s_batches(tmp_path: Path, row: str, expected: str) -> None:
+    """25 000 tokens of sentences of 25, a vocabulary of 37 000."""
+    files = ["data=files", "data.train=[a,b]", "data.dev=[a,b]", "data.test=[a,b]", "data.vocab_size=37000"]
+    settings = compose_row([f"row={row}", "scale=paper", *files], tmp_path).rows[0].settings
+    assert f"{planned_flops(settings):.2e}" == expected
+
+
+def test_planned_flops_by_the_formula(tmp_path: Path) -> None:
+    """Every sentence of the declared mean length n, m; every batch full of the longer side."""
+    planned = only(tmp_path, "data=multi30k", "model.d_k=5", "model.d_v=7")
+    model, train, n, m = planned.settings.model, planned.settings.train, 14.4, 15.1
+    d, h, k, v, ff = model.d_model, model.n_heads, model.d_k, model.d_v, model.d_ff
+
+    def own_layer(length: float) -> float:
+        weights = 2 * length * d * h * (2 * k + v) + 2 * length * h * v * d + 4 * length * d * ff
+        return weights + 2 * length**2 * h * (k + v)
+
+    cross = 2 * m * d * h * k + 2 * n * d * h * (k + v) + 2 * m * h * v * d + 2 * m * n * h * (k + v)
+    sentence = model.n_layers * (own_layer(n) + own_layer(m) + cross) + 2 * m * d * 8000
+    sentences = train.steps * train.tokens_per_batch / m
+    assert planned.flops == pytest.approx(3 * sentence * sentences, rel=1e-12)
