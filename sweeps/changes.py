@@ -51,8 +51,8 @@ def describe(row: ComposedRow, base: Settings) -> str:
 
 def _flat(settings: Settings) -> dict[str, Any]:
     """What a row of the table can vary, by its short name; the seed is not a change of the row."""
-    both = {**vars(settings.model), **vars(settings.train), **vars(settings.decode)}
-    return {name: value for name, value in both.items() if name != "seed"}
+    every = {**vars(settings.data), **vars(settings.model), **vars(settings.train), **vars(settings.decode)}
+    return {name: value for name, value in every.items() if name not in ("seed", "mirror")}
 
 
 def _value(settings: Settings, name: str) -> Any:

@@ -77,8 +77,7 @@ def plan(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
-    pending = len(planned.pending)
-    _next("ablate sweep" if pending else "ablate table", words)
+    _next(*(("ablate sweep", words) if planned.pending else ("ablate table", _naming(words))))
 
 
 @app.command()
@@ -103,7 +102,7 @@ def train(words: Words = None) -> int:
     composition = compose_row(words or [])
     planned = make_plan(composition, [composition.shared.train.seed])
     run_single(planned, _command(), OUT)
-    return _outcome(planned, [word for word in words or [] if not word.startswith(("row=", "train.seed="))])
+    return _outcome(planned, words)
 
 
 @app.command()
@@ -117,7 +116,7 @@ def status(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study))
-    _next("ablate table", words)
+    _next("ablate table", _naming(words))
 
 
 @app.command()
@@ -133,7 +132,7 @@ def table(
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows))
-        _next("ablate ui", words)
+        _next("ablate ui", _naming(words))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -220,9 +219,9 @@ def _sweep_plan(words: list[str] | None) -> Any:
 
 
 def _settings(words: list[str] | None) -> Any:
-    from sweeps.compose import compose_sweep
+    from sweeps.compose import compose_settings
 
-    return compose_sweep(words or []).shared
+    return compose_settings(words or [])
 
 
 def _study(words: list[str] | None) -> Any:
@@ -256,8 +255,13 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     if failed:
         OUT.print(f"To try those again: [bold]{escape(_typed())}[/]", soft_wrap=True)
         return 1
-    _next("ablate ui", words)
+    _next("ablate ui", _naming(words))
     return 0
+
+
+def _naming(words: list[str] | None) -> list[str]:
+    """Those of the words that say which study is meant, and where it lies."""
+    return [word for word in words or [] if word.startswith(("data=", "scale=", "sweep.name=", "paths.", "tracking"))]
 
 
 def _next(verb: str, words: list[str] | None) -> None:

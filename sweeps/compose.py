@@ -1,8 +1,9 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.files import SHIPPED, Library
 from sweeps.overrides import COMMAND_LINE, parse_overrides
+from sweeps.scaling import apply_scale
 from sweeps.settings import Scale, Settings
 from transformer.schema import Problem, RefusedError, parse
 
-WIDTH_KEYS = ("d_model", "d_ff", "d_k", "d_v")
 WRITTEN_BY_ROWS = ("model", "train", "decode", "data")
 
 
@@ -34,10 +35,11 @@ class ComposedRow:
 
 @dataclass(frozen=True)
 class Composition:
-    """The rows of a study in the order of its table; ``base`` is what their changes are told against."""
+    """The rows of a study; ``base`` is what their changes are told against, ``listed`` the order of its table."""
 
     rows: tuple[ComposedRow, ...]
     base: Settings
+    listed: tuple[str, ...]
 
     @property
     def shared(self) -> Settings:
@@ -64,101 +66,132 @@ def compose_row(words: list[str], here: Path | None = None) -> Composition:
     return composer.compose([composer.overrides.choices.get("row", "base")])
 
 
+def compose_settings(words: list[str], here: Path | None = None) -> Settings:
+    """What names a study and where it lies, for the verbs that only read one. Raises RefusedError."""
+    return _Composer(words, here or Path.cwd()).compose(["base"]).shared
+
+
 class _Composer:
     """Collects problems while it composes, so that they can be told together."""
 
     def __init__(self, words: list[str], here: Path) -> None:
         self.here, self.library = here, Library(here)
         self.overrides, self.problems = parse_overrides(words, self.library)
-        self.problems += self.library.shadows()
+        self.problems += [*self.library.shadows(), *self.library.broken.values()]
+        for group, name in list(self.overrides.choices.items()):
+            if group != "row" and self.library.is_broken(group, name):
+                del self.overrides.choices[group]  # told above; the default stands in, so that the rest is looked at
 
     def refuse(self, key: str, found: str, allowed: str) -> None:
         self.problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
 
     def row_names(self) -> list[str]:
         """``sweep.rows``, less the names that no file has, which are refused."""
-        with self._hydra():
-            asked = OmegaConf.select(self._raw("base"), "sweep.rows")
-        asked = self.overrides.values.get("sweep.rows", asked)
-        if not isinstance(asked, Iterable) or isinstance(asked, str) or not list(asked):
-            self.refuse("sweep.rows", f"is {asked}", "must be a list of rows, such as [base,big]")
+        asked = self.overrides.values.get("sweep.rows", self._listed)
+        if not isinstance(asked, list) or not asked:
+            self._note([Problem("sweep.rows", f"is {asked}", "must be a list of rows, such as [base,big]")], "base")
             return []
-        names, place = [str(name) for name in asked], COMMAND_LINE if "sweep.rows" in self.overrides.values else ""
+        names = [str(name) for name in asked]
         for name in names:
-            problem = self.library.unknown_option("row", name, place)
-            if problem:
-                self.problems.append(replace(problem, key="sweep.rows"))
+            unknown = self.library.unknown_option("row", name, None)
+            self._note([replace(unknown, key="sweep.rows")] if unknown else [], "base")
         for name in sorted({name for name in names if names.count(name) > 1}):
-            self.refuse("sweep.rows", f"lists {name} {names.count(name)} times", "must list each row once")
+            found = f"lists {name} {names.count(name)} times"
+            self._note([Problem("sweep.rows", found, "must list each row once")], "base")
         return [name for name in dict.fromkeys(names) if name in self.library.options("row")]
 
     def compose(self, names: list[str]) -> Composition:
-        with self._hydra():
-            pristine = {name: self._scaled(name) for name in dict.fromkeys(["base", *names])}
-        changes = {name: _differences(pristine["base"], tree) for name, tree in pristine.items()}
-        self._refuse_changed_keys({name: changes[name] for name in names})
-        settings = {name: self._settings(name, tree) for name, tree in pristine.items()}
+        """The rows complete. Raises RefusedError with everything found until then."""
+        wanted = [name for name in dict.fromkeys(["base", *names]) if not self.library.is_broken("row", name)]
+        trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
+        if "base" not in trees:
+            raise RefusedError(dict.fromkeys(self.problems))
+        base = trees["base"]
+        changes = {name: _differences(base, tree, WRITTEN_BY_ROWS) for name, tree in trees.items()}
+        self._refuse_changed_keys({name: changes[name] for name in names if name in changes})
+        for name, tree in trees.items():
+            self._refuse_foreign_keys(name, base, tree)
+        settings = {name: self._settings(name, tree, base) for name, tree in trees.items()}
         if self.problems:
             raise RefusedError(dict.fromkeys(self.problems))
         complete = {name: value for name, value in settings.items() if value is not None}
         rows = tuple(ComposedRow(name, complete[name], changes[name]) for name in names)
-        return Composition(rows, complete["base"])
+        return Composition(rows, complete["base"], tuple(map(str, self._listed or ())))
 
-    @contextmanager
-    def _hydra(self) -> Iterator[None]:
-        GlobalHydra.instance().clear()
-        with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-            yield
+    @cached_property
+    def _listed(self) -> Any:
+        """``sweep.rows`` as the files have it: the order of the study's table."""
+        config = self._raw("base")
+        return None if config is None else OmegaConf.to_container(config.sweep).get("rows")  # type: ignore[union-attr]
 
-    def _raw(self, row: str) -> DictConfig:
+    def _raw(self, row: str) -> DictConfig | None:
         """What the files say for one row, before any value of the command line."""
         words = [f"{group}={name}" for group, name in {**self.overrides.choices, "row": row}.items()]
         if self.library.own:
-            words.append(f"hydra.searchpath=[file://{self.library.own}]")
+            path = str(self.library.own).replace("\\", "\\\\").replace("'", "\\'")
+            words.append(f"hydra.searchpath=['file://{path}']")
+        GlobalHydra.instance().clear()
         try:
-            config = hydra_compose("config", overrides=words)
+            with initialize_config_dir(str(SHIPPED), version_base="1.3"):
+                config = hydra_compose("config", overrides=words)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             place = self.library.show(self.library.path("row", row))
-            raise RefusedError(
-                [
-                    *self.problems,
-                    Problem(row, f"cannot be composed: {error}", "must be YAML of known groups", None, place),
-                ]
-            ) from error
+            found = f"cannot be composed: {str(error).splitlines()[0]}"
+            self.problems.append(Problem(f"row {row}", found, "must name groups and files of conf/", None, place))
+            return None
         OmegaConf.set_struct(config, False)
         return config
 
-    def _scaled(self, row: str) -> dict[str, Any]:
-        """One row as plain data after scaling, the rest of the command line still to come."""
-        config = self._raw(row)
-        for key, value in self.overrides.values.items():
-            if key.startswith("scale."):
-                OmegaConf.update(config, key, value, force_add=True)
-        scale, problems = parse(Scale, OmegaConf.to_container(config.scale, resolve=True), "scale")
-        self._note(problems, row)
-        if scale is not None:
-            self._note(_apply_scale(config, scale), row)
-        plain = OmegaConf.to_container(config, resolve=False)
-        assert isinstance(plain, dict)
-        return {str(key): value for key, value in plain.items()}
+    def _scaled(self, row: str) -> dict[str, Any] | None:
+        """One row as plain data after scaling, the rest of the command line still to come.
 
-    def _settings(self, row: str, tree: dict[str, Any]) -> Settings | None:
-        """One row complete: overrides are final values."""
-        config = OmegaConf.create(tree)
-        with open_dict(config):
-            for key, value in self.overrides.values.items():
-                OmegaConf.update(config, key, value, force_add=True)
+        References between keys are resolved before, among the values of the paper's size.
+        """
+        config = self._raw(row)
+        if config is None:
+            return None
+        plain = OmegaConf.to_container(config)
+        assert isinstance(plain, dict)
+        scales = {key: value for key, value in self.overrides.values.items() if key.startswith("scale.")}
+        tree = self._assigned(plain, scales, row)
+        if tree is not None:
+            scale, problems = parse(Scale, tree.get("scale"), "scale")
+            self._note([*problems, *(apply_scale(tree, scale) if scale else [])], row)
+        return tree
+
+    def _assigned(self, tree: dict[Any, Any], values: dict[str, Any], row: str) -> dict[str, Any] | None:
+        """A copy with these dotted keys set and every reference resolved; None, and told, if one cannot be."""
+        tree = copy.deepcopy(tree)
+        for key, value in values.items():
+            *groups, name = key.split(".")
+            node: Any = tree
+            for group in groups:
+                node = node.get(group) if isinstance(node, dict) else None
+            if isinstance(node, dict):
+                node[name] = value
         try:
-            plain = OmegaConf.to_container(config, resolve=True)
+            resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
         except OmegaConfBaseException as error:
-            self.refuse(str(error.full_key or row), str(error.msg), "must refer to a key that exists")
+            guess = next((key for key, value in values.items() if "${" in str(value)), f"row {row}")
+            found = f"cannot be resolved: {str(error).splitlines()[0]}"
+            key = str(error.full_key or guess)
+            self._note([Problem(key, found, "a reference must be ${group.key} of a key that exists")], row)
+            return None
+        assert isinstance(resolved, dict)
+        return {str(key): value for key, value in resolved.items()}
+
+    def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
+        """One row complete: overrides are final values."""
+        plain = self._assigned(tree, self.overrides.values, row)
+        if plain is None:
             return None
         settings, problems = parse(Settings, plain)
         self._note(problems, row)
-        if settings is not None:
-            settings = absolute(settings, self.here)
-            self._note([*settings.trial.problems(), *_sweep_problems(settings)], row)
-        return settings
+        # where keys are wrong by themselves, base's values stand in, so that what is wrong between keys is told too
+        looked_at = settings or parse(Settings, _mended(plain, base, problems))[0]
+        if looked_at is not None:
+            self._note([*looked_at.trial.problems(), *_study_problems(looked_at)], row)
+        return settings and absolute(settings, self.here)
 
     def _note(self, problems: Iterable[Problem], row: str) -> None:
         """Keep the problems, each with the place that set the value."""
@@ -176,41 +209,45 @@ class _Composer:
                 found = f"is what {', '.join(rows)} change{'s' * (len(rows) == 1)}"
                 self.refuse(key, found, "leave it to the rows, or select rows that keep base's value")
 
-
-def _apply_scale(config: DictConfig, scale: Scale) -> list[Problem]:
-    """Divide widths, depths and steps in place; what does not divide is said."""
-    divisions = [("model", name, "width", scale.width) for name in WIDTH_KEYS]
-    divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
-    problems = []
-    for group, name, divisor_name, divisor in divisions:
-        value = config[group][name]
-        if not isinstance(value, int) or isinstance(value, bool):
-            continue  # the schema will say so
-        if value % divisor:
-            allowed = f"must divide {group}.{name}, which is {value}"
-            problems.append(Problem(f"scale.{divisor_name}", f"is {divisor}", allowed))
-        else:
-            config[group][name] = value // divisor
-    return problems
+    def _refuse_foreign_keys(self, row: str, base: dict[str, Any], tree: dict[str, Any]) -> None:
+        """A row that moved its own runs or cluster would leave its study."""
+        groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
+        found, allowed = f"is changed by row {row}", f"a row may change {', '.join(WRITTEN_BY_ROWS)}"
+        self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
 
 
-def _differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Dotted keys and values by which a row differs from base in what rows may write."""
+def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str]) -> dict[str, Any]:
+    """Dotted keys and values by which a row differs from base in these groups."""
     return {
         f"{group}.{key}": value
-        for group in WRITTEN_BY_ROWS
+        for group in groups
+        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
         for key, value in row[group].items()
         if value != base[group].get(key, object())
     }
 
 
-def _sweep_problems(settings: Settings) -> list[Problem]:
+def _mended(plain: dict[str, Any], base: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """The same with base's value for every key that has a problem, and without the keys that base does not know."""
+    mended = copy.deepcopy(plain)
+    for problem in problems:
+        group, _, name = problem.key.partition(".")
+        if not name or not isinstance(mended.get(group), dict):
+            mended[group] = copy.deepcopy(base.get(group))
+        elif name in base.get(group, {}):
+            mended[group][name] = base[group][name]
+        else:
+            mended[group].pop(name, None)
+    return {group: values for group, values in mended.items() if group in base}
+
+
+def _study_problems(settings: Settings) -> list[Problem]:
     sweep, problems = settings.sweep, []
     if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
         problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list each seed once, and at least one"))
-    name = settings.study_folder.name
-    if sweep.name is not None and (name != sweep.name or sweep.name.startswith(".")):
-        problems.append(Problem("sweep.name", f'is "{sweep.name}"', "must be the name of a folder in paths.runs"))
+    key, name = ("sweep.name", sweep.name) if sweep.name is not None else ("scale.name", settings.scale.name)
+    if name in ("", ".", "..") or name != Path(name).name or name.startswith("."):
+        problems.append(Problem(key, f'is "{name}"', "must be the name of a folder in paths.runs"))
     return problems
 
 

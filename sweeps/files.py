@@ -39,7 +39,7 @@ class Library:
         found = [path.stem for folder in self._folders() for path in folder.glob(f"{group}/*.yaml")]
         return sorted(set(found))
 
-    def unknown_option(self, group: str, name: str, place: str) -> Problem | None:
+    def unknown_option(self, group: str, name: str, place: str | None) -> Problem | None:
         options = self.options(group)
         if name in options:
             return None
@@ -59,6 +59,23 @@ class Library:
             if (SHIPPED / name).exists()
         ]
 
+    @cached_property
+    def broken(self) -> dict[Path, Problem]:
+        """The user's files that are not YAML, each with the line."""
+        found = {}
+        for path in sorted(self.own.rglob("*.yaml")) if self.own else []:
+            try:
+                yaml.compose(path.read_text("utf-8"))
+            except (yaml.YAMLError, UnicodeDecodeError) as error:
+                mark = getattr(error, "problem_mark", None)
+                place = f"{self.show(path)}:{mark.line + 1}" if mark else self.show(path)
+                cause = getattr(error, "problem", None) or str(error)
+                found[path] = Problem(path.stem, f"cannot be read: {cause}", "must be YAML", None, place)
+        return found
+
+    def is_broken(self, group: str, name: str) -> bool:
+        return self.own is not None and self.own / group / f"{name}.yaml" in self.broken
+
     def path(self, group: str, name: str) -> Path:
         return next(p for folder in self._folders() if (p := folder / group / f"{name}.yaml").exists())
 
@@ -70,7 +87,8 @@ class Library:
         """file:line of the last file that sets ``key``: scale before row, then config.yaml, then the other groups."""
         last = ["scale", "row"]
         files = [
-            (self.path(g, choices[g]), "" if g in last else g) for g in sorted(choices, key=lambda g: g not in last)
+            (self.path(g, choices[g]), "" if g in last else g)
+            for g in sorted(choices, key=lambda g: last.index(g) if g in last else len(last))
         ]
         for path, package in [*files[:2], (SHIPPED / "config.yaml", ""), *files[2:]]:
             inner = key.removeprefix(f"{package}.") if package else key

@@ -12,6 +12,9 @@ from sweeps.settings import Settings
 from transformer.schema import Problem, keys, nearest
 
 COMMAND_LINE = "command line"
+HOW_TO_WRITE = (
+    """must be such as train.steps=100; a value with special characters takes quotes: "paths.runs='~/runs'\""""
+)
 
 
 @dataclass
@@ -29,7 +32,7 @@ def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException:
-            problems.append(_refused(word, "is not key=value", 'must be such as "train.steps=100"'))
+            problems.append(_refused(word, "is not key=value", HOW_TO_WRITE))
             continue
         problem = _problem(override, library)
         if problem:

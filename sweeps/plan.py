@@ -61,11 +61,12 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """The trials of a study in the order of its table."""
+    """What was asked for; ``listed`` is the order of the rows in the study's table."""
 
     folder: Path
     trials: tuple[PlannedTrial, ...]
     cells: dict[str, dict[str, Any]]
+    listed: tuple[str, ...]
 
     @property
     def pending(self) -> list[PlannedTrial]:
@@ -82,7 +83,7 @@ def make_plan(composition: Composition, seeds: list[int]) -> Plan:
     if problems:
         raise RefusedError(problems)
     row_cells = {row.name: cells(row, composition.base) for row in composition.rows}
-    return Plan(shared.study_folder, trials, row_cells)
+    return Plan(shared.study_folder, trials, row_cells, composition.listed)
 
 
 def _trials(composition: Composition, seeds: list[int], data_fingerprint: str) -> Iterator[PlannedTrial]:
@@ -169,8 +170,9 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then rows in the order in which they are listed here or were before, then seeds."""
-    listed = dict.fromkeys([*(p.trial.row for p in plan.trials), *(t.row for t in before.trials)])
+    """Sections as in the paper, then rows as listed by the sweep's file or first asked for, then seeds."""
+    asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
+    listed = dict.fromkeys([*plan.listed, *asked])
     place = {row: i for i, row in enumerate(listed)}
     section = {group: i for i, group in enumerate(GROUPS)}
     return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)

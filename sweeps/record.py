@@ -17,6 +17,7 @@ class Recorder:
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
+        self.founded = False  # whether it is known from which step the newest attempt went on
         self.attempt = max((attempt.number for attempt in self.folder.attempts()), default=0)
 
     def assignment(self) -> Assignment:
@@ -34,6 +35,7 @@ class Recorder:
         """Write down that the next attempt begins, before it does."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.attempt = self.folder.begin_attempt(socket.gethostname(), os.getpid())
+        self.founded = False
 
     def take(self, attempt: int, event: Event) -> bool:
         """Write down one event; False if it comes from an attempt that was given up."""
@@ -44,15 +46,22 @@ class Recorder:
                 content = collect(device, self.planned.fingerprint)
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, metrics):
-                self.folder.cut_back(step)
+                self._found(step)
                 self.folder.report(attempt, step, metrics, fsync=True)
             case Report(step, metrics):
+                self._found(0)  # no checkpoint was found: what an earlier attempt reported is not its history
                 self.folder.report(attempt, step, metrics, fsync="checkpoint" in metrics)
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
         return True
+
+    def _found(self, step: int) -> None:
+        """The newest attempt went on from this step; once told, the journal is cut back to it."""
+        if not self.founded:
+            self.folder.cut_back(step)
+            self.founded = True
 
     def fail(self, cause: str, details: str = "") -> None:
         """The trial is given up: say why, the cause in the first line."""

@@ -179,7 +179,7 @@ def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
 def test_a_finished_study_leads_to_its_table(tmp_path: Path) -> None:
     finish(only(tmp_path))
     done = ablate(tmp_path, "plan", BASE)
-    assert done.stdout.splitlines()[-1] == "Next: ablate table 'sweep.rows=[base]'"
+    assert done.stdout.splitlines()[-1] == "Next: ablate table"
 
 
 def test_the_longest_goes_first(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from transformer.data import synthetic
 from transformer.schema import Problem, RefusedError
 
 Pair = tuple[str, str]
+SPLITS = ("train", "dev", "test")
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 MULTI30K_SETS = {
@@ -92,27 +93,22 @@ def _checked(path: Path, sha256: str) -> Path:
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    declared: dict[str, object] = {}
-    for split in ("train", "dev", "test"):
-        files = getattr(data, split)
-        _check_exist(split, files)
-        declared[split] = [pooch.file_hash(name) for name in files]
-    return declared
+    _check_exist(data)
+    return {split: [pooch.file_hash(name) for name in getattr(data, split)] for split in SPLITS}
 
 
 def _load_files(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
-    found = {}
-    for split in ("train", "dev", "test"):
-        files = getattr(data, split)
-        _check_exist(split, files)
-        found[split] = read_pairs(*map(Path, files))
-    return found
+    _check_exist(data)
+    return {split: read_pairs(*map(Path, getattr(data, split))) for split in SPLITS}
 
 
-def _check_exist(split: str, files: list[str]) -> None:
-    missing = [name for name in files if not Path(name).is_file()]
+def _check_exist(data: DataConfig) -> None:
+    named = [(split, name) for split in SPLITS for name in getattr(data, split)]
+    missing = [(split, name) for split, name in named if not Path(name).is_file()]
     if missing:
-        raise RefusedError([Problem(f"data.{split}", f"{name} does not exist", "must be a file") for name in missing])
+        raise RefusedError(
+            Problem(f"data.{split}", f"{name} does not exist", "must be a file") for split, name in missing
+        )
 
 
 def read_pairs(source: Path, target: Path) -> list[Pair]:
