@@ -1,12 +1,16 @@
 """One small study over its life: run, typed again, scored again, grown, and with a row that fails."""
 
 import json
+import os
+import re
+import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import SMALL, ablate, lines, mlflow_runs
+from studies import SMALL, ablate, command, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
@@ -99,6 +103,26 @@ def test_a_gang_that_cannot_be_placed_is_refused(study: Study) -> None:
     refused = ablate("sweep", *words, cwd=study.cwd)
     assert refused.returncode == 2
     assert "cluster.cpus_per_worker" in refused.stderr
+
+
+def test_the_ui_prints_its_address_and_answers_there(study: Study) -> None:
+    server = subprocess.Popen(command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert server.stdout
+        found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert found
+        wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=90)
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        server.wait(timeout=60)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            return response.status == 200 and b"MLflow" in response.read()
+    except OSError:
+        return False
 
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
