@@ -4,7 +4,9 @@ Exit codes: 0 done, 1 a trial failed, 2 refused, 130 interrupted.
 """
 
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,7 +79,10 @@ def plan(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
-    _next(*(("ablate sweep", words) if planned.pending else ("ablate table", _naming(words))))
+    if planned.pending:
+        _next("sweep", words)
+    else:
+        _next("table", _naming(words))
 
 
 @app.command()
@@ -116,7 +121,7 @@ def status(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study))
-    _next("ablate table", _naming(words))
+    _next("table", _naming(words))
 
 
 @app.command()
@@ -132,7 +137,7 @@ def table(
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows))
-        _next("ablate ui", _naming(words))
+        _next("ui", _naming(words))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -163,7 +168,7 @@ def doctor(as_json: Json = False) -> int:
         OUT.print(examination_table(findings))
     failed = any(finding.state == "failed" for finding in findings)
     if not failed and not as_json:
-        _next("ablate plan", None)
+        _next("plan", None)
     return 1 if failed else 0
 
 
@@ -255,7 +260,7 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     if failed:
         OUT.print(f"To try those again: [bold]{escape(_typed())}[/]", soft_wrap=True)
         return 1
-    _next("ablate ui", _naming(words))
+    _next("ui", _naming(words))
     return 0
 
 
@@ -265,12 +270,19 @@ def _naming(words: list[str] | None) -> list[str]:
 
 
 def _next(verb: str, words: list[str] | None) -> None:
-    OUT.print(f"Next: [bold]{escape(shlex.join([*verb.split(), *(words or [])]))}[/]", soft_wrap=True)
+    OUT.print(f"Next: [bold]{escape(shlex.join([_program(), verb, *(words or [])]))}[/]", soft_wrap=True)
 
 
 def _command() -> list[str]:
     """What was typed, as it can be typed again."""
-    return ["ablate", *sys.argv[1:]]
+    return [_program(), *sys.argv[1:]]
+
+
+def _program() -> str:
+    """``ablate``, or the way to it for who has it in a virtual environment that is not on the path."""
+    typed = Path(sys.argv[0])
+    unreachable = typed.name == "ablate" and shutil.which("ablate") is None
+    return os.path.relpath(typed) if unreachable else "ablate"
 
 
 def _typed() -> str:

@@ -1,5 +1,6 @@
 """The command line in a folder, and configuration files of a user's own."""
 
+import os
 import subprocess
 import sysconfig
 from collections.abc import Callable
@@ -19,8 +20,13 @@ Done = subprocess.CompletedProcess[str]
 
 
 def ablate(folder: Path, *words: str) -> Done:
-    """Type `ablate …` in the folder."""
-    return subprocess.run([str(ABLATE), *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    """Type `ablate …` in the folder, with the virtual environment on the path."""
+    path = f"{ABLATE.parent}{os.pathsep}{os.environ['PATH']}"
+    return run_in(folder, {**os.environ, "PATH": path}, str(ABLATE), *words)
+
+
+def run_in(folder: Path, environment: dict[str, str], *words: str) -> Done:
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def own(folder: Path, name: str, text: str) -> Path:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ablate_in_folder import Done, ablate, contents, own, plan
+from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
 from typer.testing import CliRunner
 
 from sweeps.cli import app
@@ -186,3 +187,8 @@ def test_the_ui_needs_a_database(tmp_path: Path) -> None:
 def test_the_ui_of_a_server_names_it(tmp_path: Path) -> None:
     done = ablate(tmp_path, "ui", ROWS, "tracking.uri=http://server:5000")
     assert (done.returncode, "http://server:5000" in done.stdout) == (0, True)
+
+
+def test_the_next_command_can_be_typed_without_the_environment_on_the_path(tmp_path: Path) -> None:
+    done = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ABLATE), "plan")
+    assert next_command(done) == f"Next: {os.path.relpath(ABLATE, tmp_path)} sweep"
