@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.data.pieces import PAD
-from transformer.model.attention import CrossAttention, KeyValue, SelfAttention, causal_mask, padding_mask
+from transformer.model.attention import KeyValue, causal_mask, padding_mask
 from transformer.model.blocks import DecoderLayer, EncoderLayer
 from transformer.model.positions import Positions
 
@@ -103,21 +103,13 @@ class Transformer(nn.Module):
 
 
 def _initialise(model: Transformer) -> None:
-    """Embeddings N(0, 1/d_model); every projection Glorot-uniform by itself, also where several are fused."""
+    """Embeddings N(0, 1/d_model); every projection Glorot-uniform, the fused ones of attention as one matrix.
+
+    That makes W^Q, W^K and W^V smaller than Glorot's of each alone would be, and training start faster.
+    """
     nn.init.normal_(model.embedding, std=model.config.d_model**-0.5)
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    for module in model.modules():
-        if isinstance(module, SelfAttention):
-            _glorot_each(module.qkv.weight, module.widths)
-        if isinstance(module, CrossAttention):
-            _glorot_each(module.kv.weight, module.widths)
-
-
-def _glorot_each(fused: Tensor, widths: list[int]) -> None:
-    with torch.no_grad():
-        for part in fused.split(widths):
-            nn.init.xavier_uniform_(part)
