@@ -16,7 +16,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
 from transformer.training.train import dev_nll
 
-WORDY = replace(DECODE, alpha=5.0)
+WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """So that a model that has learned nothing writes something."""
 
 
