@@ -4,24 +4,13 @@ from typing import Any
 
 from sweeps.compose import ComposedRow
 from sweeps.settings import Settings
-
-SYMBOLS = {
-    "n_layers": "N",
-    "d_model": "d_model",
-    "d_ff": "d_ff",
-    "n_heads": "h",
-    "d_k": "d_k",
-    "d_v": "d_v",
-    "p_drop": "P_drop",
-    "label_smoothing": "ε_ls",
-    "steps": "steps",
-}
+from tracking.table import CELLS
 
 
 def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
     """The cells of the row's line in the table: what differs from base, and for base itself everything."""
     if row.name == "base":
-        return {name: _value(row.settings, name) for name in SYMBOLS}
+        return {name: _value(row.settings, name) for name in CELLS}
     changed = _flat(row.settings)
     return {name: value for name, value in changed.items() if value != _flat(base)[name]}
 
@@ -34,7 +23,7 @@ def describe(row: ComposedRow, base: Settings) -> str:
         both = changed.pop("d_v")
         del changed["d_k"]
         words = [f"d_k = d_v = {both}"]
-    order = [name for name in (*SYMBOLS, *changed) if name in changed]
+    order = [name for name in (*CELLS, *changed) if name in changed]
     before = [
         _word(name, changed[name])
         for name in dict.fromkeys(order)
@@ -62,4 +51,4 @@ def _value(settings: Settings, name: str) -> Any:
 def _word(name: str, value: Any) -> str:
     if name == "steps":
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
-    return f"{SYMBOLS.get(name, name)} {value}"
+    return f"{CELLS.get(name, name)} {value}"
