@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeps.plan import Plan, PlannedTrial
 from tracking import formats
-from transformer.messages import Event, Failed, Finished, Judging, Report, Resumed, Started
+from transformer.messages import Event, Failed, Finished, Judging, Noticed, Report, Resumed, Started
 
 LINE_EVERY_SECONDS = 30
 
@@ -72,6 +72,8 @@ class Progress:
         match event:
             case Started():
                 line.state = "running"
+            case Noticed(text):
+                self._say(f"{name}: {text}")
             case Resumed(step, metrics):
                 line.step, line.began_step, line.metrics, line.note = step, step, metrics, f"resumed at step {step}"
                 line.began = time.monotonic()
@@ -90,12 +92,12 @@ class Progress:
     def retry(self, name: str, cause: str) -> None:
         line = self.lines[name]
         line.state, line.note = "starting", f"again after: {cause}"
-        self._log(f"{name}: {cause}; starting again from the last checkpoint")
+        self._say(f"{name}: {cause}; starting again from the last checkpoint")
 
     def fail(self, name: str, cause: str) -> None:
         line = self.lines[name]
         line.state, line.note = "FAILED", cause
-        self._log(f"{name}: FAILED: {cause}")
+        self._say(f"{name}: FAILED: {cause}")
 
     def tick(self) -> None:
         """Where no table can be shown, say in one line how far everything is."""
@@ -105,7 +107,7 @@ class Progress:
         running = [
             f"{n} {line.step}/{line.steps}" for n, line in self.lines.items() if line.state in ("running", "scoring")
         ]
-        self.console.print(f"{self.headline()}: {', '.join(running) or 'starting'}", soft_wrap=True, highlight=False)
+        self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
 
     def headline(self) -> str:
         """Such as "7 of 20 finished, 1 failed, 2:10 so far, about 4:20 left"."""
@@ -140,11 +142,12 @@ class Progress:
         line.state, line.step, line.note = "finished", line.steps, f"BLEU {dev.get('bleu', 0):.1f}"
         line.metrics["dev/ppl"] = dev.get("ppl", float("nan"))
         name, took = line.planned.trial.name, formats.time(time.monotonic() - self.began)
-        self._log(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
+        if self.console.is_terminal:
+            return  # the table shows it
+        self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
 
-    def _log(self, text: str) -> None:
-        if not self.console.is_terminal or "FAILED" in text or "again" in text:
-            self.console.print(text, soft_wrap=True, highlight=False)
+    def _say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True, highlight=False)
 
     def _seconds_left(self) -> float | None:
         """Extrapolated: the FLOPs still planned at the rate of those done in this run."""

@@ -29,6 +29,7 @@ class Recorder:
             settings.paths.data,
             self.planned.checkpoints,
             settings.cluster.cpus_per_worker,
+            settings.cluster.tokens_per_pass,
         )
 
     def begin(self) -> None:

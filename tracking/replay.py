@@ -147,7 +147,7 @@ class Replay:
 
 def _rollback_safe(journal: list[Report], after: int, everything: bool) -> list[Report]:
     """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
-    checkpoints = [report.step for report in journal if CHECKPOINT in report.metrics]
+    checkpoints = [report.metrics[CHECKPOINT] for report in journal if CHECKPOINT in report.metrics]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
 

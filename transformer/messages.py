@@ -17,6 +17,7 @@ class Assignment:
     data_folder: str
     checkpoints: str  # fsspec URL
     threads: int = 1  # CPU threads of each worker
+    tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Started:
 
     device: str
     world: int
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """Something that a person should know of, such as a damaged checkpoint that was passed over."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Resumed:
 class Report:
     """What is known after ``step``; one report a step at most.
 
-    The metric "checkpoint" says that everything up to its step is safe on disk.
+    The metric "checkpoint" is the step up to which everything is safe on disk.
     """
 
     step: int
@@ -71,4 +79,4 @@ class Failed:
     details: str
 
 
-Event = Started | Resumed | Report | Judging | Finished | Failed
+Event = Started | Noticed | Resumed | Report | Judging | Finished | Failed

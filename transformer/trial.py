@@ -11,7 +11,7 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import judge
-from transformer.messages import Assignment, Event, Finished, Judging, Resumed, Started
+from transformer.messages import Assignment, Event, Finished, Judging, Noticed, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, describe_device, join
 from transformer.training.train import State, fit, start
@@ -19,7 +19,7 @@ from transformer.training.train import State, fit, start
 
 def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "") -> Iterator[Event]:
     """Be one worker of a trial. Only the leading one yields events, but all must be run to their end."""
-    with join(rank, world, address, assignment.threads) as worker:
+    with join(rank, world, address, assignment.threads, assignment.tokens_per_pass) as worker:
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
@@ -31,6 +31,8 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     checkpoints = Checkpoints(assignment.checkpoints, assignment.attempt, trial.train.keep_checkpoints)
     state = start(trial, len(prepared.vocabulary), worker.device)
     saved = checkpoints.newest()
+    if worker.leads:
+        yield from map(Noticed, checkpoints.passed_over)
     if saved:
         state.load(saved)
         if worker.leads:

@@ -17,7 +17,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """One worker's share of a batch, and what the whole batch amounts to.
+    """What one worker passes through the model at once, and what the whole batch amounts to.
 
     ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is what the decoder
     reads: beginning-of-sentence, then the target without its last piece.
@@ -30,10 +30,11 @@ class Batch:
     lengths: Lengths
 
     def to(self, device: torch.device) -> "Batch":
-        source, shifted, target = (
-            part.to(device, non_blocking=True) for part in (self.source, self.shifted, self.target)
-        )
-        return Batch(source, shifted, target, self.total_targets, self.lengths)
+        """On ``device``; on its way to a GPU through pinned memory, so that nobody waits for the copy."""
+        parts = (self.source, self.shifted, self.target)
+        if device.type == "cuda":
+            parts = tuple(part.pin_memory().to(device, non_blocking=True) for part in parts)
+        return Batch(*parts, self.total_targets, self.lengths)
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
@@ -78,9 +79,23 @@ class TrainingBatches:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
         return self._batches[position]
 
+    def describe(self, step: int) -> str:
+        """Which batch a step takes, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
+        epoch, position = divmod(step - 1, len(self))
+        some = ", ".join(map(str, self.indices(step)[:3]))
+        return f"batch {position + 1} of {len(self)} in epoch {epoch + 1} (sentences {some}, ...)"
+
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch."""
         return collate(self.pairs, self.indices(step), rank, world)
+
+    def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
+        """The same share in as few passes as hold sentences × longest side within ``tokens_per_pass``."""
+        indices = self.indices(step)
+        longest = int(self.pairs.longest_sides[indices].max())
+        sentences = world * max(1, tokens_per_pass // longest)  # what all workers pass through at once
+        passes = -(-len(indices) // sentences)
+        return [collate(self.pairs, indices, rank + world * i, world * passes) for i in range(passes)]
 
     def _shuffled(self, epoch: int) -> list[Indices]:
         random = np.random.default_rng([self.seed, epoch])
@@ -119,8 +134,7 @@ def collate(pairs: ParallelSet, indices: Indices, rank: int = 0, world: int = 1)
 
 def pad(sentences: Sentences, indices: Indices) -> Tensor:
     """[B, longest] piece ids, padded at the end."""
-    chosen = [sentences[i] for i in indices]
-    padded = np.full((len(chosen), max(map(len, chosen), default=0)), PAD, dtype=np.int64)
-    for row, pieces in zip(padded, chosen, strict=True):
-        row[: len(pieces)] = pieces
-    return torch.from_numpy(padded)
+    lengths = sentences.lengths[indices][:, None]
+    columns = np.arange(lengths.max(initial=0))
+    places = np.minimum(sentences.offsets[indices][:, None] + columns, len(sentences.pieces) - 1)
+    return torch.from_numpy(np.where(columns < lengths, sentences.pieces[places], PAD).astype(np.int64))

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ class Sentences:
     def __getitem__(self, index: int) -> npt.NDArray[np.int32]:
         return self.pieces[self.offsets[index] : self.offsets[index + 1]]
 
-    @property
+    @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Pieces of each sentence, end-of-sentence included."""
         return np.diff(self.offsets)
@@ -62,7 +63,7 @@ class ParallelSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    @property
+    @cached_property
     def longest_sides(self) -> npt.NDArray[np.int64]:
         """Pieces of the longer side of each pair."""
         return np.maximum(self.source.lengths, self.target.lengths)

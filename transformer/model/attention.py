@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from transformer.config import ModelConfig
+from transformer.model.dropout import dropout
 
 
 class KeyValue(NamedTuple):
@@ -20,7 +20,7 @@ class KeyValue(NamedTuple):
     value_BHSV: Tensor
 
 
-def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, dropout: float) -> Tensor:
+def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, p_drop: float) -> Tensor:
     """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; ``mask`` broadcasts to [B, H, T, S] and is −∞ at illegal positions.
 
     Explicit matmuls: on CPUs they beat the fused path at these lengths, and they allow d_k ≠ d_v. The softmax
@@ -31,8 +31,7 @@ def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, dropout: f
     if mask is not None:
         scores_BHTS = scores_BHTS + mask
     weights_BHTS = torch.softmax(scores_BHTS, dim=-1, dtype=torch.float32).to(memory.value_BHSV.dtype)
-    weights_BHTS = F.dropout(weights_BHTS, dropout) if dropout else weights_BHTS
-    return (weights_BHTS @ memory.value_BHSV).transpose(1, 2).flatten(2)
+    return (dropout(weights_BHTS, p_drop) @ memory.value_BHSV).transpose(1, 2).flatten(2)
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:
@@ -52,7 +51,7 @@ class _Heads(nn.Module):
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_k, self.d_v = model.n_heads, model.d_k, model.d_v
-        self.dropout = model.attention_dropout
+        self.p_drop = model.attention_dropout
         self.output = nn.Linear(model.n_heads * model.d_v, model.d_model, bias=model.attention_bias)
 
     def heads(self, x_BTC: Tensor) -> Tensor:
@@ -61,8 +60,8 @@ class _Heads(nn.Module):
         return x_BTHC.transpose(1, 2)
 
     def read(self, query_BTC: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
-        attended: Tensor = self.output(attend(self.heads(query_BTC), memory, mask, dropout))
+        p_drop = self.p_drop if self.training else 0.0
+        attended: Tensor = self.output(attend(self.heads(query_BTC), memory, mask, p_drop))
         return attended
 
 

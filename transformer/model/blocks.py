@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.model.attention import CrossAttention, KeyValue, SelfAttention
+from transformer.model.dropout import dropout
 
 
 class Residual(nn.Module):
@@ -16,7 +17,7 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(model.d_model)
 
     def forward(self, x_BTD: Tensor, y_BTD: Tensor) -> Tensor:
-        normed: Tensor = self.norm(x_BTD + F.dropout(y_BTD, self.p_drop, self.training))
+        normed: Tensor = self.norm(x_BTD + dropout(y_BTD, self.p_drop, self.training))
         return normed
 
 
@@ -30,9 +31,7 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(model.d_ff, model.d_model)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        hidden_BTF = F.relu(self.inner(x_BTD))
-        if self.relu_dropout:
-            hidden_BTF = F.dropout(hidden_BTF, self.relu_dropout, self.training)
+        hidden_BTF = dropout(F.relu(self.inner(x_BTD)), self.relu_dropout, self.training)
         out_BTD: Tensor = self.outer(hidden_BTF)
         return out_BTD
 

@@ -14,6 +14,7 @@ from transformer.config import ModelConfig
 from transformer.data.pieces import PAD
 from transformer.model.attention import KeyValue, causal_mask, padding_mask
 from transformer.model.blocks import DecoderLayer, EncoderLayer
+from transformer.model.dropout import dropout
 from transformer.model.positions import Positions
 
 
@@ -99,7 +100,7 @@ class Transformer(nn.Module):
 
     def _embed(self, pieces: Tensor, positions: Tensor) -> Tensor:
         x = F.embedding(pieces, self.embedding) * math.sqrt(self.config.d_model) + positions
-        return F.dropout(x, self.config.p_drop, self.training)
+        return dropout(x, self.config.p_drop, self.training)
 
 
 def _initialise(model: Transformer) -> None:

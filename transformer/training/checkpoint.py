@@ -36,8 +36,12 @@ class Checkpoints:
     def __init__(self, url: str, attempt: int, keep: int) -> None:
         self.filesystem, self.root = fsspec.core.url_to_fs(url)
         self.attempt, self.keep = attempt, keep
+        self.passed_over: list[str] = []
 
-    def save(self, step: int, state: State) -> None:
+    def wait(self) -> int | None:
+        """Until the running write is done."""
+
+    def save(self, step: int, state: State, dev_nll: float | None = None) -> None:
         """Write one whole checkpoint, then let go of this attempt's oldest beyond ``keep``."""
         buffer = io.BytesIO()
         torch.save(state, buffer)

@@ -18,6 +18,7 @@ class Worker:
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    tokens_per_pass: int = 25_000  # what goes through the model at once: sentences × longest side
 
     @property
     def leads(self) -> bool:
@@ -72,16 +73,16 @@ def describe_device(worker: Worker) -> str:
 
 
 @contextmanager
-def join(rank: int, world: int, address: str, threads: int) -> Iterator[Worker]:
+def join(rank: int, world: int, address: str, threads: int, tokens_per_pass: int) -> Iterator[Worker]:
     """Be worker ``rank`` of ``world``, meeting the others at ``address`` (host:port of rank 0)."""
     torch.set_num_threads(threads)
     device = pick_device()
     if world == 1:
-        yield Worker(device=device)
+        yield Worker(device=device, tokens_per_pass=tokens_per_pass)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
     try:
-        yield Worker(rank, world, device)
+        yield Worker(rank, world, device, tokens_per_pass)
     finally:
         dist.destroy_process_group()

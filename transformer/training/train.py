@@ -1,7 +1,8 @@
 """Training one model: explicit state, one plain step, and ``fit``, which reads top to bottom."""
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +13,13 @@ from torch import Tensor
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.data.batches import Batch, TrainingBatches, judging_batches
+from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
 from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
+from transformer.training.meter import Meter, Step
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
@@ -24,10 +27,14 @@ from transformer.training.schedule import learning_rate
 
 @dataclass
 class Tally:
-    """What has been trained on so far: it travels with the checkpoint."""
+    """What has been trained on so far, and for how long: it travels with the checkpoint."""
 
     seconds: float = 0.0
     lengths: Lengths = field(default_factory=Lengths)
+
+    def add(self, meter: Meter) -> None:
+        self.seconds += meter.seconds
+        self.lengths += meter.lengths
 
 
 @dataclass
@@ -39,6 +46,7 @@ class State:
     step: int = 0
     tally: Tally = field(default_factory=Tally)
     metrics: Metrics = field(default_factory=dict)
+    best_nll: float = math.inf  # on dev
 
     def to_dict(self) -> dict[str, Any]:
         """Plain tensors and numbers, loadable without running code."""
@@ -49,12 +57,13 @@ class State:
             "seconds": self.tally.seconds,
             "lengths": vars(self.tally.lengths),
             "metrics": self.metrics,
+            "best_nll": self.best_nll,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        self.step, self.metrics = saved["step"], saved["metrics"]
+        self.step, self.metrics, self.best_nll = saved["step"], saved["metrics"], saved["best_nll"]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
 
@@ -66,26 +75,33 @@ def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> State:
     return State(model, optimizer)
 
 
-def train_step(state: State, batch: Batch, trial: TrialConfig, worker: Worker) -> Tensor:
-    """One update; returns this worker's part of the loss in nats a target piece.
+def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
+    """One update from this worker's share of a batch, in one pass or several.
 
-    The loss divides by the target pieces of all workers, and dropout is drawn from (seed, step, rank), so a step
-    depends neither on how it was split nor on what ran before it in this process.
+    Everything divides by the target pieces of the whole batch, over all passes and workers, and dropout is drawn
+    from (seed, step, rank): a step depends neither on how it was split nor on what ran before it in this process.
     """
     state.step += 1
     torch.manual_seed(_step_seed(trial.train.seed, state.step, worker.rank))
     loss = torch.zeros((), device=worker.device)
-    if len(batch.target):
-        with autocast(trial.train.precision, worker.device):
-            output = state.model(batch.source, batch.shifted)
-            loss = summed_loss(state.model, output, batch.target, trial.train.label_smoothing)
-        loss = loss / batch.total_targets
-        loss.backward()
+    for batch in passes:
+        if len(batch.target):
+            loss += _forward_backward(state.model, batch, trial)
     worker.sum_gradients(state.model)
+    gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
+    gradient_norm = torch.nn.utils.get_total_norm(gradients)
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate(trial.train, trial.model.d_model, state.step)
     state.optimizer.step()
     state.optimizer.zero_grad(set_to_none=True)
+    return Step(loss, gradient_norm)
+
+
+def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> Tensor:
+    with autocast(trial.train.precision, batch.target.device):
+        output = model(batch.source, batch.shifted)
+        loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total_targets
+    loss.backward()
     return loss.detach()
 
 
@@ -94,7 +110,7 @@ def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: 
     """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1)."""
     model.eval()
     nats, pieces = 0.0, 0
-    for _, batch in judging_batches(pairs, trial.train.tokens_per_batch, worker.rank, worker.world):
+    for _, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
         batch = batch.to(worker.device)
         with autocast(trial.train.precision, worker.device):
             nats += float(summed_loss(model, model(batch.source, batch.shifted), batch.target, 0.0))
@@ -112,72 +128,53 @@ def fit(
     checkpoints: Checkpoints,
     worker: Worker,
 ) -> Iterator[Report]:
-    """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report."""
-    train = trial.train
+    """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report.
+
+    A checkpoint is written while training goes on, and reported with the next report after it. Raises DivergedError,
+    CheckpointError.
+    """
+    train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
     state.model.train()
-    losses: list[Tensor] = []
-    window = Window()
-    while state.step < train.steps:
-        batch = batches.batch(state.step + 1, worker.rank, worker.world)
-        losses.append(train_step(state, batch.to(worker.device), trial, worker))
-        window.targets += batch.total_targets
-        state.tally.lengths += batch.lengths
+    meter = Meter(trial, state.model.vocab_size, batches, worker)
+    for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker):
+        meter.add(train_step(state, passes, trial, worker), passes, waited)
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
         saves = last or state.step % train.checkpoint_every == 0
-        logs = saves or state.step % train.log_every == 0  # so that no mean reaches back over a checkpoint
-        if not (logs or evaluates):
+        if not (evaluates or saves or state.step % train.log_every == 0):
             continue
-        metrics = _training_metrics(losses, window, state, trial, worker) if logs else {}
-        state.tally.seconds += window.stop()
-        if evaluates:
-            metrics |= _judged(dev_nll(state.model, dev, trial, worker))
-        if saves:
-            metrics |= {"checkpoint": float(state.step)}
-            state.metrics = metrics
-            if worker.leads:
-                checkpoints.save(state.step, state.to_dict())
+        metrics = meter.read(state.step)  # before anything is judged or saved: a divergence ends the trial here
+        state.tally.add(meter)
+        nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
+        if nll is not None:
+            metrics |= {"dev/nll": nll, "dev/ppl": float(np.exp(min(nll, 700.0)))}  # beyond e^700 a float is infinite
+            saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
         if worker.leads:
+            if unreported or last:
+                checkpoints.wait()
+                metrics["checkpoint"] = float(state.step if last else unreported)
+            state.metrics = metrics
+            if saves:
+                checkpoints.save(state.step, state.to_dict(), nll)
+            if last:
+                checkpoints.wait()
             yield Report(state.step, metrics)
-        window.resume(fresh=logs)
+        unreported = state.step if saves else 0
+        meter = meter.fresh()
 
 
-@dataclass
-class Window:
-    """Time spent training and pieces trained on since the last log line; judging and saving are not counted."""
+def _feed(batches: TrainingBatches, steps: range, worker: Worker) -> Iterator[tuple[list[Batch], float]]:
+    """The passes of each step on the worker's device, and the seconds that the step had to wait for them."""
 
-    targets: int = 0
-    seconds: float = 0.0
-    began: float = field(default_factory=time.perf_counter)
+    def make(step: int) -> list[Batch]:
+        passes = batches.passes(step, worker.rank, worker.world, worker.tokens_per_pass)
+        return [batch.to(worker.device) for batch in passes]
 
-    def stop(self) -> float:
-        """Seconds since training went on."""
-        elapsed = time.perf_counter() - self.began
-        self.seconds += elapsed
-        return elapsed
-
-    def resume(self, fresh: bool) -> None:
-        if fresh:
-            self.targets, self.seconds = 0, 0.0
-        self.began = time.perf_counter()
-
-
-def _training_metrics(
-    losses: list[Tensor], window: Window, state: State, trial: TrialConfig, worker: Worker
-) -> Metrics:
-    """Means over the steps since the last log line; float() here is the only wait for the device."""
-    (loss,) = worker.sum([torch.stack(losses).mean()])
-    losses.clear()
-    seconds = window.seconds + time.perf_counter() - window.began
-    return {
-        "train/loss": loss,
-        "train/learning_rate": learning_rate(trial.train, trial.model.d_model, state.step),
-        "train/tokens_per_s": window.targets / seconds,
-    }
-
-
-def _judged(nll: float) -> Metrics:
-    return {"dev/nll": nll, "dev/ppl": float(np.exp(min(nll, 700.0)))}  # beyond e^700 a float is infinite
+    made = ahead(make, steps)
+    for _ in steps:
+        began = time.perf_counter()
+        passes = next(made)
+        yield passes, time.perf_counter() - began
 
 
 def _step_seed(seed: int, step: int, rank: int) -> int:

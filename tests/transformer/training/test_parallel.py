@@ -33,7 +33,7 @@ def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) ->
     """Of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
     state = start(trial, 30, worker.device)
     batch = collate(PAIRS, np.array(sentences), worker.rank, worker.world)
-    train_step(state, batch, trial, worker)
+    train_step(state, [batch], trial, worker)
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
@@ -53,7 +53,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
 
 
 def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
-    with join(rank, 2, addresses[0], threads=1) as worker:
+    with join(rank, 2, addresses[0], threads=1, tokens_per_pass=100) as worker:
         torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
     assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"))
     torch.save(list(work(assignment, rank, 2, addresses[1])), folder / f"events-{rank}.pt")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from small_trials import SMALL, random_pairs, small_trial
@@ -11,10 +12,11 @@ from torch import Tensor
 
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
-from transformer.data.batches import TrainingBatches
+from transformer.data.batches import TrainingBatches, collate
 from transformer.messages import Report
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
+from transformer.training.meter import DivergedError
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
 from transformer.training.train import State, dev_nll, fit, start, train_step
@@ -61,7 +63,7 @@ def assert_bitwise_equal(first: State, second: State) -> None:
     for name, value in mine.items():
         if isinstance(value, Tensor):
             assert torch.equal(value, other[name]), name
-        elif "seconds" not in name and "tokens_per_s" not in name:
+        elif not any(timed in name for timed in ("seconds", "_per_s", "data_wait")):
             assert value == other[name], name
 
 
@@ -79,7 +81,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
         batch = batches(trial).batch(step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
-        found = train_step(state, batch, trial, Worker())
+        found = train_step(state, [batch], trial, Worker()).loss
         assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
@@ -97,9 +99,9 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
 def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
     trial = small_trial()
     whole, *shares = (fresh(trial) for _ in range(3))
-    train_step(whole, batches(trial).batch(3), trial, Worker())
+    train_step(whole, [batches(trial).batch(3)], trial, Worker())
     for rank, share in enumerate(shares):
-        train_step(share, batches(trial).batch(3, rank, 2), trial, Worker())
+        train_step(share, [batches(trial).batch(3, rank, 2)], trial, Worker())
     parts = [gradients(share) for share in shares]
     for name, gradient in gradients(whole).items():
         difference = (parts[0][name] + parts[1][name] - gradient).norm()
@@ -109,9 +111,9 @@ def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
 def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
-    train_step(first, batches(trial).batch(1), trial, Worker())
+    train_step(first, [batches(trial).batch(1)], trial, Worker())
     torch.rand(17)
-    train_step(second, batches(trial).batch(1), trial, Worker())
+    train_step(second, [batches(trial).batch(1)], trial, Worker())
     assert_bitwise_equal(first, second)
 
 
@@ -120,7 +122,7 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
         trial = small_trial(model=DROPPED_OUT, seed=seed)
         state = start(small_trial(model=DROPPED_OUT), 30, CPU)
         state.step = step - 1
-        return train_step(state, batches(small_trial()).batch(1), trial, Worker(rank)).item()
+        return train_step(state, [batches(small_trial()).batch(1)], trial, Worker(rank)).loss.item()
 
     assert loss() == loss()
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
@@ -145,7 +147,7 @@ def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_undisturbed_one(tm
 
 
 def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
-    trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, log_every=1)
+    trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
     undisturbed, reports = trained(trial, tmp_path / "one")
     trained(trial, tmp_path / "two", attempt=1, until=7)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
@@ -175,28 +177,88 @@ def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -
     trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
     _, reports = trained(trial, tmp_path)
     found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
-    log, judged, saved = {"train"}, {"dev"}, {"checkpoint"}
-    assert found == {
-        2: log,
-        3: judged,
-        4: log,
-        5: log | saved,
-        6: log | judged,
-        8: log,
-        9: judged,
-        10: log | saved,
-        11: log | judged | saved,
-    }
+    judged = {step for step, groups in found.items() if "dev" in groups}
+    assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert len(reports) == len(found)
-    assert all(report.metrics.get("checkpoint", report.step) == report.step for report in reports)
+    assert judged == {3, 6, 9, 11}
+    assert all("train" in groups for groups in found.values())
+
+
+def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its_own(tmp_path: Path) -> None:
+    _, reports = trained(small_trial(steps=12, log_every=2, evaluate_every=50, checkpoint_every=4), tmp_path)
+    marks = {report.step: report.metrics.get("checkpoint") for report in reports}
+    assert marks == {2: None, 4: None, 6: 4, 8: None, 10: 8, 12: 12}
 
 
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
+    trial, told = small_trial(log_every=1), 0
+    reports: dict[int, Report] = {}
+    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 9), Worker()):
+        reports[report.step] = report
+        if "checkpoint" in report.metrics:
+            step, told = int(report.metrics["checkpoint"]), told + 1
+            (saved,) = (s for s in Checkpoints(str(tmp_path), 2, 9).last(9) if s["step"] == step)
+            assert saved["metrics"] == reports[step].metrics
+    assert told == 2
+
+
+def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
+    trial = small_trial(steps=40, warmup_steps=20, tokens_per_batch=400, evaluate_every=10, checkpoint_every=40)
+    _, reports = trained(trial, tmp_path)
+    best, improved = float("inf"), []
+    for report in reports:
+        if report.metrics.get("dev/nll", best) < best:
+            best = report.metrics["dev/nll"]
+            improved.append(report.step)
+    assert 10 in improved
+    marks = [report.metrics["checkpoint"] for report in reports if "checkpoint" in report.metrics]
+    assert marks == sorted({*improved, 40})
+
+
+@pytest.mark.parametrize("passes", [2, 5])
+def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
+    trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
+    whole, split = fresh(trial), fresh(trial)
+    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker())
+    parts = [collate(PAIRS, indices, part, passes) for part in range(passes)]
+    second = train_step(split, parts, trial, Worker())
+    assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
+    assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
+    mine, other = (torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split))
+    assert (mine - other).norm() < 1e-6 * mine.norm()
+
+
+def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
     trial = small_trial()
-    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 2), Worker()):
-        saved = Checkpoints(str(tmp_path), 2, 2).newest()
-        assert saved is not None
-        assert (saved["step"], saved["metrics"]) == (report.step, report.metrics)
+    state = fresh(trial)
+    step = train_step(state, [batches(trial).batch(1)], trial, Worker())
+    whole = torch.cat([gradient.flatten() for gradient in gradients(state).values()])
+    assert step.gradient_norm.item() == pytest.approx(whole.norm().item(), rel=1e-5)
+
+
+def poisoned(trial: TrialConfig, at_step: int) -> State:
+    """A state whose gradient is not a number from ``at_step`` on."""
+    state = fresh(trial)
+
+    def spoil(gradient: Tensor) -> Tensor:
+        return gradient * float("nan") if state.step >= at_step else gradient
+
+    state.model.encoder[0].feed_forward.outer.weight.register_hook(spoil)
+    return state
+
+
+def test_a_divergence_names_its_step_and_batch_and_nothing_after_it_counts(tmp_path: Path) -> None:
+    trial = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
+    reports: list[Report] = []
+    checkpoints = Checkpoints(str(tmp_path), 1, 9)
+    with pytest.raises(DivergedError) as raised:
+        reports.extend(fit(poisoned(trial, 5), trial, batches(trial), DEV, checkpoints, Worker()))
+    checkpoints.wait()
+    assert [report.step for report in reports] == [2, 3, 4]
+    assert [state["step"] for state in Checkpoints(str(tmp_path), 2, 9).last(9)] == [4, 2]
+    assert "gradient norm nan at step 5" in str(raised.value)
+    assert f"learning rate {learning_rate(trial.train, 16, 5):.3g}" in str(raised.value)
+    assert batches(trial).describe(5) in str(raised.value)
 
 
 def test_a_logged_loss_is_the_mean_since_the_last_one(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Dropout on the CPU draws its own bits: against what dropout is, and against torch's."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from transformer.model.dropout import dropout
+
+ONES = torch.ones(1_000_003)  # not a multiple of the draws that share one random number
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.2, 0.5, 0.9, 0.999])
+def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
+    torch.manual_seed(1)
+    dropped = dropout(ONES, p)
+    standard_error = (p * (1 - p) / len(ONES)) ** 0.5
+    assert (dropped == 0).float().mean().item() == pytest.approx(p, abs=4 * standard_error + 2**-17)
+    assert dropped.unique().tolist() == pytest.approx([0, 1 / (1 - p)], rel=2**-17 / (1 - p) * 1.1)
+
+
+def test_what_is_dropped_does_not_follow_from_its_neighbours() -> None:
+    torch.manual_seed(1)
+    kept = (dropout(ONES, 0.5) != 0).float() - 0.5
+    for distance in (1, 2, 3, 4, 8, 64):
+        correlation = (kept[distance:] * kept[:-distance]).mean() * 4
+        assert abs(correlation.item()) < 5 / len(ONES) ** 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_gradient_is_the_mask_that_the_value_got(dtype: torch.dtype) -> None:
+    x = torch.randn(40, 30, dtype=dtype, requires_grad=True)
+    y = dropout(x, 0.3)
+    y.backward(torch.ones_like(y))
+    assert x.grad is not None
+    assert y.dtype == x.grad.dtype == dtype
+    torch.testing.assert_close(y, x * x.grad)
+    assert 0 < (y == 0).sum() < y.numel()
+
+
+def test_the_generator_decides() -> None:
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(dropout(ONES[:1000], 0.5))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def test_nothing_is_drawn_where_nothing_can_be_dropped() -> None:
+    before = torch.get_rng_state()
+    assert dropout(ONES, 0.0) is ONES
+    assert dropout(ONES, 0.5, training=False) is ONES
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_model_that_is_judged_drops_nothing() -> None:
+    x = torch.randn(10)
+    assert torch.equal(dropout(x, 0.9, training=False), F.dropout(x, 0.9, training=False))

@@ -1,0 +1,26 @@
+"""Batches made ready ahead of the steps that take them, so that no step waits for its data."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+AHEAD = 8
+"""Steps whose batches are ready or being made: enough for the shuffle at the start of an epoch to go unnoticed."""
+
+
+def ahead(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
+    """``make(step)`` for each step, in order, made by a thread while earlier ones are used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="feed") as thread:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for step in steps:
+                waiting.append(thread.submit(make, step))
+                if len(waiting) == AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            thread.shutdown(cancel_futures=True)

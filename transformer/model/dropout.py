@@ -1,0 +1,40 @@
+"""Dropout (section 5.4). On the CPU torch draws a random number an element; here sixteen bits of one decide."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+BITS = 2**16
+
+
+def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+    """Zero each element with probability ``p``, to 1/65 536, and scale the others so that the mean stays."""
+    if not (training and p):
+        return x
+    if x.device.type != "cpu":
+        return F.dropout(x, p)
+    dropped: Tensor = _CpuDropout.apply(x, p)  # type: ignore[no-untyped-call]
+    return dropped
+
+
+class _CpuDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        dropped = min(round(p * BITS), BITS - 1)
+        ctx.scale = BITS / (BITS - dropped)
+        keep = _random_bits(x.numel()).view(x.shape) >= dropped - BITS // 2
+        ctx.save_for_backward(keep)
+        return torch.ops.aten.native_dropout_backward(x, keep, ctx.scale)  # x · keep · scale
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (keep,) = ctx.saved_tensors
+        return torch.ops.aten.native_dropout_backward(grads[0], keep, ctx.scale), None
+
+
+def _random_bits(count: int) -> Tensor:
+    """[count] int16, uniform over all their values: drawn four at a time."""
+    whole = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return whole.view(torch.int16)[:count]

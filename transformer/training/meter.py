@@ -1,0 +1,111 @@
+"""What training measures of itself between two reports: loss, gradient, speed, waiting; and whether it diverged."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from transformer.config import TrialConfig
+from transformer.cost import Lengths, training_flops
+from transformer.data.batches import Batch, TrainingBatches
+from transformer.messages import Metrics
+from transformer.training.parallel import Worker
+from transformer.training.schedule import learning_rate
+
+BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the makers' data sheets; the longest name that fits counts
+    "NVIDIA A100": 312e12,
+    "NVIDIA H100": 989e12,
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA H200": 989e12,
+    "NVIDIA B200": 2250e12,
+}
+
+
+class Step(NamedTuple):
+    """What one update tells, on the device: this worker's part of the loss, in nats a target piece of the whole
+    batch, and the L2 norm of the whole gradient."""
+
+    loss: Tensor
+    gradient_norm: Tensor
+
+
+class DivergedError(ArithmeticError):
+    """A loss or gradient that is not finite; no step after it was reported or saved."""
+
+
+@dataclass
+class Meter:
+    """Sums over the steps since the last report, on this worker; losses stay on the device until they are read."""
+
+    trial: TrialConfig
+    vocab_size: int
+    batches: TrainingBatches
+    worker: Worker
+    losses: list[Tensor] = field(default_factory=list)
+    gradient_norms: list[Tensor] = field(default_factory=list)
+    lengths: Lengths = field(default_factory=Lengths)
+    cells: int = 0  # target pieces and padding that this worker passed through the model
+    waited: float = 0.0  # seconds
+    seconds: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+
+    def fresh(self) -> "Meter":
+        """A meter for the steps to come."""
+        return Meter(self.trial, self.vocab_size, self.batches, self.worker)
+
+    def add(self, step: Step, passes: Sequence[Batch], waited: float) -> None:
+        """One step: what it told, what it passed through the model, and the seconds it waited for that."""
+        self.losses.append(step.loss)
+        self.gradient_norms.append(step.gradient_norm)
+        self.lengths += passes[0].lengths
+        self.cells += sum(batch.target.numel() for batch in passes)
+        self.waited += waited
+
+    def read(self, step: int) -> Metrics:
+        """Means over the steps up to ``step``, over all workers: here training waits for the device.
+
+        Raises DivergedError.
+        """
+        *losses, cells, waited = self.worker.sum([*torch.stack(self.losses).tolist(), self.cells, self.waited])
+        norms = torch.stack(self.gradient_norms).tolist()
+        self.seconds = time.perf_counter() - self.began
+        self._check(step, losses, norms)
+        return {
+            "train/loss": sum(losses) / len(losses),
+            "train/gradient_norm": sum(norms) / len(norms),
+            "train/learning_rate": self._learning_rate(step),
+            "train/tokens_per_s": self.lengths.target / self.seconds,
+            "train/padded_tokens_per_s": cells / self.seconds,
+            "train/data_wait": waited / self.worker.world / self.seconds,
+            **self._flops(),
+        }
+
+    def _flops(self) -> Metrics:
+        """Model FLOP/s and, where the devices' peak is known, the share of it that they are."""
+        flops = training_flops(self.trial.model, self.vocab_size, self.lengths) / self.seconds
+        peak = _peak(self.worker) if self.trial.train.precision == "bf16" else None
+        return {"train/flops_per_s": flops, **({"train/utilisation": flops / peak} if peak else {})}
+
+    def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
+        for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise DivergedError(
+                    f"loss {loss:.4g} and gradient norm {norm:.4g} at step {step}, learning rate "
+                    f"{self._learning_rate(step):.3g}, {self.batches.describe(step)}"
+                )
+
+    def _learning_rate(self, step: int) -> float:
+        return learning_rate(self.trial.train, self.trial.model.d_model, step)
+
+
+def _peak(worker: Worker) -> float | None:
+    """FLOP/s of all workers' devices, if the maker's figure is known."""
+    if worker.device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(worker.device)
+    known = [peak for start, peak in sorted(BF16_PEAKS.items()) if name.startswith(start)]
+    return known[-1] * worker.world if known else None
