@@ -31,10 +31,12 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """On ``device``; on its way to a GPU through pinned memory, so that nobody waits for the copy."""
-        parts = (self.source, self.shifted, self.target)
-        if device.type == "cuda":
-            parts = tuple(part.pin_memory().to(device, non_blocking=True) for part in parts)
-        return Batch(*parts, self.total_targets, self.lengths)
+        if device.type == "cpu":
+            return self
+        source, shifted, target = (
+            part.pin_memory().to(device, non_blocking=True) for part in (self.source, self.shifted, self.target)
+        )
+        return Batch(source, shifted, target, self.total_targets, self.lengths)
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:

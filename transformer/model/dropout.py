@@ -26,12 +26,18 @@ class _CpuDropout(torch.autograd.Function):
         ctx.scale = BITS / (BITS - dropped)
         keep = _random_bits(x.numel()).view(x.shape) >= dropped - BITS // 2
         ctx.save_for_backward(keep)
-        return torch.ops.aten.native_dropout_backward(x, keep, ctx.scale)  # x · keep · scale
+        return _scaled_where(keep, x, ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors
-        return torch.ops.aten.native_dropout_backward(grads[0], keep, ctx.scale), None
+        return _scaled_where(keep, grads[0], ctx.scale), None
+
+
+def _scaled_where(keep: Tensor, x: Tensor, scale: float) -> Tensor:
+    """x · scale where ``keep``, else 0: what torch calls a backward of dropout is its forward too."""
+    scaled: Tensor = torch.ops.aten.native_dropout_backward(x, keep, scale)
+    return scaled
 
 
 def _random_bits(count: int) -> Tensor:
