@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from transformer.config import ModelConfig
 from transformer.model.dropout import dropout
+from transformer.model.softmax import softmax
 
 
 class KeyValue(NamedTuple):
@@ -30,7 +31,7 @@ def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, p_drop: fl
     scores_BHTS = (query_BHTK * scale) @ memory.key_BHSK.transpose(-2, -1)
     if mask is not None:
         scores_BHTS = scores_BHTS + mask
-    weights_BHTS = torch.softmax(scores_BHTS, dim=-1, dtype=torch.float32).to(memory.value_BHSV.dtype)
+    weights_BHTS = softmax(scores_BHTS).to(memory.value_BHSV.dtype)
     return (dropout(weights_BHTS, p_drop) @ memory.value_BHSV).transpose(1, 2).flatten(2)
 
 

@@ -69,8 +69,7 @@ class ProjectedCrossEntropy(torch.autograd.Function):
 def _loss(logits_NP: Tensor, probability_NP: Tensor, gold_N: Tensor, weights: tuple[float, float]) -> Tensor:
     """The summed loss; log Z comes from each row's likeliest piece, whose probability cannot underflow."""
     gold_weight, uniform = weights
-    best = logits_NP.max(1, keepdim=True)
-    log_z = best.values.sum() - probability_NP.gather(1, best.indices).log().sum()
+    log_z = logits_NP.amax(1).sum() - probability_NP.amax(1).log().sum()
     loss = log_z - gold_weight * logits_NP.gather(1, gold_N[:, None]).sum()
     return loss - uniform * logits_NP.sum() if uniform else loss
 

@@ -3,35 +3,18 @@
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from small_trials import SMALL, small_model
 from torch import Tensor
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from transformer.data.pieces import BOS, PAD
+from transformer.model.dropout import _CpuDropout
 from transformer.model.encoder_decoder import Transformer
 
 VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
-
-
-class Dropouts(TorchFunctionMode):
-    """Notes the probability and the shape of every dropout that takes effect."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[float, tuple[int, ...]]] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.dropout:
-            self.note(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-    def note(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> None:
-        if training and p:
-            self.seen.append((p, tuple(x.shape)))
 
 
 def pieces(*shape: int, seed: int = 0) -> Tensor:
@@ -43,10 +26,16 @@ def padded(rows: list[Tensor]) -> Tensor:
 
 
 def dropouts(training: bool = True, **changes: float) -> list[tuple[float, tuple[int, ...]]]:
-    model = small_model(**changes).train(training)
-    with Dropouts() as noted:
+    """The probability and the shape of every dropout that takes effect, in the order of the forward pass."""
+    model, seen, apply = small_model(**changes).train(training), [], _CpuDropout.apply
+
+    def noted(x: Tensor, p: float) -> Tensor:
+        seen.append((p, tuple(x.shape)))
+        return apply(x, p)
+
+    with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
-    return noted.seen
+    return seen
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
