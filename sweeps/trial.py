@@ -48,6 +48,11 @@ class Worker:
             yield Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
 
 
+_idle_workers: list[Any] = []
+"""The gang of the last trial, if that went well. Tune gives this process one trial after another, in the same placement
+group, and a fresh worker takes seconds to import torch."""
+
+
 def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluster: Cluster) -> None:
     """The Tune trial function: start the gang, pass on what it reports.
 
@@ -56,20 +61,30 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     """
     first = assignments[config["trial"]]
     assignment = replace(first, attempt=first.attempt + config["retries"])
-    workers = _start_workers(cluster)
+    workers, finished = _idle_workers.copy() or _start_workers(cluster), False
+    _idle_workers.clear()
     try:
-        address = ray.get(workers[0].address.remote())
-        streams = [
-            worker.run.options(num_returns="streaming").remote(assignment, rank, cluster.workers, address)
-            for rank, worker in enumerate(workers)
-        ]
-        for event in _events(streams):
-            tune.report({"attempt": assignment.attempt, "event": event})
-            if isinstance(event, Failed):
-                return
+        finished = _run(workers, assignment)
     finally:
-        for worker in workers:
-            ray.kill(worker)
+        if finished:
+            _idle_workers.extend(workers)
+        else:  # nobody knows in what state they are
+            for worker in workers:
+                ray.kill(worker)
+
+
+def _run(workers: list[Any], assignment: Assignment) -> bool:
+    """Pass on what the workers report; whether they came to a good end."""
+    address = ray.get(workers[0].address.remote())
+    streams = [
+        worker.run.options(num_returns="streaming").remote(assignment, rank, len(workers), address)
+        for rank, worker in enumerate(workers)
+    ]
+    for event in _events(streams):
+        tune.report({"attempt": assignment.attempt, "event": event})
+        if isinstance(event, Failed):
+            return False
+    return True
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

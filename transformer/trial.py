@@ -14,6 +14,7 @@ from transformer.decoding.score import judge
 from transformer.messages import Assignment, Event, Finished, Judging, Noticed, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, describe_device, join
+from transformer.training.precision import fast_matmuls
 from transformer.training.train import State, fit, start
 
 
@@ -23,7 +24,8 @@ def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
-        yield from _train_and_judge(assignment, prepared, worker)
+        with fast_matmuls(assignment.config, worker.device):
+            yield from _train_and_judge(assignment, prepared, worker)
 
 
 def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:

@@ -1,0 +1,44 @@
+"""Which matmuls a trial uses, and that float32 stays float32."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_trials import SMALL, small_trial
+
+from transformer.training.precision import FLOAT32_LIKE, WORTH_IT, fast_matmuls, matmul_error
+
+CPU = torch.device("cpu")
+WIDE = replace(SMALL, d_model=WORTH_IT)
+MATMUL = torch.backends.mkldnn.matmul
+
+
+def test_float32_matmuls_stay_float32_whatever_runs_them() -> None:
+    assert matmul_error() < FLOAT32_LIKE
+    with fast_matmuls(small_trial(model=WIDE), CPU):
+        assert matmul_error() < FLOAT32_LIKE
+
+
+def test_the_check_would_see_bfloat16() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert matmul_error() > 10 * FLOAT32_LIKE
+
+
+def test_only_wide_models_in_float32_switch_and_the_switch_goes_back() -> None:
+    before = MATMUL.fp32_precision
+    MATMUL.fp32_precision = "bf16"
+    expected = "bf16" if matmul_error() < FLOAT32_LIKE else before  # a CPU with AMX rounds
+    MATMUL.fp32_precision = before
+    seen = []
+    for trial in (small_trial(), small_trial(model=WIDE, precision="bf16"), small_trial(model=WIDE)):
+        with fast_matmuls(trial, CPU):
+            seen.append(MATMUL.fp32_precision)
+        assert MATMUL.fp32_precision == before
+    assert seen == [before, before, expected]
+
+
+def test_a_machine_that_would_round_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.training.precision.FLOAT32_LIKE", 0.0)  # as if every error were too large
+    before = MATMUL.fp32_precision
+    with fast_matmuls(small_trial(model=WIDE), CPU):
+        assert MATMUL.fp32_precision == before
