@@ -20,9 +20,10 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
 
     Label smoothing puts 1 − ε on the gold piece and ε/(P − 1) on each of the other P − 1 pieces.
     """
-    real = target_BT != PAD
+    real_N = (target_BT != PAD).flatten().nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
+    x_ND, gold_N = (tensor.flatten(0, 1).index_select(0, real_N) for tensor in (output_BTD, target_BT))
     loss: Tensor = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        output_BTD[real], model.embedding, target_BT[real], label_smoothing, torch.is_grad_enabled()
+        x_ND, model.embedding, gold_N, label_smoothing, torch.is_grad_enabled()
     )
     return loss
 
