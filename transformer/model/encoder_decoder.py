@@ -99,7 +99,7 @@ class Transformer(nn.Module):
         return x_BSD
 
     def _embed(self, pieces: Tensor, positions: Tensor) -> Tensor:
-        x = F.embedding(pieces, self.embedding) * math.sqrt(self.config.d_model) + positions
+        x = torch.add(positions, F.embedding(pieces, self.embedding), alpha=math.sqrt(self.config.d_model))
         return dropout(x, self.config.p_drop, self.training)
 
 

@@ -20,9 +20,10 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
 
     Label smoothing puts 1 − ε on the gold piece and ε/(P − 1) on each of the other P − 1 pieces.
     """
-    real = target_BT != PAD
+    real_N = (target_BT != PAD).flatten().nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
+    x_ND, gold_N = (tensor.flatten(0, 1).index_select(0, real_N) for tensor in (output_BTD, target_BT))
     loss: Tensor = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        output_BTD[real], model.embedding, target_BT[real], label_smoothing, torch.is_grad_enabled()
+        x_ND, model.embedding, gold_N, label_smoothing, torch.is_grad_enabled()
     )
     return loss
 
@@ -42,14 +43,14 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         weights = (1 - label_smoothing - uniform, uniform)
         device = x_ND.device.type
         matmul_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x_ND.dtype
-        embedding = embedding_PD.to(matmul_dtype)
+        embedding, inputs, gold_N1 = embedding_PD.to(matmul_dtype), x_ND.to(matmul_dtype), gold_N[:, None]
         x_gradient, embedding_gradient = torch.empty_like(x_ND), torch.zeros_like(embedding_PD)
         loss = torch.zeros((), device=x_ND.device)
         rows = max(1, LOGITS_AT_ONCE // len(embedding_PD))
         with torch.autocast(device, enabled=False):
             for start in range(0, len(x_ND), rows):
                 some = slice(start, start + rows)
-                x, gold = x_ND[some].to(matmul_dtype), gold_N[some]
+                x, gold = inputs[some], gold_N1[some]
                 logits = (x @ embedding.T).float()
                 probability = logits.softmax(1)
                 loss += _loss(logits, probability, gold, weights)
@@ -66,17 +67,16 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         return x_gradient * grads[0], embedding_gradient * grads[0], None, None, None
 
 
-def _loss(logits_NP: Tensor, probability_NP: Tensor, gold_N: Tensor, weights: tuple[float, float]) -> Tensor:
+def _loss(logits_NP: Tensor, probability_NP: Tensor, gold_N1: Tensor, weights: tuple[float, float]) -> Tensor:
     """The summed loss; log Z comes from each row's likeliest piece, whose probability cannot underflow."""
     gold_weight, uniform = weights
-    log_z = logits_NP.amax(1).sum() - probability_NP.amax(1).log().sum()
-    loss = log_z - gold_weight * logits_NP.gather(1, gold_N[:, None]).sum()
-    return loss - uniform * logits_NP.sum() if uniform else loss
+    log_z_N1 = logits_NP.amax(1, keepdim=True) - probability_NP.amax(1, keepdim=True).log_()
+    loss = log_z_N1.sub_(logits_NP.gather(1, gold_N1), alpha=gold_weight).sum()
+    return loss.sub_(logits_NP.sum(), alpha=uniform) if uniform else loss
 
 
-def _gradient_in_place(probability_NP: Tensor, gold_N: Tensor, weights: tuple[float, float]) -> Tensor:
+def _gradient_in_place(probability_NP: Tensor, gold_N1: Tensor, weights: tuple[float, float]) -> Tensor:
     """softmax − smoothed one-hot, in the memory of the softmax."""
     gold_weight, uniform = weights
     gradient_NP = probability_NP.sub_(uniform) if uniform else probability_NP
-    gradient_NP[torch.arange(len(gold_N), device=gold_N.device), gold_N] -= gold_weight
-    return gradient_NP
+    return gradient_NP.scatter_(1, gold_N1, -gold_weight, reduce="add")
