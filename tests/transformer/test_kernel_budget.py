@@ -21,8 +21,8 @@ BUDGET_OF_FURTHER_LOGITS = {"bf16": 20, "fp32": 18}  # for each piece after the 
 
 
 def padded_batch() -> tuple[Tensor, Tensor]:
-    """Source [20, 18] and target [20, 16], both with padding; their logits fit in one piece."""
-    source, target = torch.randint(4, VOCAB_SIZE, (20, 18)), torch.randint(4, VOCAB_SIZE, (20, 16))
+    """Source [20, 20] and target [20, 18], both with padding; their logits fit in one piece."""
+    source, target = torch.randint(4, VOCAB_SIZE, (20, 20)), torch.randint(4, VOCAB_SIZE, (20, 18))
     source[::3, -3:], target[::4, -5:] = PAD, PAD
     return source, target
 
