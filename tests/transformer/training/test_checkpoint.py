@@ -1,86 +1,141 @@
-"""Checkpoints: what is written is read again, whole or not at all, and only from earlier attempts."""
+"""Checkpoints in a folder, in memory and on an S3 server: what is written is read again, whole or not at all."""
 
+import hashlib
 import io
-import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 import torch
+from saved_states import files, newest_step, save, save_judged, state, step_of
 
 from transformer.training.checkpoint import Checkpoints
 
-NUMBERS = itertools.count()
-
-
-@pytest.fixture(params=["folder", "memory"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints") if request.param == "folder" else f"memory://checkpoints-{next(NUMBERS)}/t"
-
-
-def state(step: int) -> dict[str, Any]:
-    return {"step": step, "model": {"w": torch.arange(5.0) * step}, "metrics": {"dev/ppl": 1.5}, "seconds": 0.25}
-
-
-def files(url: str, pattern: str) -> list[str]:
-    filesystem, root = fsspec.core.url_to_fs(url)
-    return sorted(path.split(root)[1].strip("/") for path in filesystem.glob(f"{root}/{pattern}"))
-
-
-def newest_step(url: str, attempt: int) -> int | None:
-    saved = Checkpoints(url, attempt, keep=5).newest()
-    return None if saved is None else int(saved["step"])
-
 
 def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
-    Checkpoints(url, 1, keep=2).save(7, state(7))
-    found = Checkpoints(url, 2, keep=2).newest()
+    checkpoints = Checkpoints(url, 1, keep=2)
+    nested = {
+        "moments": [torch.tensor([1.5], dtype=torch.bfloat16)],
+        "betas": (0.9, 0.98),
+        "fused": True,
+        "decay": None,
+    }
+    checkpoints.save(7, state(7) | nested)
+    checkpoints.wait()
+    reader = Checkpoints(url, 2, keep=2)
+    found = reader.newest()
     assert found is not None
     assert torch.equal(found.pop("model")["w"], state(7)["model"]["w"])
-    assert found == {key: value for key, value in state(7).items() if key != "model"}
+    assert found == {key: value for key, value in (state(7) | nested).items() if key != "model"}
+    assert reader.passed_over == []
 
 
 def test_nothing_is_found_where_nothing_was_saved(url: str) -> None:
-    assert Checkpoints(url, 1, keep=2).newest() is None
-    assert Checkpoints(url, 1, keep=2).last(3) == []
+    checkpoints = Checkpoints(url, 1, keep=2)
+    assert checkpoints.newest() is None
+    assert checkpoints.best() is None
+    assert list(checkpoints.last(3)) == []
+    assert checkpoints.passed_over == []
 
 
 def test_only_the_newest_of_an_attempt_are_kept(url: str) -> None:
-    checkpoints = Checkpoints(url, 1, keep=2)
-    for step in (5, 10, 95, 100, 105):
-        checkpoints.save(step, state(step))
-    assert files(url, "a1/step-*") == ["a1/step-100", "a1/step-105"]
+    save(url, 1, 5, 10, 95, 100, 105, keep=2)
+    assert files(url) == ["a1/step-100", "a1/step-105"]
+
+
+@pytest.mark.parametrize(
+    ("nlls", "kept"),
+    [
+        ({5: 3.0, 10: 1.0, 15: 2.0, 20: 2.5}, [10, 15, 20]),
+        ({5: 3.0, 10: 2.0, 15: 1.0, 20: 1.5}, [15, 20]),
+        ({5: 1.0, 10: 1.0, 15: 2.0, 20: 2.5}, [10, 15, 20]),
+        ({5: None, 10: 4.0, 15: None, 20: None}, [10, 15, 20]),
+        ({5: math.nan, 10: 4.0, 15: None, 20: None}, [10, 15, 20]),
+        ({5: 1.0, 10: 4.0, 15: 0.5, 20: 0.6, 25: 0.7}, [15, 20, 25]),
+    ],
+    ids=["best is older", "best is new", "newest of equals", "one judged", "no number", "best was overtaken"],
+)
+def test_the_best_on_dev_is_kept_beside_the_newest(url: str, nlls: dict[int, float | None], kept: list[int]) -> None:
+    save_judged(url, 1, nlls, keep=2)
+    assert files(url) == [f"a1/step-{step}" for step in kept]
+
+
+def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
+    save_judged(url, 1, {5: 2.0, 10: 1.0})
+    save_judged(url, 2, {15: 1.5, 20: 1.0})
+    save_judged(url, 3, {25: 0.5})
+    found = [step_of(Checkpoints(url, attempt, keep=5).best()) for attempt in (1, 2, 3)]
+    assert found == [10, 20, 25]
+
+
+def test_without_a_judged_checkpoint_there_is_no_best(url: str) -> None:
+    assert save(url, 1, 5, 10).best() is None
+
+
+def test_a_damaged_best_gives_way_to_the_next(url: str) -> None:
+    checkpoints = save_judged(url, 1, {5: 2.0, 10: 1.0, 15: 3.0})
+    damage(url, "a1/step-10", flip)
+    assert step_of(checkpoints.best()) == 5
+    assert len(checkpoints.passed_over) == 1
 
 
 def test_an_attempt_never_removes_the_checkpoints_of_another(url: str) -> None:
-    Checkpoints(url, 1, keep=1).save(5, state(5))
-    second = Checkpoints(url, 2, keep=1)
-    second.save(10, state(10))
-    second.save(15, state(15))
-    assert files(url, "a*/step-*") == ["a1/step-5", "a2/step-15"]
+    save(url, 1, 5, keep=1)
+    save(url, 2, 10, 15, keep=1)
+    assert files(url) == ["a1/step-5", "a2/step-15"]
 
 
 def test_an_attempt_starts_from_earlier_attempts_only(url: str) -> None:
     for attempt, step in ((1, 5), (2, 10), (3, 15)):
-        Checkpoints(url, attempt, keep=5).save(step, state(step))
+        save(url, attempt, step)
     assert [newest_step(url, attempt) for attempt in (1, 2, 3, 4)] == [None, 5, 10, 15]
 
 
 def test_attempts_and_steps_are_ordered_as_numbers(url: str) -> None:
     for attempt, step in ((9, 900), (10, 1000), (2, 99)):
-        Checkpoints(url, attempt, keep=5).save(step, state(step))
+        save(url, attempt, step)
     assert newest_step(url, 11) == 1000
     assert newest_step(url, 10) == 900
 
 
 def test_the_later_attempt_wins_at_the_same_step(url: str) -> None:
     for attempt, seconds in ((1, 1.0), (2, 2.0)):
-        Checkpoints(url, attempt, keep=5).save(5, state(5) | {"seconds": seconds})
+        save(url, attempt, 5, seconds=seconds)
     found = Checkpoints(url, 3, keep=5).newest()
     assert found is not None
     assert found["seconds"] == 2.0
+
+
+def test_the_last_ones_are_the_newest_of_this_and_earlier_attempts_each_step_once(url: str) -> None:
+    for attempt, steps in ((1, (5, 10)), (2, (10, 15)), (3, (20,))):
+        save(url, attempt, *steps, seconds=float(attempt))
+    found = Checkpoints(url, 2, keep=5).last(2)
+    assert [(saved["step"], saved["seconds"]) for saved in found] == [(15, 2.0), (10, 2.0)]
+    assert [saved["step"] for saved in Checkpoints(url, 2, keep=5).last(9)] == [15, 10, 5]
+
+
+def test_what_another_process_wrote_meanwhile_is_found(s3: str) -> None:
+    url = f"{s3}/meanwhile"
+    reader = Checkpoints(url, 2, keep=5)
+    assert reader.newest() is None
+    save(url, 1, 5)
+    assert step_of(reader.newest()) == 5
+
+
+def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"default_block_size": 5 * 2**20})
+    url, large = f"{s3}/parts", state(5, size=3 * 2**20)
+    checkpoints = Checkpoints(url, 1, keep=2)
+    assert checkpoints.filesystem.default_block_size == 5 * 2**20
+    checkpoints.save(5, large)
+    checkpoints.wait()
+    found = Checkpoints(url, 2, keep=2).newest()
+    assert found is not None
+    assert torch.equal(found["model"]["w"], large["model"]["w"])
 
 
 def remove(name: str) -> Any:
@@ -101,52 +156,90 @@ def flip(filesystem: Any, folder: str) -> None:
     filesystem.pipe_file(f"{folder}/state.pt", bytes(content))
 
 
-def forget_checksum(filesystem: Any, folder: str) -> None:
-    filesystem.pipe_file(f"{folder}/manifest.json", b'{"step": 10}')
+def manifest(content: bytes) -> Any:
+    return lambda filesystem, folder: filesystem.pipe_file(f"{folder}/manifest.json", content)
 
 
-def null_manifest(filesystem: Any, folder: str) -> None:
-    filesystem.pipe_file(f"{folder}/manifest.json", b"null")
+def damage(url: str, place: str, how: Any) -> None:
+    filesystem, root = fsspec.core.url_to_fs(url)
+    how(filesystem, f"{root}/{place}")
 
 
 DAMAGES = {
-    "manifest null": null_manifest,
-    "manifest missing": remove("manifest.json"),
-    "state missing": remove("state.pt"),
-    "manifest cut short": cut_short("manifest.json"),
-    "state cut short": cut_short("state.pt"),
-    "one bit flipped": flip,
-    "manifest without checksum": forget_checksum,
+    "state missing": (remove("state.pt"), "state.pt is missing"),
+    "state cut short": (cut_short("state.pt"), "were written"),
+    "one bit flipped": (flip, "checksum"),
+    "manifest cut short": (cut_short("manifest.json"), "manifest.json cannot be read"),
+    "manifest empty": (manifest(b""), "manifest.json cannot be read"),
+    "manifest null": (manifest(b"null"), "manifest.json cannot be read"),
+    "manifest of something else": (manifest(b"\xff\x00"), "manifest.json cannot be read"),
+    "manifest without checksum": (manifest(b'{"step": 10, "bytes": 1}'), "manifest.json cannot be read"),
+    "manifest with a word for a number": (
+        manifest(b'{"step": 10, "bytes": "many", "sha256": ""}'),
+        "manifest.json cannot be read",
+    ),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_checkpoint_that_is_not_whole_is_passed_over_for_the_one_before(url: str, damage: Any) -> None:
-    checkpoints = Checkpoints(url, 1, keep=5)
-    for step in (5, 10):
-        checkpoints.save(step, state(step))
+@pytest.mark.parametrize(("how", "said"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_checkpoint_is_passed_over_and_told(url: str, how: Any, said: str) -> None:
+    writer = save(url, 1, 5, 10)
+    damage(url, "a1/step-10", how)
+    reader = Checkpoints(url, 2, keep=5)
+    assert step_of(reader.newest()) == 5
+    assert step_of(reader.newest()) == 5
+    assert [saved["step"] for saved in writer.last(2)] == [5]
+    (line,) = reader.passed_over
+    assert line.startswith(f"{url}/a1/step-10: ")
+    assert said in line
+    assert "\n" not in line
+
+
+def test_a_checkpoint_that_was_never_finished_is_passed_over_silently(url: str) -> None:
+    save(url, 1, 5, 10)
+    damage(url, "a1/step-10", remove("manifest.json"))
+    reader = Checkpoints(url, 2, keep=5)
+    assert step_of(reader.newest()) == 5
+    assert reader.passed_over == []
+
+
+def test_when_every_checkpoint_is_damaged_each_is_told_and_none_is_taken(url: str) -> None:
+    save(url, 1, 5, 10)
+    for place in ("a1/step-5", "a1/step-10"):
+        damage(url, place, flip)
+    reader = Checkpoints(url, 2, keep=5)
+    assert reader.newest() is None
+    assert [line.split(": ")[0] for line in reader.passed_over] == [f"{url}/a1/step-10", f"{url}/a1/step-5"]
+
+
+def test_other_things_in_the_folder_are_no_checkpoints(url: str) -> None:
+    save(url, 1, 5)
     filesystem, root = fsspec.core.url_to_fs(url)
-    damage(filesystem, f"{root}/a1/step-10")
+    for name in ("notes.txt", "a1/step-7.bak/manifest.json", "a1/astep-9/manifest.json", "old/step-11/manifest.json"):
+        filesystem.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
+        filesystem.pipe_file(f"{root}/{name}", b"{}")
+    reader = Checkpoints(url, 2, keep=5)
+    assert step_of(reader.newest()) == 5
+    assert reader.passed_over == []
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_a_folder(tmp_path: Path) -> None:
+    url = str(tmp_path / "runs [1] *")
+    save(url, 1, 5)
     assert newest_step(url, 2) == 5
-    assert [saved["step"] for saved in checkpoints.last(2)] == [5]
 
 
-def test_the_last_ones_are_the_newest_of_this_and_earlier_attempts_each_step_once(url: str) -> None:
-    for attempt, steps in ((1, (5, 10)), (2, (10, 15)), (3, (20,))):
-        for step in steps:
-            Checkpoints(url, attempt, keep=5).save(step, state(step) | {"seconds": float(attempt)})
-    found = Checkpoints(url, 2, keep=5).last(2)
-    assert [(saved["step"], saved["seconds"]) for saved in found] == [(15, 2.0), (10, 2.0)]
-    assert [saved["step"] for saved in Checkpoints(url, 2, keep=5).last(9)] == [15, 10, 5]
-
-
-def test_a_checkpoint_loads_without_running_code_and_its_manifest_says_what_it_is(tmp_path: Path) -> None:
-    Checkpoints(str(tmp_path), 1, keep=2).save(5, state(5))
+def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
+    save_judged(str(tmp_path), 1, {5: 1.25, 10: None})
     folder = tmp_path / "a1" / "step-5"
     content = (folder / "state.pt").read_bytes()
     assert torch.load(io.BytesIO(content), weights_only=True)["step"] == 5
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert (manifest["step"], manifest["bytes"]) == (5, len(content))
+    expected = {"step": 5, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "dev_nll": 1.25}
+    assert json.loads((folder / "manifest.json").read_text()) == expected
+    assert json.loads((tmp_path / "a1" / "step-10" / "manifest.json").read_text())["dev_nll"] is None
+    assert files(str(tmp_path), "a*/step-*/*") == [
+        f"a1/step-{step}/{name}" for step in (10, 5) for name in ("manifest.json", "state.pt")
+    ]
 
 
 class Harm:
@@ -156,9 +249,28 @@ class Harm:
         return Path.touch, (Path("harm-was-done"),)
 
 
-def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "bare pickle"])
+def test_a_checkpoint_that_would_run_code_is_refused_and_runs_none(
+    url: str, zipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Checkpoints(str(tmp_path / "c"), 1, keep=2).save(5, {"step": 5, "model": Harm()})
-    with pytest.raises(Exception, match=r"weights_only|Weights only"):
-        Checkpoints(str(tmp_path / "c"), 2, keep=2).newest()
+    save(url, 1, 5, 10)
+    buffer = io.BytesIO()
+    torch.save({"step": 10, "model": Harm()}, buffer, _use_new_zipfile_serialization=zipped)
+    content = buffer.getvalue()
+    body = {"step": 10, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "dev_nll": None}
+    damage(url, "a1/step-10", lambda filesystem, folder: filesystem.pipe_file(f"{folder}/state.pt", content))
+    damage(url, "a1/step-10", manifest(json.dumps(body).encode()))
+    reader = Checkpoints(url, 2, keep=2)
+    assert step_of(reader.newest()) == 5
     assert not (tmp_path / "harm-was-done").exists()
+    assert "a1/step-10: state.pt is refused" in reader.passed_over[0]
+    torch.load(io.BytesIO(content), weights_only=False)
+    assert (tmp_path / "harm-was-done").exists()  # the file was a dangerous one indeed
+
+
+@pytest.mark.parametrize("thing", [Harm(), np.float64(1.5), {1, 2}], ids=lambda thing: type(thing).__name__)
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, thing: Any) -> None:
+    with pytest.raises(TypeError, match=f"found a {type(thing).__name__}"):
+        Checkpoints(str(tmp_path), 1, keep=2).save(5, {"step": 5, "metrics": {"dev/ppl": thing}})
+    assert files(str(tmp_path)) == []

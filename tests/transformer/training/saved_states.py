@@ -1,0 +1,52 @@
+"""Small plain states, saved and looked for."""
+
+from typing import Any
+
+import fsspec
+import torch
+
+from transformer.training.checkpoint import Checkpoints
+
+
+def state(step: int, size: int = 5) -> dict[str, Any]:
+    """``size`` numbers of four bytes, and what else a state holds."""
+    return {
+        "step": step,
+        "model": {"w": torch.arange(size, dtype=torch.float32) * step},
+        "metrics": {"dev/ppl": 1.5},
+        "seconds": 0.25,
+    }
+
+
+def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> Checkpoints:
+    """What one attempt writes, to the end."""
+    checkpoints = Checkpoints(url, attempt, keep)
+    for step in steps:
+        checkpoints.save(step, state(step) | changes)
+        assert checkpoints.wait() == step
+    return checkpoints
+
+
+def save_judged(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
+    """One checkpoint a step, with its dev_nll."""
+    checkpoints = Checkpoints(url, attempt, keep)
+    for step, nll in nlls.items():
+        checkpoints.save(step, state(step), nll)
+        checkpoints.wait()
+    return checkpoints
+
+
+def files(url: str, pattern: str = "a*/step-*") -> list[str]:
+    """Paths below the URL."""
+    filesystem, root = fsspec.core.url_to_fs(url)
+    filesystem.invalidate_cache()
+    return sorted(path.split(root)[1].strip("/") for path in filesystem.glob(f"{root}/{pattern}"))
+
+
+def step_of(found: dict[str, Any] | None) -> int | None:
+    return None if found is None else int(found["step"])
+
+
+def newest_step(url: str, attempt: int) -> int | None:
+    """From where this attempt goes on."""
+    return step_of(Checkpoints(url, attempt, keep=5).newest())

@@ -1,0 +1,160 @@
+"""Writing while training goes on: a filesystem with a gate that the test opens, and one that breaks."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+import torch
+from fsspec.implementations.memory import MemoryFileSystem
+from saved_states import files, newest_step, save, state
+
+from transformer.training.checkpoint import CheckpointError, Checkpoints
+
+URL = "gated://trial"
+
+
+class GatedFileSystem(MemoryFileSystem):
+    """In memory; nothing is written while the gate is closed, and nothing works while the connection is broken."""
+
+    protocol = "gated"
+    store: dict[str, Any] = {}  # noqa: RUF012 (fsspec's way of sharing one memory)
+    pseudo_dirs: list[str] = [""]  # noqa: RUF012
+    gate, reached, broken = threading.Event(), threading.Event(), threading.Event()
+    written: list[str] = []  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        stripped: str = super()._strip_protocol(path.replace("gated://", "memory://"))
+        return stripped
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        if "w" in mode:
+            self.reached.set()
+            assert self.gate.wait(60), "nobody opened the gate"
+            self.written.append(path)
+        self._connect()
+        return super()._open(path, mode, **options)
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        self._connect()
+        return super().ls(path, detail, **options)
+
+    def _connect(self) -> None:
+        if self.broken.is_set():
+            raise ConnectionError("the server has gone\naway")
+
+
+@pytest.fixture
+def filesystem() -> Iterator[type[GatedFileSystem]]:
+    """Its gate closed."""
+    fsspec.register_implementation("gated", GatedFileSystem, clobber=True)
+    for event in (GatedFileSystem.gate, GatedFileSystem.reached, GatedFileSystem.broken):
+        event.clear()
+    for memory in (GatedFileSystem.store, GatedFileSystem.written):
+        memory.clear()
+    GatedFileSystem.pseudo_dirs[:] = [""]
+    yield GatedFileSystem
+    GatedFileSystem.gate.set()  # let no writer wait for ever
+
+
+def test_save_returns_before_the_write_and_training_may_change_the_state(filesystem: type[GatedFileSystem]) -> None:
+    checkpoints, trained = Checkpoints(URL, 1, keep=2), state(5)
+    checkpoints.save(5, trained)
+    assert filesystem.reached.wait(60)
+    assert files(URL, "a*/step-*/*") == []
+    trained["model"]["w"].zero_()
+    trained["metrics"]["dev/ppl"] = 0.0
+    filesystem.gate.set()
+    assert checkpoints.wait() == 5
+    found = Checkpoints(URL, 2, keep=2).newest()
+    assert found is not None
+    assert torch.equal(found["model"]["w"], state(5)["model"]["w"])
+    assert found["metrics"] == state(5)["metrics"]
+
+
+def test_a_written_step_is_told_once(filesystem: type[GatedFileSystem]) -> None:
+    filesystem.gate.set()
+    checkpoints = Checkpoints(URL, 1, keep=2)
+    assert checkpoints.wait() is None
+    checkpoints.save(5, state(5))
+    assert [checkpoints.wait(), checkpoints.wait()] == [5, None]
+    checkpoints.save(10, state(10))
+    checkpoints.save(15, state(15))
+    assert [checkpoints.wait(), checkpoints.wait()] == [15, None]
+
+
+def test_a_save_waits_for_the_write_before_it(filesystem: type[GatedFileSystem]) -> None:
+    checkpoints, second = Checkpoints(URL, 1, keep=2), state(10)
+    checkpoints.save(5, state(5))
+    saving = threading.Thread(target=checkpoints.save, args=(10, second))
+    saving.start()
+    saving.join(0.2)
+    assert saving.is_alive()
+    second["model"]["w"].fill_(7.0)  # not copied yet: only one copy is held
+    filesystem.gate.set()
+    saving.join(60)
+    assert checkpoints.wait() == 10
+    found = Checkpoints(URL, 2, keep=2).newest()
+    assert found is not None
+    assert set(found["model"]["w"].tolist()) == {7.0}
+
+
+def test_the_manifest_is_written_after_the_state(filesystem: type[GatedFileSystem]) -> None:
+    filesystem.gate.set()
+    save(URL, 1, 5, 10)
+    assert filesystem.written == [
+        f"/trial/a1/step-{step}/{name}" for step in (5, 10) for name in ("state.pt", "manifest.json")
+    ]
+
+
+def test_readers_of_this_attempt_wait_for_what_is_being_written(filesystem: type[GatedFileSystem]) -> None:
+    checkpoints = Checkpoints(URL, 1, keep=2)
+    checkpoints.save(5, state(5), 1.5)
+    threading.Timer(0.2, filesystem.gate.set).start()
+    assert [saved["step"] for saved in checkpoints.last(1)] == [5]
+    checkpoints.save(10, state(10), 0.5)
+    best = checkpoints.best()
+    assert best is not None
+    assert best["step"] == 10
+    assert checkpoints.wait() == 10
+
+
+@pytest.mark.parametrize("asked", ["wait", "save"])
+def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[GatedFileSystem], asked: str) -> None:
+    filesystem.gate.set()
+    checkpoints = save(URL, 1, 5)
+    filesystem.broken.set()
+    checkpoints.save(10, state(10))
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.wait() if asked == "wait" else checkpoints.save(15, state(15))
+    assert str(caught.value) == (
+        f"cannot write checkpoint {URL}/a1/step-10: the server has gone; "
+        "what stands there cannot be looked up: the server has gone"
+    )
+    assert checkpoints.wait() is None
+    filesystem.broken.clear()
+    checkpoints.save(20, state(20))
+    assert checkpoints.wait() == 20
+
+
+def test_a_place_that_does_not_answer_is_no_reason_to_begin_anew(filesystem: type[GatedFileSystem]) -> None:
+    filesystem.gate.set()
+    save(URL, 1, 5)
+    filesystem.broken.set()
+    with pytest.raises(ConnectionError):
+        Checkpoints(URL, 2, keep=2).newest()
+    filesystem.broken.clear()
+    assert newest_step(URL, 2) == 5
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_its_cause(tmp_path: Path) -> None:
+    (tmp_path / "a1").write_text("in the way")
+    checkpoints = Checkpoints(str(tmp_path), 1, keep=2)
+    checkpoints.save(5, state(5))
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.wait()
+    expected = f"cannot write checkpoint {tmp_path}/a1/step-5: Not a directory; there is no whole checkpoint"
+    assert str(caught.value) == expected

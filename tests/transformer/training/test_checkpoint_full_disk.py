@@ -1,0 +1,133 @@
+"""A disk that is really full: the trial stops with a clear error, and the last good checkpoint stands."""
+
+import contextlib
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from saved_states import files, newest_step, save, state
+from small_trials import copy_data, small_trial
+
+from transformer.messages import Assignment, Finished, Report, Resumed
+from transformer.training.checkpoint import CheckpointError, Checkpoints
+from transformer.trial import work
+
+MEBI = 2**20
+HALF, MORE = MEBI // 8, 3 * MEBI // 8
+"""How many numbers of four bytes: half a mebibyte, and one and a half."""
+FULL = r"(No space left on device|File too large)"
+
+
+class SmallDisk:
+    """2 MiB that can be filled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder, str(folder / "checkpoints")
+
+    def fill(self) -> None:
+        """Until not a byte more can be written."""
+        with contextlib.suppress(OSError), (self.folder / "ballast").open("ab", buffering=0) as ballast:
+            while ballast.write(bytes(4096)):
+                pass
+
+    def make_room(self) -> None:
+        (self.folder / "ballast").unlink()
+
+
+class SmallFiles(SmallDisk):
+    """Where no disk may be mounted: no file grows beyond 1 MiB, or when full beyond a few bytes."""
+
+    def fill(self) -> None:
+        self.limit(100)
+
+    def make_room(self) -> None:
+        self.limit(MEBI)
+
+    def limit(self, size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with _mounted(folder) if _mount(folder) else _limited(folder) as disk:
+        yield disk
+
+
+def _mount(folder: Path) -> bool:
+    words = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    try:
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path) -> Iterator[SmallDisk]:
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def _limited(folder: Path) -> Iterator[SmallDisk]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    disk = SmallFiles(folder)
+    disk.make_room()
+    try:
+        yield disk
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk) -> None:
+    checkpoints = save(disk.url, 1, 5, model=state(5, HALF)["model"])
+    checkpoints.save(10, state(10, MORE))
+    with pytest.raises(CheckpointError, match=FULL) as caught:
+        checkpoints.wait()
+    place = f"{disk.url}/a1"
+    assert str(caught.value).startswith(f"cannot write checkpoint {place}/step-10: ")
+    assert str(caught.value).endswith(f"; the newest whole checkpoint is {place}/step-5")
+    assert files(disk.url, "a*/*") == ["a1/step-5"]
+    assert files(disk.url, "a*/step-*/*") == ["a1/step-5/manifest.json", "a1/step-5/state.pt"]
+    assert newest_step(disk.url, 2) == 5
+
+
+def test_a_disk_that_is_too_small_from_the_start_is_told(disk: SmallDisk) -> None:
+    checkpoints = Checkpoints(disk.url, 1, keep=2)
+    checkpoints.save(5, state(5, 2 * MORE))
+    with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no whole checkpoint$"):
+        checkpoints.wait()
+    assert files(disk.url, "a*/*") == []
+
+
+def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> None:
+    save(disk.url, 1, 5)
+    disk.fill()
+    checkpoints = Checkpoints(disk.url, 2, keep=2)
+    checkpoints.save(10, state(10, HALF))
+    with pytest.raises(CheckpointError, match=FULL):
+        checkpoints.wait()
+    assert newest_step(disk.url, 3) == 5
+    disk.make_room()
+    save(disk.url, 3, 10, model=state(10, HALF)["model"])
+    assert newest_step(disk.url, 4) == 10
+
+
+def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: SmallDisk, tmp_path: Path) -> None:
+    trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), steps=60)
+    assignments = [Assignment(trial, attempt, str(tmp_path), disk.url) for attempt in (1, 2)]
+    with pytest.raises(CheckpointError, match=FULL) as caught:
+        for event in work(assignments[0]):
+            if isinstance(event, Report) and files(disk.url, "a1/step-*/manifest.json"):
+                disk.fill()
+    disk.make_room()
+    events = list(work(assignments[1]))
+    (resumed,) = [event for event in events if isinstance(event, Resumed)]
+    assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/a1/step-{resumed.step}")
+    assert isinstance(events[-1], Finished)
+    assert events[-1].step == 60
