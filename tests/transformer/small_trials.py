@@ -1,6 +1,8 @@
 """Models, trials and sets of pieces small enough to compute by hand or in a moment."""
 
 import random
+import socket
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,3 +91,18 @@ def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest:
         path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
         files[split], start = [str(path), str(path)], start + size
     return DataConfig("files", "letters", "letters", vocab_size, None, **files)
+
+
+def free_address() -> str:
+    """Where workers on this machine can meet."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+def wait_for_file(path: Path) -> None:
+    """Until what is written in the background is there."""
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} was not written"
+        time.sleep(0.01)

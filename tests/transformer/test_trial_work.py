@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_trials import DECODE, SMALL, copy_data, small_trial
+from small_trials import DECODE, SMALL, copy_data, small_trial, wait_for_file
 
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
@@ -35,11 +35,12 @@ def prepared(folder: Path, trial: TrialConfig) -> Prepared:
 
 
 def run(trial: TrialConfig, folder: Path, checkpoints: Path, attempt: int = 1, until: int | None = None) -> list[Event]:
-    """The events of one attempt; it dies right after the report of step ``until``."""
+    """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
     for event in work(Assignment(trial, attempt, str(folder), str(checkpoints))):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
+            wait_for_file(checkpoints / f"a{attempt}" / f"step-{until}" / "manifest.json")
             break
     return events
 

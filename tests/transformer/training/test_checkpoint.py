@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 import torch
 from saved_states import files, newest_step, save, save_judged, state, step_of
+from small_trials import DECODE, copy_data, small_trial
 
+from transformer.messages import Assignment, Finished, Resumed
 from transformer.training.checkpoint import Checkpoints
+from transformer.trial import work
 
 
 def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
@@ -54,22 +58,22 @@ def test_only_the_newest_of_an_attempt_are_kept(url: str) -> None:
         ({5: 3.0, 10: 2.0, 15: 1.0, 20: 1.5}, [15, 20]),
         ({5: 1.0, 10: 1.0, 15: 2.0, 20: 2.5}, [10, 15, 20]),
         ({5: None, 10: 4.0, 15: None, 20: None}, [10, 15, 20]),
-        ({5: math.nan, 10: 4.0, 15: None, 20: None}, [10, 15, 20]),
+        ({5: 4.0, 10: math.nan, 15: None, 20: None}, [5, 15, 20]),
         ({5: 1.0, 10: 4.0, 15: 0.5, 20: 0.6, 25: 0.7}, [15, 20, 25]),
     ],
     ids=["best is older", "best is new", "newest of equals", "one judged", "no number", "best was overtaken"],
 )
 def test_the_best_on_dev_is_kept_beside_the_newest(url: str, nlls: dict[int, float | None], kept: list[int]) -> None:
     save_judged(url, 1, nlls, keep=2)
-    assert files(url) == [f"a1/step-{step}" for step in kept]
+    assert files(url) == sorted(f"a1/step-{step}" for step in kept)
 
 
 def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
     save_judged(url, 1, {5: 2.0, 10: 1.0})
-    save_judged(url, 2, {15: 1.5, 20: 1.0})
-    save_judged(url, 3, {25: 0.5})
+    save_judged(url, 2, {15: 1.5, 20: 1.2})
+    save_judged(url, 3, {25: 1.0})
     found = [step_of(Checkpoints(url, attempt, keep=5).best()) for attempt in (1, 2, 3)]
-    assert found == [10, 20, 25]
+    assert found == [10, 10, 25]
 
 
 def test_without_a_judged_checkpoint_there_is_no_best(url: str) -> None:
@@ -118,12 +122,16 @@ def test_the_last_ones_are_the_newest_of_this_and_earlier_attempts_each_step_onc
     assert [saved["step"] for saved in Checkpoints(url, 2, keep=5).last(9)] == [15, 10, 5]
 
 
-def test_what_another_process_wrote_meanwhile_is_found(s3: str) -> None:
+def test_what_others_wrote_since_the_last_look_is_found(s3: str) -> None:
+    """A connection remembers what it listed; that of another process knows nothing of it."""
     url = f"{s3}/meanwhile"
-    reader = Checkpoints(url, 2, keep=5)
-    assert reader.newest() is None
     save(url, 1, 5)
+    reader = Checkpoints(url, 3, keep=5)
     assert step_of(reader.newest()) == 5
+    reader.filesystem.clear_instance_cache()
+    other = save(url, 1, 10)
+    assert other.filesystem is not reader.filesystem
+    assert step_of(reader.newest()) == 10
 
 
 def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +144,17 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
     found = Checkpoints(url, 2, keep=2).newest()
     assert found is not None
     assert torch.equal(found["model"]["w"], large["model"]["w"])
+
+
+def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_judged_again_from_there(s3: str, tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    trial = small_trial(data, decode=replace(DECODE, average=2))
+    first, again = (list(work(Assignment(trial, attempt, str(tmp_path), f"{s3}/whole"))) for attempt in (1, 2))
+    assert files(f"{s3}/whole") == ["a1/step-10", "a1/step-5"]
+    assert [event.step for event in again if isinstance(event, Resumed)] == [10]
+    assert isinstance(first[-1], Finished)
+    assert isinstance(again[-1], Finished)
+    assert again[-1].scores == first[-1].scores
 
 
 def remove(name: str) -> Any:

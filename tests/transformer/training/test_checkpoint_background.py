@@ -1,5 +1,6 @@
-"""Writing while training goes on: a filesystem with a gate that the test opens, and one that breaks."""
+"""Writing while training goes on: a filesystem with a gate that the test opens, and which the test breaks."""
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +18,13 @@ URL = "gated://trial"
 
 
 class GatedFileSystem(MemoryFileSystem):
-    """In memory; nothing is written while the gate is closed, and nothing works while the connection is broken."""
+    """In memory. Nothing is written while the gate is closed, nothing works while the connection is broken, and once
+    there is no room for what is written next."""
 
     protocol = "gated"
     store: dict[str, Any] = {}  # noqa: RUF012 (fsspec's way of sharing one memory)
     pseudo_dirs: list[str] = [""]  # noqa: RUF012
-    gate, reached, broken = threading.Event(), threading.Event(), threading.Event()
+    gate, reached, broken, full = (threading.Event() for _ in range(4))
     written: list[str] = []  # noqa: RUF012
 
     @classmethod
@@ -36,7 +38,22 @@ class GatedFileSystem(MemoryFileSystem):
             assert self.gate.wait(60), "nobody opened the gate"
             self.written.append(path)
         self._connect()
-        return super()._open(path, mode, **options)
+        file = super()._open(path, mode, **options)
+        if self.full.is_set():
+            self.full.clear()
+            file.write = self._no_room_once(file.write)
+        return file
+
+    def _no_room_once(self, write: Any) -> Any:
+        failures = iter([OSError(errno.ENOSPC, "No space left on device")])
+
+        def write_or_fail(data: bytes) -> int:
+            for failure in failures:
+                raise failure
+            written: int = write(data)
+            return written
+
+        return write_or_fail
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         self._connect()
@@ -51,7 +68,7 @@ class GatedFileSystem(MemoryFileSystem):
 def filesystem() -> Iterator[type[GatedFileSystem]]:
     """Its gate closed."""
     fsspec.register_implementation("gated", GatedFileSystem, clobber=True)
-    for event in (GatedFileSystem.gate, GatedFileSystem.reached, GatedFileSystem.broken):
+    for event in (GatedFileSystem.gate, GatedFileSystem.reached, GatedFileSystem.broken, GatedFileSystem.full):
         event.clear()
     for memory in (GatedFileSystem.store, GatedFileSystem.written):
         memory.clear()
@@ -138,6 +155,20 @@ def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[Gat
     filesystem.broken.clear()
     checkpoints.save(20, state(20))
     assert checkpoints.wait() == 20
+
+
+def test_a_write_that_failed_in_its_middle_is_told_even_if_the_rest_would_go_well(
+    filesystem: type[GatedFileSystem],
+) -> None:
+    filesystem.gate.set()
+    checkpoints = save(URL, 1, 5)
+    filesystem.full.set()
+    checkpoints.save(10, state(10))
+    with pytest.raises(
+        CheckpointError, match=f"No space left on device; the newest whole checkpoint is {URL}/a1/step-5"
+    ):
+        checkpoints.wait()
+    assert files(URL) == ["a1/step-5"]
 
 
 def test_a_place_that_does_not_answer_is_no_reason_to_begin_anew(filesystem: type[GatedFileSystem]) -> None:

@@ -122,12 +122,16 @@ def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: Small
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), steps=60)
     assignments = [Assignment(trial, attempt, str(tmp_path), disk.url) for attempt in (1, 2)]
     with pytest.raises(CheckpointError, match=FULL) as caught:
-        for event in work(assignments[0]):
-            if isinstance(event, Report) and files(disk.url, "a1/step-*/manifest.json"):
-                disk.fill()
+        _work_on_a_disk_that_fills(assignments[0], disk)
     disk.make_room()
     events = list(work(assignments[1]))
     (resumed,) = [event for event in events if isinstance(event, Resumed)]
     assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/a1/step-{resumed.step}")
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 60
+
+
+def _work_on_a_disk_that_fills(assignment: Assignment, disk: SmallDisk) -> None:
+    for event in work(assignment):
+        if isinstance(event, Report) and files(disk.url, "a1/step-*/manifest.json"):
+            disk.fill()

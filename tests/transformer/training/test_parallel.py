@@ -1,13 +1,12 @@
 """Real processes joined by gloo do what one process does."""
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, copy_data, random_pairs, small_trial
+from small_trials import SMALL, copy_data, free_address, random_pairs, small_trial
 from torch import multiprocessing
 
 from transformer.config import TrialConfig
@@ -21,12 +20,6 @@ from transformer.trial import work
 
 PAIRS = random_pairs(60, longest=12)
 CPU = torch.device("cpu")
-
-
-def free_address() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) -> dict[str, torch.Tensor]:

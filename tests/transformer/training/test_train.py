@@ -46,6 +46,7 @@ def trained(trial: TrialConfig, folder: Path, attempt: int = 1, until: int | Non
         reports.append(report)
         if report.step == until:
             break
+    checkpoints.wait()
     return state, reports
 
 

@@ -1,0 +1,125 @@
+"""A real process, killed at three random places and typed again each time, ends bit for bit as one left alone."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from studies import SMALL, Running, lines, wait_until
+from torch import Tensor
+
+pytestmark = pytest.mark.slow
+
+STEPS = 200
+DROPOUT = ["model.p_drop=0.2", "model.attention_dropout=0.1", "model.relu_dropout=0.1"]
+SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15"]
+WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
+OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "utilisation")
+"""How fast it went is not part of what was computed."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bitwise")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path) -> Running:
+    """Started, and left alone; its data is prepared."""
+    running = start(folder, "undisturbed")
+    wait_for_step(running, 1, attempt=1)
+    return running
+
+
+@pytest.fixture(scope="module")
+def places() -> list[int]:
+    """The steps at which it is killed."""
+    return sorted(random.SystemRandom().sample(range(1, STEPS - 20), 3))
+
+
+@pytest.fixture(autouse=True)
+def _shown(places: list[int]) -> None:
+    """With each failure, so that it can be repeated."""
+    print(f"killed at the steps {places}")
+
+
+@pytest.fixture(scope="module")
+def trials(folder: Path, places: list[int], undisturbed: Running) -> tuple[Path, Path]:
+    """The folders of an undisturbed trial and of one that was killed three times."""
+    for attempt, step in enumerate(places, start=1):
+        running = start(folder, "killed")
+        wait_for_step(running, step, attempt)
+        running.kill()
+    for running in (undisturbed, start(folder, "killed")):
+        code, output = running.finish()
+        assert code == 0, output
+    return undisturbed.trial, running.trial
+
+
+def start(folder: Path, name: str) -> Running:
+    return Running.start(*WORDS, f"sweep.name={name}", cwd=folder, trial=folder / "runs" / name / "base-s1")
+
+
+def wait_for_step(running: Running, step: int, attempt: int) -> None:
+    """Until this attempt has reported this step."""
+
+    def reached() -> bool:
+        journal = lines(running.trial / "journal.jsonl")
+        return any(line["step"] >= step and line["attempt"] == attempt for line in journal)
+
+    wait_until(lambda: reached() or running.ended(), f"step {step}")
+    assert not running.ended(), running.process.communicate()[0]
+
+
+def computed(tree: Any) -> Any:
+    """Nested content without times, speeds and attempts."""
+    if isinstance(tree, dict):
+        kept = {name: item for name, item in tree.items() if str(name).removeprefix("train/") not in OF_THE_MACHINE}
+        return {name: computed(item) for name, item in kept.items() if name not in ("ts", "attempt")}
+    return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
+
+
+def leaves(tree: Any, name: str = "") -> dict[str, Any]:
+    """Every tensor and value of a nested state, by its path."""
+    if isinstance(tree, dict | list):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return {path: leaf for key, item in items for path, leaf in leaves(item, f"{name}/{key}").items()}
+    return {name: tree}
+
+
+def final_state(trial: Path) -> dict[str, Any]:
+    (path,) = trial.glob(f"checkpoints/a*/step-{STEPS}/state.pt")
+    return leaves(computed(torch.load(path, weights_only=True)))
+
+
+def test_the_process_was_killed_three_times(trials: tuple[Path, Path]) -> None:
+    _, killed = trials
+    reasons = [line["reason"] for line in lines(killed / "attempts.jsonl") if line.get("end")]
+    assert reasons == ["lost", "lost", "lost", "finished"]
+
+
+def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) -> None:
+    expected, found = (final_state(trial) for trial in trials)
+    assert found.keys() == expected.keys()
+    assert sum("exp_avg" in name for name in expected) > 20
+    for name, value in expected.items():
+        same = torch.equal(found[name], value) if isinstance(value, Tensor) else found[name] == value
+        assert same, name
+
+
+def test_every_journaled_step_loss_and_score_is_the_same(trials: tuple[Path, Path]) -> None:
+    expected, found = (computed(lines(trial / "journal.jsonl")) for trial in trials)
+    assert [line["step"] for line in expected] == list(range(1, STEPS + 1))
+    for mine, other in zip(found, expected, strict=True):
+        assert mine == other
+
+
+def test_results_and_hypotheses_are_the_same(trials: tuple[Path, Path]) -> None:
+    expected, found = (computed(lines(trial / "result.json")) for trial in trials)
+    assert found == expected
+    names = sorted(path.name for path in (trials[0] / "hypotheses").iterdir())
+    assert names
+    for name in names:
+        texts = [(trial / "hypotheses" / name).read_bytes() for trial in trials]
+        assert texts[0] == texts[1], name
