@@ -17,6 +17,8 @@ SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
 OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "utilisation")
 """How fast it went is not part of what was computed."""
+PATIENCE = 600
+"""Seconds after which a process counts as stuck, on a machine that has much else to do."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def trials(folder: Path, places: list[int], undisturbed: Running) -> tuple[Path,
         wait_for_step(running, step, attempt)
         running.kill()
     for running in (undisturbed, start(folder, "killed")):
-        code, output = running.finish()
+        code, output = running.finish(PATIENCE)
         assert code == 0, output
     return undisturbed.trial, running.trial
 
@@ -68,7 +70,7 @@ def wait_for_step(running: Running, step: int, attempt: int) -> None:
         journal = lines(running.trial / "journal.jsonl")
         return any(line["step"] >= step and line["attempt"] == attempt for line in journal)
 
-    wait_until(lambda: reached() or running.ended(), f"step {step}")
+    wait_until(lambda: reached() or running.ended(), f"step {step}", PATIENCE)
     assert not running.ended(), running.process.communicate()[0]
 
 
