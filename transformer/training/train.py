@@ -20,6 +20,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
+from transformer.training.optimizer import adam, load_adam, set_learning_rate
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
@@ -62,7 +63,7 @@ class State:
 
     def load(self, saved: dict[str, Any]) -> None:
         self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        load_adam(self.optimizer, saved["optimizer"])
         self.step, self.metrics, self.best_nll = saved["step"], saved["metrics"], saved["best_nll"]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
@@ -71,8 +72,7 @@ def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> State:
     """A fresh model, initialised by the seed alone, and its Adam (section 5.3)."""
     torch.manual_seed(trial.train.seed)
     model = Transformer(trial.model, vocab_size).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    return State(model, optimizer)
+    return State(model, adam(model, capturable=device.type == "cuda"))
 
 
 def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
@@ -90,8 +90,7 @@ def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker
     worker.sum_gradients(state.model)
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
-    for group in state.optimizer.param_groups:
-        group["lr"] = learning_rate(trial.train, trial.model.d_model, state.step)
+    set_learning_rate(state.optimizer, learning_rate(trial.train, trial.model.d_model, state.step))
     state.optimizer.step()
     state.optimizer.zero_grad(set_to_none=True)
     return Step(loss, gradient_norm)
@@ -99,8 +98,8 @@ def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker
 
 def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> Tensor:
     with autocast(trial.train.precision, batch.target.device):
-        output = model(batch.source, batch.shifted)
-        loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total_targets
+        output = model(batch.source, batch.shifted, batch.source_padded)
+        loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total
     loss.backward()
     return loss.detach()
 
@@ -113,7 +112,8 @@ def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: 
     for _, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
         batch = batch.to(worker.device)
         with autocast(trial.train.precision, worker.device):
-            nats += float(summed_loss(model, model(batch.source, batch.shifted), batch.target, 0.0))
+            output = model(batch.source, batch.shifted, batch.source_padded)
+            nats += float(summed_loss(model, output, batch.target, 0.0))
         pieces += batch.total_targets
     model.train()
     nats, total = worker.sum([nats, pieces])
