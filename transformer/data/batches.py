@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,18 @@ from transformer.data.pieces import BOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences
 
 Indices = npt.NDArray[np.int64]
+
+
+class Shape(NamedTuple):
+    """[sentences, source] and [sentences, target] of a batch, padding included."""
+
+    sentences: int
+    source: int
+    target: int
+
+    @property
+    def cells(self) -> int:
+        return self.sentences * (self.source + self.target)
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,10 @@ class Batch:
         if device.type == "cpu":
             return self
         return self.with_tensors(part.pin_memory().to(device, non_blocking=True) for part in self.tensors)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(len(self.target), self.source.shape[1], self.target.shape[1])
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -90,6 +107,12 @@ class TrainingBatches:
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
         return self._batches[position]
+
+    def shapes(self) -> list[Shape]:
+        """Those of the whole batches of an epoch, of any one, in the order of their lengths."""
+        epoch = cut(self.pairs, by_length(self.pairs, self.chosen), self.tokens_per_batch)
+        sides = self.pairs.source.lengths, self.pairs.target.lengths
+        return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
 
     def describe(self, step: int) -> str:
         """Which batch a step takes, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
