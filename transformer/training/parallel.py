@@ -25,6 +25,11 @@ class Worker:
         """Whether this worker speaks for the gang: reports, and writes checkpoints."""
         return self.rank == 0
 
+    @property
+    def captures(self) -> bool:
+        """Whether this worker replays CUDA graphs; sums over workers are not recorded."""
+        return self.device.type == "cuda" and self.world == 1
+
     def sum_gradients(self, model: nn.Module) -> None:
         """Each gradient becomes its sum over all workers, in one reduction."""
         if self.world == 1:
