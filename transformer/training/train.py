@@ -96,11 +96,12 @@ def begin_step(state: State, trial: TrialConfig, worker: Worker) -> None:
 
 def update(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
     """What the device does of a step: it is asked nothing, and with batches of one shape does the same every time."""
+    *earlier, last = passes
     loss = torch.zeros((), device=worker.device)
-    for batch in passes:
-        if len(batch.target):
-            loss += _forward_backward(state.model, batch, trial)
-    worker.sum_gradients(state.model)
+    for batch in earlier:
+        loss += _forward_backward(state.model, batch, trial)
+    with worker.summing_gradients(state.model):
+        loss += _forward_backward(state.model, last, trial)
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
     state.optimizer.step()
@@ -109,6 +110,8 @@ def update(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Wo
 
 
 def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> Tensor:
+    if not len(batch.target):  # this worker has no share
+        return torch.zeros_like(batch.total)
     with autocast(trial.train.precision, batch.target.device):
         output = model(batch.source, batch.shifted, batch.source_padded)
         loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total
