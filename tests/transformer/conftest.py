@@ -1,7 +1,12 @@
-"""One thread, so that what a test computes does not depend on the machine's number of cores."""
+"""One thread, so that what a test computes does not depend on the machine's number of cores; no GPU, no GPU tests."""
 
 import pytest
 import torch
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
 
 
 @pytest.fixture(autouse=True)

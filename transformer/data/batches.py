@@ -1,7 +1,8 @@
 """Batches of similar length under a token budget (section 5.1), in an order that the seed decides."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +16,54 @@ from transformer.data.prepare import ParallelSet, Sentences
 Indices = npt.NDArray[np.int64]
 
 
+class Shape(NamedTuple):
+    """[sentences, source] and [sentences, target] of a batch, padding included."""
+
+    sentences: int
+    source: int
+    target: int
+
+    @property
+    def cells(self) -> int:
+        return self.sentences * (self.source + self.target)
+
+
 @dataclass(frozen=True)
 class Batch:
     """What one worker passes through the model at once, and what the whole batch amounts to.
 
     ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is what the decoder
-    reads: beginning-of-sentence, then the target without its last piece.
+    reads: beginning-of-sentence, then the target without its last piece. ``total`` [] is ``total_targets`` where the
+    other tensors are, and ``source_padded`` is known here so that nobody has to ask a GPU.
     """
 
     source: Tensor
     shifted: Tensor
     target: Tensor
+    total: Tensor
     total_targets: int
     lengths: Lengths
+    source_padded: bool
 
     def to(self, device: torch.device) -> "Batch":
         """On ``device``; on its way to a GPU through pinned memory, so that nobody waits for the copy."""
         if device.type == "cpu":
             return self
-        source, shifted, target = (
-            part.pin_memory().to(device, non_blocking=True) for part in (self.source, self.shifted, self.target)
-        )
-        return Batch(source, shifted, target, self.total_targets, self.lengths)
+        return self.with_tensors(part.pin_memory().to(device, non_blocking=True) for part in self.tensors)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(len(self.target), self.source.shape[1], self.target.shape[1])
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that a step reads on the device."""
+        return self.source, self.shifted, self.target, self.total
+
+    def with_tensors(self, tensors: Iterable[Tensor]) -> "Batch":
+        """The same batch with these in place of ``tensors``."""
+        source, shifted, target, total = tensors
+        return replace(self, source=source, shifted=shifted, target=target, total=total)
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
@@ -80,6 +107,12 @@ class TrainingBatches:
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
         return self._batches[position]
+
+    def shapes(self) -> list[Shape]:
+        """Those of the whole batches of an epoch, of any one, in the order of their lengths."""
+        epoch = cut(self.pairs, by_length(self.pairs, self.chosen), self.tokens_per_batch)
+        sides = self.pairs.source.lengths, self.pairs.target.lengths
+        return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
 
     def describe(self, step: int) -> str:
         """Which batch a step takes, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
@@ -127,11 +160,12 @@ def collate(pairs: ParallelSet, indices: Indices, rank: int = 0, world: int = 1)
         float((source_lengths * target_lengths).sum()),
     )
     share = indices[rank::world]
-    target = pad(pairs.target, share)
+    source, target = pad(pairs.source, share), pad(pairs.target, share)
     shifted = target.roll(1, dims=1)
     shifted[:, :1] = BOS
     shifted[(target == PAD) & (shifted != BOS)] = PAD  # what rolled onto padding is the end-of-sentence piece
-    return Batch(pad(pairs.source, share), shifted, target, int(lengths.target), lengths)
+    source_padded = bool((pairs.source.lengths[share] < source.shape[1]).any())
+    return Batch(source, shifted, target, torch.tensor(lengths.target), int(lengths.target), lengths, source_padded)
 
 
 def pad(sentences: Sentences, indices: Indices) -> Tensor:

@@ -4,14 +4,18 @@ Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.model.dropout import dropout
 from transformer.model.softmax import softmax
+
+Mask = Tensor | Literal["causal"] | None
+"""−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" where kernels know that; None if all are legal."""
 
 
 class KeyValue(NamedTuple):
@@ -21,22 +25,35 @@ class KeyValue(NamedTuple):
     value_BHSV: Tensor
 
 
-def attend(query_BHTK: Tensor, memory: KeyValue, mask: Tensor | None, p_drop: float) -> Tensor:
-    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; ``mask`` broadcasts to [B, H, T, S] and is −∞ at illegal positions.
+def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
+    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 whatever the precision of the matmuls.
 
-    Explicit matmuls: on CPUs they beat the fused path at these lengths, and they allow d_k ≠ d_v. The softmax
-    is float32 whatever the precision of the matmuls.
+    A GPU has fused kernels; on CPUs explicit matmuls beat those at these lengths.
     """
+    attention = _fused if query_BHTK.device.type == "cuda" else _explicit
+    return attention(query_BHTK, memory, mask, p_drop).transpose(1, 2).flatten(2)
+
+
+def _fused(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
+    """torch takes the fastest kernel that knows the mask, the precision, and d_k ≠ d_v."""
+    causal, added = (True, None) if isinstance(mask, str) else (False, mask)
+    return F.scaled_dot_product_attention(query_BHTK, *memory, attn_mask=added, dropout_p=p_drop, is_causal=causal)
+
+
+def _explicit(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
+    assert not isinstance(mask, str)
     scale = 1 / math.sqrt(query_BHTK.shape[-1])
     scores_BHTS = (query_BHTK * scale) @ memory.key_BHSK.transpose(-2, -1)
     if mask is not None:
         scores_BHTS = scores_BHTS + mask
     weights_BHTS = softmax(scores_BHTS).to(memory.value_BHSV.dtype)
-    return (dropout(weights_BHTS, p_drop) @ memory.value_BHSV).transpose(1, 2).flatten(2)
+    return dropout(weights_BHTS, p_drop) @ memory.value_BHSV
 
 
-def causal_mask(length: int, device: torch.device) -> Tensor:
-    """[T, T], −∞ above the diagonal: no position sees a later one."""
+def causal_mask(length: int, device: torch.device) -> Mask:
+    """No position sees a later one: [T, T], −∞ above the diagonal; on a GPU the word is enough for its kernels."""
+    if device.type == "cuda":
+        return "causal"
     return torch.full((length, length), -math.inf, device=device).triu(1)
 
 
@@ -60,7 +77,7 @@ class _Heads(nn.Module):
         x_BTHC: Tensor = x_BTC.unflatten(-1, (self.n_heads, -1))
         return x_BTHC.transpose(1, 2)
 
-    def read(self, query_BTC: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+    def read(self, query_BTC: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         p_drop = self.p_drop if self.training else 0.0
         attended: Tensor = self.output(attend(self.heads(query_BTC), memory, mask, p_drop))
         return attended
@@ -75,7 +92,7 @@ class SelfAttention(_Heads):
         self.widths = [keys, keys, values]
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
 
-    def forward(self, x_BTD: Tensor, mask: Tensor | None, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
+    def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
         """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = KeyValue(self.heads(key), self.heads(value))
@@ -98,5 +115,5 @@ class CrossAttention(_Heads):
         key, value = self.kv(encoded_BSD).split(self.widths, dim=-1)
         return KeyValue(self.heads(key), self.heads(value))
 
-    def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         return self.read(self.query(x_BTD), memory, mask)

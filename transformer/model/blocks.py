@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
-from transformer.model.attention import CrossAttention, KeyValue, SelfAttention
+from transformer.model.attention import CrossAttention, KeyValue, Mask, SelfAttention
 from transformer.model.dropout import dropout
 
 
@@ -42,7 +42,7 @@ class EncoderLayer(nn.Module):
         self.attention, self.attention_residual = SelfAttention(model), Residual(model)
         self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
 
-    def forward(self, x_BSD: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BSD: Tensor, mask: Mask) -> Tensor:
         attended, _ = self.attention(x_BSD, mask)
         x_BSD = self.attention_residual(x_BSD, attended)
         out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
@@ -60,8 +60,8 @@ class DecoderLayer(nn.Module):
         self,
         x_BTD: Tensor,
         memory: KeyValue,
-        source_mask: Tensor | None,
-        target_mask: Tensor | None,
+        source_mask: Mask,
+        target_mask: Mask,
         past: KeyValue | None = None,
     ) -> tuple[Tensor, KeyValue]:
         """The layer's output [B, T, D], and the keys and values to pass as ``past`` for the next positions."""

@@ -55,9 +55,12 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(model) for _ in range(model.n_layers))
         _initialise(self)
 
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Decoder output [B, T, D] for source pieces and the target pieces shifted right."""
-        source_mask = self._source_mask(source_BS)
+    def forward(self, source_BS: Tensor, target_BT: Tensor, source_padded: bool | None = None) -> Tensor:
+        """Decoder output [B, T, D] for source pieces and the target pieces shifted right.
+
+        Who knows whether the source holds padding says so; else it is looked up, for which a GPU has to be waited for.
+        """
+        source_mask = self._source_mask(source_BS, source_padded)
         encoded_BSD = self._encode(source_BS, source_mask)
         x_BTD = self._embed(target_BT, self.target_positions(0, target_BT.shape[1]))
         mask = causal_mask(target_BT.shape[1], target_BT.device)  # padding stands last: causality hides it
@@ -88,9 +91,11 @@ class Transformer(nn.Module):
         cache.length += 1
         return self.logits(x_BTD[:, 0])
 
-    def _source_mask(self, source_BS: Tensor) -> Tensor | None:
+    def _source_mask(self, source_BS: Tensor, padded: bool | None = None) -> Tensor | None:
+        if padded is False:
+            return None
         pad_BS = source_BS == PAD
-        return padding_mask(pad_BS) if pad_BS.any() else None
+        return padding_mask(pad_BS) if padded or pad_BS.any() else None
 
     def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
         x_BSD = self._embed(source_BS, self.source_positions(0, source_BS.shape[1]))

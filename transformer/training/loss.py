@@ -13,6 +13,8 @@ from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
 """Larger buffers are handed back to the system after every use; their page faults took a third of a step."""
+LOGITS_AT_ONCE_ON_GPU = 2**27
+"""Half a gigabyte of float32: enough rows to fill the matmuls."""
 
 
 def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label_smoothing: float) -> Tensor:
@@ -20,10 +22,23 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
 
     Label smoothing puts 1 − ε on the gold piece and ε/(P − 1) on each of the other P − 1 pieces.
     """
-    real_N = (target_BT != PAD).flatten().nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
-    x_ND, gold_N = (tensor.flatten(0, 1).index_select(0, real_N) for tensor in (output_BTD, target_BT))
+    over = _over_all_cells if output_BTD.device.type == "cuda" else _over_real_cells
+    return over(output_BTD.flatten(0, 1), model.embedding, target_BT.flatten(), label_smoothing)
+
+
+def _over_real_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
+    real_N = (gold_N != PAD).nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
+    x_ND, gold_N = x_ND.index_select(0, real_N), gold_N.index_select(0, real_N)
     loss: Tensor = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x_ND, model.embedding, gold_N, label_smoothing, torch.is_grad_enabled()
+        x_ND, embedding_PD, gold_N, label_smoothing, torch.is_grad_enabled()
+    )
+    return loss
+
+
+def _over_all_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
+    """How many cells are padding only the device knows: to choose the others, the host would have to wait for it."""
+    loss: Tensor = MaskedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        x_ND, embedding_PD, gold_N, label_smoothing, torch.is_grad_enabled()
     )
     return loss
 
@@ -41,13 +56,12 @@ class ProjectedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         uniform = label_smoothing / (len(embedding_PD) - 1)
         weights = (1 - label_smoothing - uniform, uniform)
-        device = x_ND.device.type
-        matmul_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x_ND.dtype
+        matmul_dtype = _matmul_dtype(x_ND)
         embedding, inputs, gold_N1 = embedding_PD.to(matmul_dtype), x_ND.to(matmul_dtype), gold_N[:, None]
         x_gradient, embedding_gradient = torch.empty_like(x_ND), torch.zeros_like(embedding_PD)
         loss = torch.zeros((), device=x_ND.device)
         rows = max(1, LOGITS_AT_ONCE // len(embedding_PD))
-        with torch.autocast(device, enabled=False):
+        with torch.autocast(x_ND.device.type, enabled=False):
             for start in range(0, len(x_ND), rows):
                 some = slice(start, start + rows)
                 x, gold = inputs[some], gold_N1[some]
@@ -65,6 +79,53 @@ class ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         x_gradient, embedding_gradient = ctx.saved_tensors
         return x_gradient * grads[0], embedding_gradient * grads[0], None, None, None
+
+
+class MaskedCrossEntropy(ProjectedCrossEntropy):
+    """The same over all cells, padding with weight 0, in as few passes over the logits as torch's kernels allow.
+
+    A GPU spends more time on those passes than on the matmuls. So smoothing leaves the logits alone: with x_D = Σ_N x
+    and e_D = Σ_P embedding, Σ_N Σ_P logits is x_D·e_D, whose gradient is e_D for each cell and x_D for each piece.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float, differentiate: bool
+    ) -> Tensor:
+        uniform = label_smoothing / (len(embedding_PD) - 1)
+        gold_weight = 1 - label_smoothing - uniform
+        dtype, gold_N1, padding_N1 = _matmul_dtype(x_ND), gold_N[:, None], (gold_N == PAD)[:, None]
+        embedding, inputs = embedding_PD.to(dtype), x_ND.masked_fill(padding_N1, 0).to(dtype)
+        x_D, e_D = inputs.sum(0, dtype=torch.float32), embedding.sum(0, dtype=torch.float32)
+        loss = -uniform * (x_D * e_D).sum()
+        x_gradient, embedding_gradient = torch.empty_like(x_ND), (-uniform * x_D).repeat(len(embedding_PD), 1)
+        rows = max(1, LOGITS_AT_ONCE_ON_GPU // len(embedding_PD))
+        with torch.autocast(x_ND.device.type, enabled=False):
+            for start in range(0, len(x_ND), rows):
+                some = slice(start, start + rows)
+                logits, gold = inputs[some] @ embedding.T, gold_N1[some]
+                probability = logits.softmax(1, dtype=torch.float32)
+                losses = _log_z(logits, probability).sub_(logits.gather(1, gold), alpha=gold_weight)
+                loss += losses.masked_fill_(padding_N1[some], 0).sum()
+                if differentiate:
+                    gradient = probability.scatter_(1, gold, -gold_weight, reduce="add").to(dtype)
+                    x_gradient[some] = gradient @ embedding
+                    embedding_gradient += gradient.T @ inputs[some]
+        x_gradient.sub_(e_D, alpha=uniform).masked_fill_(padding_N1, 0)
+        ctx.save_for_backward(x_gradient, embedding_gradient)
+        return loss
+
+
+def _matmul_dtype(x: Tensor) -> torch.dtype:
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def _log_z(logits_NP: Tensor, probability_NP: Tensor) -> Tensor:
+    """log Σ_P e^logit [N, 1] in float32, by each row's likeliest piece, whose probability cannot underflow."""
+    best = logits_NP.max(1, keepdim=True)
+    log_probability_N1 = probability_NP.gather(1, best.indices).log_()
+    return best.values.float().sub_(log_probability_N1)
 
 
 def _loss(logits_NP: Tensor, probability_NP: Tensor, gold_N1: Tensor, weights: tuple[float, float]) -> Tensor:

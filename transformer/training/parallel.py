@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+BUCKET_BYTES = 25 * 2**20
+"""Large enough for the network, small enough for the first sums to begin early in the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +28,26 @@ class Worker:
         """Whether this worker speaks for the gang: reports, and writes checkpoints."""
         return self.rank == 0
 
-    def sum_gradients(self, model: nn.Module) -> None:
-        """Each gradient becomes its sum over all workers, in one reduction."""
+    @property
+    def captures(self) -> bool:
+        """Whether this worker replays CUDA graphs; sums over workers are not recorded."""
+        return self.device.type == "cuda" and self.world == 1
+
+    @contextmanager
+    def summing_gradients(self, model: nn.Module) -> Iterator[None]:
+        """Around the last backward pass of a step, or nothing if this worker has none: it ends with each gradient being
+        its sum over all workers. The sums are made while the pass still runs."""
         if self.world == 1:
+            yield
             return
-        parameters = list(model.parameters())
-        for parameter in parameters:
-            if parameter.grad is None:  # this worker's share of the batch was empty
-                parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
-        for gradient, total in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-            gradient.copy_(total.view_as(gradient))
+        sums = GradientSums(list(model.parameters()))
+        hooks = [parameter.register_post_accumulate_grad_hook(sums.add) for parameter in model.parameters()]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+        sums.finish()
 
     def sum(self, values: Iterable[float | Tensor]) -> list[float]:
         """Numbers added up over all workers, in float64."""
@@ -59,6 +69,54 @@ class Worker:
         """Until every worker has come this far."""
         if self.world > 1:
             dist.barrier()
+
+
+class GradientSums:
+    """Gradients summed over all workers in buckets, from the last parameter to the first, as a backward pass has them.
+
+    A bucket's sum begins when its gradients are there and the sums before it have begun: all workers must begin them
+    in the same order, also one that has no gradients to add.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.buckets = in_buckets(parameters[::-1])
+        self.missing = set(parameters)
+        self.begun: list[tuple[Tensor, dist.Work]] = []
+
+    def add(self, parameter: Tensor) -> None:
+        """This worker's gradient of ``parameter`` is complete."""
+        self.missing.discard(cast(nn.Parameter, parameter))
+        self._begin()
+
+    def finish(self) -> None:
+        """Gradients that were not added stay as they are, and count as 0 if there are none."""
+        self.missing.clear()
+        self._begin()
+        for bucket, (flat, work) in zip(self.buckets, self.begun, strict=True):
+            work.wait()
+            for parameter, total in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+                parameter.grad = total.view_as(parameter)
+
+    def _begin(self) -> None:
+        while len(self.begun) < len(self.buckets):
+            bucket = self.buckets[len(self.begun)]
+            if not self.missing.isdisjoint(bucket):
+                return
+            flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+            self.begun.append((flat, cast(dist.Work, dist.all_reduce(flat, async_op=True))))
+
+
+def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Neighbours together up to ``BUCKET_BYTES``; what is larger stands alone."""
+    buckets: list[list[nn.Parameter]] = []
+    room = 0
+    for parameter in parameters:
+        room -= parameter.nbytes
+        if room < 0:
+            buckets.append([])
+            room = BUCKET_BYTES - parameter.nbytes
+        buckets[-1].append(parameter)
+    return buckets
 
 
 def pick_device() -> torch.device:

@@ -12,14 +12,17 @@ from torch import Tensor
 
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
-from transformer.data.batches import Batch, TrainingBatches, judging_batches
+from transformer.data.batches import Batch, Shape, TrainingBatches, judging_batches
+from transformer.data.buckets import buckets, into_bucket
 from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
 from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
+from transformer.training.graphs import CapturedUpdate, Update
 from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
+from transformer.training.optimizer import adam, load_adam, set_learning_rate
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
@@ -62,7 +65,7 @@ class State:
 
     def load(self, saved: dict[str, Any]) -> None:
         self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        load_adam(self.optimizer, saved["optimizer"])
         self.step, self.metrics, self.best_nll = saved["step"], saved["metrics"], saved["best_nll"]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
@@ -71,8 +74,7 @@ def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> State:
     """A fresh model, initialised by the seed alone, and its Adam (section 5.3)."""
     torch.manual_seed(trial.train.seed)
     model = Transformer(trial.model, vocab_size).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    return State(model, optimizer)
+    return State(model, adam(model, capturable=device.type == "cuda"))
 
 
 def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
@@ -81,28 +83,55 @@ def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker
     Everything divides by the target pieces of the whole batch, over all passes and workers, and dropout is drawn
     from (seed, step, rank): a step depends neither on how it was split nor on what ran before it in this process.
     """
+    begin_step(state, trial, worker)
+    return update(state, passes, trial, worker)
+
+
+def begin_step(state: State, trial: TrialConfig, worker: Worker) -> None:
+    """What the host decides of a step: its number, the seed of its dropout, its learning rate."""
     state.step += 1
     torch.manual_seed(_step_seed(trial.train.seed, state.step, worker.rank))
+    set_learning_rate(state.optimizer, learning_rate(trial.train, trial.model.d_model, state.step))
+
+
+def update(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
+    """What the device does of a step: it is asked nothing, and with batches of one shape does the same every time."""
+    *earlier, last = passes
     loss = torch.zeros((), device=worker.device)
-    for batch in passes:
-        if len(batch.target):
-            loss += _forward_backward(state.model, batch, trial)
-    worker.sum_gradients(state.model)
+    for batch in earlier:
+        loss += _forward_backward(state.model, batch, trial)
+    with worker.summing_gradients(state.model):
+        loss += _forward_backward(state.model, last, trial)
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
-    for group in state.optimizer.param_groups:
-        group["lr"] = learning_rate(trial.train, trial.model.d_model, state.step)
     state.optimizer.step()
     state.optimizer.zero_grad(set_to_none=True)
     return Step(loss, gradient_norm)
 
 
 def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> Tensor:
+    if not len(batch.target):  # this worker has no share
+        return torch.zeros_like(batch.total)
     with autocast(trial.train.precision, batch.target.device):
-        output = model(batch.source, batch.shifted)
-        loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total_targets
+        output = model(batch.source, batch.shifted, batch.source_padded)
+        loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total
     loss.backward()
     return loss.detach()
+
+
+def pick_step(state: State, trial: TrialConfig, worker: Worker, shapes: Sequence[Shape]) -> Update:
+    """``train_step`` as this worker takes it: where there are ``shapes``, what the device does is replayed for them."""
+
+    def plain(passes: Sequence[Batch]) -> Step:
+        return update(state, passes, trial, worker)
+
+    run = CapturedUpdate(plain, shapes) if shapes else plain
+
+    def step(passes: Sequence[Batch]) -> Step:
+        begin_step(state, trial, worker)
+        return run(passes)
+
+    return step
 
 
 @torch.no_grad()
@@ -113,7 +142,8 @@ def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: 
     for _, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
         batch = batch.to(worker.device)
         with autocast(trial.train.precision, worker.device):
-            nats += float(summed_loss(model, model(batch.source, batch.shifted), batch.target, 0.0))
+            output = model(batch.source, batch.shifted, batch.source_padded)
+            nats += float(summed_loss(model, output, batch.target, 0.0))
         pieces += batch.total_targets
     model.train()
     nats, total = worker.sum([nats, pieces])
@@ -134,10 +164,12 @@ def fit(
     CheckpointError.
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
+    shapes = buckets(batches.shapes()) if worker.captures else []
+    take_step = pick_step(state, trial, worker, shapes)
     state.model.train()
     meter = Meter(trial, state.model.vocab_size, batches, worker)
-    for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker):
-        meter.add(train_step(state, passes, trial, worker), passes, waited)
+    for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker, shapes):
+        meter.add(take_step(passes), passes, waited)
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
         saves = last or state.step % train.checkpoint_every == 0
@@ -163,11 +195,15 @@ def fit(
         meter = meter.fresh()
 
 
-def _feed(batches: TrainingBatches, steps: range, worker: Worker) -> Iterator[tuple[list[Batch], float]]:
+def _feed(
+    batches: TrainingBatches, steps: range, worker: Worker, shapes: Sequence[Shape]
+) -> Iterator[tuple[list[Batch], float]]:
     """The passes of each step on the worker's device, and the seconds that the step had to wait for them."""
 
     def make(step: int) -> list[Batch]:
         passes = batches.passes(step, worker.rank, worker.world, worker.tokens_per_pass)
+        if len(passes) == 1:  # only a step in one pass is replayed
+            passes = [into_bucket(passes[0], shapes)]
         return [batch.to(worker.device) for batch in passes]
 
     made = ahead(make, steps)

@@ -128,7 +128,18 @@ def test_a_batch_knows_its_real_lengths() -> None:
     pairs = ParallelSet(random_pieces([3, 6]), random_pieces([5, 2], seed=2))
     batch = collate(pairs, np.array([0, 1]))
     assert batch.total_targets == 7
+    assert batch.total.item() == 7
     assert batch.lengths == Lengths.of([(3, 5), (6, 2)])
+
+
+@pytest.mark.parametrize(
+    ("indices", "rank", "padded"), [([0, 1], 0, True), ([1, 3], 0, False), ([0, 1, 2, 3], 1, False)]
+)
+def test_a_batch_knows_whether_its_source_is_padded(indices: list[int], rank: int, padded: bool) -> None:
+    pairs = ParallelSet(random_pieces([3, 6, 2, 6]), random_pieces([5, 2, 5, 4], seed=2))
+    batch = collate(pairs, np.array(indices), rank, world=rank + 1)
+    assert batch.source_padded is padded
+    assert bool((batch.source == PAD).any()) is padded
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])

@@ -8,6 +8,7 @@ import torch
 from small_trials import SMALL
 from torch import Tensor, nn
 
+from transformer.model import attention as attention_module
 from transformer.model.attention import CrossAttention, KeyValue, SelfAttention, attend, causal_mask, padding_mask
 from transformer.model.blocks import DecoderLayer, EncoderLayer
 
@@ -142,3 +143,36 @@ def test_illegal_positions_get_no_weight_at_all() -> None:
     first, second = (attend(query, KeyValue(key, v), mask, 0.0) for v in (value, changed))
     assert torch.equal(first[:, :2], second[:, :2])
     assert not torch.allclose(first[:, 2], second[:, 2])
+
+
+def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype) -> list[Tensor]:
+    """What a kind of attention answers, and the gradients of query, key and value."""
+    torch.manual_seed(1)
+    query, key, value = (torch.randn(B, 3, T, width, requires_grad=True) for width in (d_k, d_k, d_v))
+    with torch.autocast("cpu", precision, enabled=precision != torch.float32):
+        answer = attention(query, KeyValue(key, value), mask, 0.0)
+    (answer * torch.linspace(-1, 1, answer.numel()).view_as(answer)).sum().backward()
+    return [part.float() for part in (answer.detach(), query.grad, key.grad, value.grad) if part is not None]
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 7), (16, 4)])
+@pytest.mark.parametrize("masked", ["not at all", "causal", "padding"])
+def test_fused_attention_is_the_explicit_one(
+    masked: str, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
+) -> None:
+    cpu = torch.device("cpu")
+    masks: dict[str, Any] = {"causal": ("causal", causal_mask(T, cpu)), "padding": (padding_mask(padding(T)),) * 2}
+    of_fused, of_explicit = masks.get(masked, (None, None))
+    found = attended(attention_module._fused, of_fused, d_k, d_v, precision)
+    expected = attended(attention_module._explicit, of_explicit, d_k, d_v, precision)
+    assert len(found) == 4
+    for mine, other in zip(found, expected, strict=True):
+        assert (mine - other).norm() <= tolerance * other.norm()
+
+
+def test_fused_attention_drops_out_weights() -> None:
+    query, key = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1000, 2)
+    found = attention_module._fused(query, KeyValue(key, key), None, 0.5)
+    assert 0.85 < found[0, 0, 0, 0].item() < 1.15
+    assert found[0, 0, 0, 0].item() != 1

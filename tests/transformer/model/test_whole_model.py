@@ -69,6 +69,13 @@ def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
         torch.testing.assert_close(together[row, : len(target)], alone[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [(6, 3), (6, 6)])
+def test_what_is_said_of_padding_is_what_is_looked_up(lengths: tuple[int, int]) -> None:
+    model, source, target = small_model(), padded([pieces(n, seed=n) for n in lengths]), pieces(2, 5)
+    looked_up = model(source, target)
+    assert torch.equal(model(source, target, source_padded=lengths != (6, 6)), looked_up)
+
+
 def test_padding_gets_no_gradient() -> None:
     model = small_model().train()
     source = padded([pieces(9), pieces(3, seed=1)])

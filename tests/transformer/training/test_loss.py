@@ -11,6 +11,12 @@ from transformer.training import loss as loss_module
 from transformer.training.loss import summed_loss
 
 
+@pytest.fixture(autouse=True, params=["as on a CPU", "as on a GPU"])
+def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "as on a GPU":
+        monkeypatch.setattr(loss_module, "_over_real_cells", loss_module._over_all_cells)
+
+
 def plain(embedding: Tensor, output: Tensor, target: Tensor, epsilon: float) -> Tensor:
     """−Σ q·log p with q = 1 − ε on the gold piece and ε/(P − 1) on every other, piece by piece."""
     total = torch.zeros((), dtype=torch.float64)
@@ -38,6 +44,7 @@ def test_loss_and_gradients_equal_the_formula(
     padded: bool, epsilon: float, logits_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loss_module, "LOGITS_AT_ONCE", logits_at_once)
+    monkeypatch.setattr(loss_module, "LOGITS_AT_ONCE_ON_GPU", logits_at_once)
     model, output, target = example(padded)
     expected = plain(model.embedding, output, target, epsilon)
     gradients = torch.autograd.grad(expected, [output, model.embedding])

@@ -1,32 +1,39 @@
 """Real processes joined by gloo do what one process does."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, copy_data, free_address, random_pairs, small_trial
-from torch import multiprocessing
+from small_trials import SMALL, copy_data, free_address, random_pairs, small_model, small_trial
+from torch import Tensor, multiprocessing
+from torch import distributed as dist
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import prepare
 from transformer.decoding.score import translate_set
 from transformer.messages import Assignment, Event, Finished, Report, Started
-from transformer.training.parallel import Worker, join
+from transformer.training import parallel
+from transformer.training.parallel import GradientSums, Worker, in_buckets, join
 from transformer.training.train import dev_nll, start, train_step
 from transformer.trial import work
 
 PAIRS = random_pairs(60, longest=12)
+BATCHES = ["many", "one", "in two passes", "in two passes, some empty"]
 CPU = torch.device("cpu")
 
 
-def first_gradients(trial: TrialConfig, worker: Worker, sentences: list[int]) -> dict[str, torch.Tensor]:
+def first_gradients(
+    trial: TrialConfig, worker: Worker, sentences: list[int], passes: int = 1
+) -> dict[str, torch.Tensor]:
     """Of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
     state = start(trial, 30, worker.device)
-    batch = collate(PAIRS, np.array(sentences), worker.rank, worker.world)
-    train_step(state, [batch], trial, worker)
+    parts = [worker.rank + worker.world * i for i in range(passes)]
+    shares = [collate(PAIRS, np.array(sentences), part, worker.world * passes) for part in parts]
+    train_step(state, shares, trial, worker)
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
@@ -37,6 +44,10 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     return {
         "many": first_gradients(trial, worker, list(range(9))),
         "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
+        "in two passes": first_gradients(trial, worker, list(range(9)), passes=2),
+        "in two passes, some empty": first_gradients(
+            trial, worker, [4, 5, 6], passes=2
+        ),  # the second worker's last one
         "nll": dev_nll(model, PAIRS, trial, worker),
         "translations": translate_set(model, prepared, "dev", trial, worker),
         "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
@@ -46,6 +57,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
 
 
 def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
+    parallel.BUCKET_BYTES = 3000  # several, though the model is small
     with join(rank, 2, addresses[0], threads=1, tokens_per_pass=100) as worker:
         torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
     assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"))
@@ -81,7 +93,7 @@ def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
     return answers(Worker(), folder, trial)
 
 
-@pytest.mark.parametrize("batch", ["many", "one"])
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_each_of_two_workers_has_the_gradients_of_one(
     found: list[dict[str, Any]], alone: dict[str, Any], batch: str, rank: int
@@ -96,9 +108,45 @@ def test_each_of_two_workers_has_the_gradients_of_one(
         assert difference <= 1e-6 * max(gradient.norm().item(), 1e-2 * expected.norm().item()), name
 
 
-def test_two_workers_hold_bitwise_the_same_gradients(found: list[dict[str, Any]]) -> None:
-    for name, gradient in found[0]["many"].items():
-        assert torch.equal(gradient, found[1]["many"][name])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_two_workers_hold_bitwise_the_same_gradients(found: list[dict[str, Any]], batch: str) -> None:
+    for name, gradient in found[0][batch].items():
+        assert torch.equal(gradient, found[1][batch][name])
+
+
+@pytest.fixture
+def group_of_one() -> Iterator[None]:
+    dist.init_process_group("gloo", f"tcp://{free_address()}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group_of_one")
+def test_sums_begin_while_the_backward_pass_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "BUCKET_BYTES", 3000)
+    model, batch = small_model(), collate(PAIRS, np.arange(9))
+    sums = GradientSums(list(model.parameters()))
+    begun: list[int] = []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(sums.add)
+        parameter.register_post_accumulate_grad_hook(lambda _: begun.append(len(sums.begun)))
+    model(batch.source, batch.shifted).square().sum().backward()
+    expected = {
+        name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+    assert begun == sorted(begun)
+    assert 3 < begun[len(begun) // 2] < begun[-1] == len(sums.buckets)
+    sums.finish()
+    for name, gradient in expected.items():
+        assert torch.equal(gradient, cast(Tensor, model.get_parameter(name).grad)), name
+
+
+def test_parameters_share_buckets_in_their_order_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "BUCKET_BYTES", 40)
+    sizes = [3, 7, 1, 20, 4, 6]
+    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
+    buckets = in_buckets(parameters)
+    assert [[parameter.numel() for parameter in bucket] for bucket in buckets] == [[3, 7], [1], [20], [4, 6]]
 
 
 def test_two_workers_judge_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:

@@ -158,6 +158,17 @@ def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: P
     assert_bitwise_equal(resumed, undisturbed)
 
 
+def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
+    trial = small_trial(model=DROPPED_OUT)
+    state, source = fresh(trial), batches(trial)
+    state.model.train()
+    for step in range(1, 11):
+        train_step(state, [source.batch(step)], trial, Worker())
+    found, _ = trained(trial, tmp_path)
+    for name, weight in found.model.state_dict().items():
+        assert torch.equal(weight, state.model.state_dict()[name])
+
+
 def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path) -> None:
     trial = small_trial()
     finished, _ = trained(trial, tmp_path)

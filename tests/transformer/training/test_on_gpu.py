@@ -1,0 +1,112 @@
+"""What only a GPU can show: its steps are those of a CPU, ask it nothing, and are the same when they are replayed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trials import SMALL, random_pairs, small_trial
+
+from transformer.config import TrialConfig
+from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.buckets import buckets, into_bucket
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.meter import Step
+from transformer.training.parallel import Worker
+from transformer.training.train import State, fit, pick_step, start
+
+pytestmark = pytest.mark.gpu
+
+PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+DROPPED_OUT = replace(SMALL, d_k=8, d_v=16, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+STEPS = range(1, 13)
+
+
+def batches(trial: TrialConfig) -> TrainingBatches:
+    return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
+
+
+def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[State, list[Step]]:
+    """All steps over few buckets, so that each is met often."""
+    source = batches(trial)
+    shapes = buckets(source.shapes(), most=3)
+    state = start(trial, 30, device)
+    state.model.train()
+    take_step = pick_step(state, trial, Worker(device=device), shapes if replayed else [])
+    made: list[Batch] = [into_bucket(source.batch(step), shapes).to(device) for step in STEPS]
+    return state, [take_step([batch]) for batch in made]
+
+
+def weights(state: State) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten().cpu() for parameter in state.model.parameters()])
+
+
+@contextmanager
+def no_waiting() -> Iterator[None]:
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+@pytest.mark.parametrize("attention_bias", [False, True])
+def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) -> None:
+    trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100)
+    (expected, told), (found, telling) = trained(trial, CPU), trained(trial, GPU, replayed)
+    for mine, other in zip(telling, told, strict=True):
+        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
+        assert mine.gradient_norm.item() == pytest.approx(other.gradient_norm.item(), rel=1e-3)
+    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_replayed_step_is_the_plain_one_dropout_included(precision: str) -> None:
+    trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
+    (expected, told), (found, telling) = trained(trial, GPU), trained(trial, GPU, replayed=True)
+    for mine, other in zip(telling, told, strict=True):
+        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
+    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
+    trial = small_trial(model=DROPPED_OUT, precision="bf16")
+    source = batches(trial)
+    shape = max(source.shapes())
+    state = start(trial, 30, GPU)
+    take_step = pick_step(state, trial, Worker(device=GPU), [shape] if replayed else [])
+    batch = next(into_bucket(source.batch(s), [shape]).to(GPU) for s in STEPS if source.batch(s).shape == shape)
+    for _ in range(3):
+        take_step([batch])
+    with no_waiting():
+        take_step([batch])
+
+
+def test_waiting_is_noticed() -> None:
+    with no_waiting(), pytest.raises(RuntimeError):
+        torch.ones(3, device=GPU).sum().item()
+
+
+@pytest.mark.parametrize(("first", "second"), [(GPU, CPU), (CPU, GPU)], ids=str)
+def test_a_run_goes_on_on_another_device(first: Any, second: Any, tmp_path: Path) -> None:
+    trial = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
+    for attempt, device in enumerate((first, second), start=1):
+        state, checkpoints = start(trial, 30, device), Checkpoints(str(tmp_path), attempt, 2)
+        saved = checkpoints.newest()
+        if saved:
+            state.load(saved)
+        for report in fit(state, trial, batches(trial), DEV, checkpoints, Worker(device=device)):
+            if attempt == 1 and report.step == 15:
+                break
+    assert saved is not None
+    assert saved["step"] == 10
+    undisturbed = start(trial, 30, CPU)
+    list(fit(undisturbed, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), 1, 2), Worker()))
+    assert state.step == 20
+    assert (weights(state) - weights(undisturbed)).norm() < 1e-3 * weights(undisturbed).norm()
