@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
+from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.model.encoder_decoder import Transformer
@@ -73,6 +74,12 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
     lengths = [drawn.randint(2, longest) for _ in range(size)]
     others = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
     return ParallelSet(random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1))
+
+
+def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) -> Batch:
+    """A worker's share of a batch that is one block, in one pass."""
+    (batch,) = batches.passes(step, rank, world, tokens_per_pass=25_000)
+    return batch
 
 
 def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_trials import DECODE, SMALL, copy_data, small_trial, wait_for_file
+from small_trials import DECODE, SMALL, copy_data, share, small_trial, wait_for_file
 
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
@@ -64,7 +64,7 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
 ) -> None:
     events = run(trial, folder, tmp_path)
     end, batches = finished(events), TrainingBatches(prepared.pairs("train"), 120, 40, seed=1)
-    lengths = [batches.batch(step).lengths for step in range(1, 11)]
+    lengths = [share(batches, step).lengths for step in range(1, 11)]
     assert end.costs["params"] == parameters(trial.model, 270)
     assert end.costs["flops"] == pytest.approx(sum(training_flops(trial.model, 270, each) for each in lengths))
     targets = sum(each.target for each in lengths)

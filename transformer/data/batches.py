@@ -15,6 +15,10 @@ from transformer.data.prepare import ParallelSet, Sentences
 
 Indices = npt.NDArray[np.int64]
 
+MOST_BLOCKS = 8
+SMALLEST_BLOCK = 1_000
+"""Tokens of a block: below, what a pass costs by itself would outweigh what the mixture gains."""
+
 
 class Shape(NamedTuple):
     """[sentences, source] and [sentences, target] of a batch, padding included."""
@@ -88,11 +92,15 @@ def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) 
 class TrainingBatches:
     """An endless sequence of batches that is a function of (seed, step) alone, so that a resume needs no state.
 
-    Each epoch shuffles sentences of equal lengths among themselves, and the batches among themselves.
+    A batch is made of blocks: similar lengths within each, different ones among them. With one length a batch, every
+    step would pull the model towards ending its sentences there; the paper's batches came from eight GPUs, each with
+    lengths of its own. Each epoch shuffles sentences of equal lengths among themselves, and the blocks.
     """
 
     def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
-        self.pairs, self.tokens_per_batch, self.seed = pairs, tokens_per_batch, seed
+        self.pairs, self.seed = pairs, seed
+        self.blocks_per_batch = max(1, min(MOST_BLOCKS, tokens_per_batch // max(SMALLEST_BLOCK, max_positions)))
+        self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
         self.dropped = len(pairs) - len(self.chosen)
         self._epoch, self._batches = -1, self._shuffled(0)
@@ -101,16 +109,20 @@ class TrainingBatches:
         """Batches of one epoch."""
         return len(self._batches)
 
-    def indices(self, step: int) -> Indices:
-        """The sentences of step ``step``, counted from 1."""
+    def blocks(self, step: int) -> list[Indices]:
+        """The sentences of each block of step ``step``, counted from 1."""
         epoch, position = divmod(step - 1, len(self))
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
         return self._batches[position]
 
+    def indices(self, step: int) -> Indices:
+        """The sentences of step ``step``."""
+        return np.concatenate(self.blocks(step))
+
     def shapes(self) -> list[Shape]:
-        """Those of the whole batches of an epoch, of any one, in the order of their lengths."""
-        epoch = cut(self.pairs, by_length(self.pairs, self.chosen), self.tokens_per_batch)
+        """Those of the blocks of an epoch, of any one, in the order of their lengths."""
+        epoch = cut(self.pairs, by_length(self.pairs, self.chosen), self.tokens_per_block)
         sides = self.pairs.source.lengths, self.pairs.target.lengths
         return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
 
@@ -120,23 +132,36 @@ class TrainingBatches:
         some = ", ".join(map(str, self.indices(step)[:3]))
         return f"batch {position + 1} of {len(self)} in epoch {epoch + 1} (sentences {some}, ...)"
 
-    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch."""
-        return collate(self.pairs, self.indices(step), rank, world)
-
     def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
-        """The same share in as few passes as hold sentences × longest side within ``tokens_per_pass``."""
-        indices = self.indices(step)
-        longest = int(self.pairs.longest_sides[indices].max())
-        sentences = world * max(1, tokens_per_pass // longest)  # what all workers pass through at once
-        passes = -(-len(indices) // sentences)
-        return [collate(self.pairs, indices, rank + world * i, world * passes) for i in range(passes)]
+        """Worker ``rank``'s share of step ``step``; those of all ``world`` workers make up the batch.
 
-    def _shuffled(self, epoch: int) -> list[Indices]:
+        A worker gets whole blocks where there are as many for each, else a share of every block; a pass is what it
+        gets of a block, or of that what holds sentences × longest side within ``tokens_per_pass``.
+        """
+        blocks = self.blocks(step)
+        totals = _lengths(self.pairs, self.indices(step))
+        if len(blocks) % world == 0:
+            blocks, rank, world = blocks[rank::world], 0, 1
+        return [
+            collate(self.pairs, block, part, parts, totals)
+            for block in blocks
+            for part, parts in self._parts(block, rank, world, tokens_per_pass)
+        ]
+
+    def _parts(self, block: Indices, rank: int, world: int, tokens_per_pass: int) -> Iterator[tuple[int, int]]:
+        longest = int(self.pairs.longest_sides[block].max())
+        sentences = world * max(1, tokens_per_pass // longest)  # what all workers pass through at once
+        passes = -(-len(block) // sentences)
+        for i in range(passes):
+            yield rank + world * i, world * passes
+
+    def _shuffled(self, epoch: int) -> list[list[Indices]]:
         random = np.random.default_rng([self.seed, epoch])
         ties = random.permutation(len(self.chosen))
-        batches = cut(self.pairs, by_length(self.pairs, self.chosen, ties), self.tokens_per_batch)
-        return [batches[i] for i in random.permutation(len(batches))]
+        blocks = cut(self.pairs, by_length(self.pairs, self.chosen, ties), self.tokens_per_block)
+        order = random.permutation(len(blocks))
+        several = self.blocks_per_batch
+        return [[blocks[i] for i in order[start : start + several]] for start in range(0, len(order), several)]
 
 
 def judging_batches(
@@ -148,24 +173,24 @@ def judging_batches(
         yield indices, collate(pairs, indices)
 
 
-def collate(pairs: ParallelSet, indices: Indices, rank: int = 0, world: int = 1) -> Batch:
-    """Padded tensors of the share ``indices[rank::world]``, which may be empty."""
-    source_lengths = pairs.source.lengths[indices].astype(float)
-    target_lengths = pairs.target.lengths[indices].astype(float)
-    lengths = Lengths(
-        float(source_lengths.sum()),
-        float(target_lengths.sum()),
-        float((source_lengths**2).sum()),
-        float((target_lengths**2).sum()),
-        float((source_lengths * target_lengths).sum()),
-    )
-    share = indices[rank::world]
-    source, target = pad(pairs.source, share), pad(pairs.target, share)
+def collate(
+    pairs: ParallelSet, indices: Indices, part: int = 0, parts: int = 1, totals: Lengths | None = None
+) -> Batch:
+    """Padded tensors of the part ``indices[part::parts]``, which may be empty; ``totals`` are those of ``indices``
+    unless they are a part themselves."""
+    totals = totals or _lengths(pairs, indices)
+    mine = indices[part::parts]
+    source, target = pad(pairs.source, mine), pad(pairs.target, mine)
     shifted = target.roll(1, dims=1)
     shifted[:, :1] = BOS
     shifted[(target == PAD) & (shifted != BOS)] = PAD  # what rolled onto padding is the end-of-sentence piece
-    source_padded = bool((pairs.source.lengths[share] < source.shape[1]).any())
-    return Batch(source, shifted, target, torch.tensor(lengths.target), int(lengths.target), lengths, source_padded)
+    source_padded = bool((pairs.source.lengths[mine] < source.shape[1]).any())
+    return Batch(source, shifted, target, torch.tensor(totals.target), int(totals.target), totals, source_padded)
+
+
+def _lengths(pairs: ParallelSet, indices: Indices) -> Lengths:
+    n, m = (side.lengths[indices].astype(float) for side in (pairs.source, pairs.target))
+    return Lengths(*(float(sums.sum()) for sums in (n, m, n * n, m * m, n * m)))
 
 
 def pad(sentences: Sentences, indices: Indices) -> Tensor:

@@ -7,11 +7,11 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 import torch
-from small_trials import random_pairs, random_pieces
+from small_trials import random_pairs, random_pieces, share
 
 from transformer.cost import Lengths
 from transformer.data import synthetic, vocabulary
-from transformer.data.batches import Batch, TrainingBatches, by_length, collate, cut, judging_batches
+from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, judging_batches
 from transformer.data.pieces import BOS, EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences
 
@@ -39,7 +39,7 @@ def rows(batch: Batch) -> Iterator[tuple[tuple[int, ...], ...]]:
 def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budget: int) -> None:
     batches = training(budget=budget)
     for step in range(1, len(batches) + 1):
-        batch = batches.batch(step)
+        batch = share(batches, step)
         assert batch.source.numel() <= budget
         assert batch.target.numel() <= budget
         assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
@@ -90,7 +90,7 @@ def test_another_seed_and_another_epoch_have_other_orders() -> None:
 
 def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
     batches = training()
-    widths = [batches.batch(step).source.shape[1] for step in range(1, len(batches) + 1)]
+    widths = [share(batches, step).source.shape[1] for step in range(1, len(batches) + 1)]
     assert widths != sorted(widths)
     assert widths != sorted(widths, reverse=True)
 
@@ -99,15 +99,44 @@ def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
 def test_the_shares_of_all_workers_make_up_the_batch(world: int) -> None:
     batches = training()
     for step in range(1, len(batches) + 1):
-        whole = batches.batch(step)
-        shares = [batches.batch(step, rank, world) for rank in range(world)]
+        whole = share(batches, step)
+        shares = [share(batches, step, rank, world) for rank in range(world)]
         assert Counter(rows(whole)) == Counter(row for share in shares for row in rows(share))
         assert {(share.total_targets, share.lengths) for share in shares} == {(whole.total_targets, whole.lengths)}
         assert max(len(s.source) for s in shares) - min(len(s.source) for s in shares) <= 1
 
 
+MIXED = random_pairs(3000, longest=40, seed=3)
+
+
+@pytest.mark.parametrize(("budget", "blocks"), [(999, 1), (1999, 1), (2000, 2), (4000, 4), (25_000, 8)])
+def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> None:
+    batches = TrainingBatches(MIXED, budget, 40, seed=1)
+    assert {len(batches.blocks(step)) for step in range(1, len(batches))} == {blocks}
+    assert 1 <= len(batches.blocks(len(batches))) <= blocks
+    assert sorted(i for step in range(1, len(batches) + 1) for i in batches.indices(step).tolist()) == list(range(3000))
+    for step in range(1, len(batches) + 1):
+        passes = batches.passes(step, 0, 1, tokens_per_pass=25_000)
+        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in passes) <= budget
+    lengths = [MIXED.longest_sides[block].max() for block in batches.blocks(1)]
+    assert len(set(lengths)) > blocks // 2
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
+def test_passes_of_all_workers_make_up_the_batch_and_know_its_totals(world: int) -> None:
+    batches = TrainingBatches(MIXED, 4000, 40, seed=1)
+    shares = [batches.passes(1, rank, world, tokens_per_pass=700) for rank in range(world)]
+    found = Counter(row for share in shares for batch in share for row in rows(batch))
+    assert found == Counter(rows(collate(MIXED, batches.indices(1))))
+    totals = _lengths(MIXED, batches.indices(1))
+    assert {batch.lengths for share in shares for batch in share} == {totals}
+    assert {batch.total_targets for share in shares for batch in share} == {int(totals.target)}
+    assert all(max(b.source.numel(), b.target.numel()) <= 700 for share in shares for b in share)
+    assert len({sum(map(bool, map(len, (b.source for b in share)))) for share in shares}) <= 2
+
+
 def test_a_share_may_be_empty() -> None:
-    share = collate(PAIRS, np.array([4]), rank=1, world=2)
+    share = collate(PAIRS, np.array([4]), part=1, parts=2)
     assert len(share.source) == len(share.shifted) == len(share.target) == 0
     assert share.total_targets == PAIRS.target.lengths[4]
 
@@ -137,7 +166,7 @@ def test_a_batch_knows_its_real_lengths() -> None:
 )
 def test_a_batch_knows_whether_its_source_is_padded(indices: list[int], rank: int, padded: bool) -> None:
     pairs = ParallelSet(random_pieces([3, 6, 2, 6]), random_pieces([5, 2, 5, 4], seed=2))
-    batch = collate(pairs, np.array(indices), rank, world=rank + 1)
+    batch = collate(pairs, np.array(indices), rank, parts=rank + 1)
     assert batch.source_padded is padded
     assert bool((batch.source == PAD).any()) is padded
 
@@ -173,7 +202,7 @@ def test_less_than_a_tenth_of_the_batches_of_synthetic_text_is_padding(synthetic
     batches = TrainingBatches(synthetic_pairs, 1500, 512, seed=1)
     real = padded = 0.0
     for step in range(1, len(batches) + 1):
-        batch = batches.batch(step)
+        batch = share(batches, step)
         padded += batch.source.numel() + batch.target.numel()
         real += batch.lengths.source + batch.lengths.target
     assert real == synthetic_pairs.source.lengths.sum() + synthetic_pairs.target.lengths.sum()

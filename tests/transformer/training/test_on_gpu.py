@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import SMALL, random_pairs, small_trial
+from small_trials import SMALL, random_pairs, share, small_trial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
@@ -37,7 +37,7 @@ def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) ->
     state = start(trial, 30, device)
     state.model.train()
     take_step = pick_step(state, trial, Worker(device=device), shapes if replayed else [])
-    made: list[Batch] = [into_bucket(source.batch(step), shapes).to(device) for step in STEPS]
+    made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     return state, [take_step([batch]) for batch in made]
 
 
@@ -81,7 +81,7 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
     take_step = pick_step(state, trial, Worker(device=GPU), [shape] if replayed else [])
-    batch = next(into_bucket(source.batch(s), [shape]).to(GPU) for s in STEPS if source.batch(s).shape == shape)
+    batch = next(into_bucket(share(source, s), [shape]).to(GPU) for s in STEPS if share(source, s).shape == shape)
     for _ in range(3):
         take_step([batch])
     with no_waiting():

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, copy_data, free_address, random_pairs, small_model, small_trial
+from small_trials import SMALL, copy_data, free_address, random_pairs, share, small_model, small_trial
 from torch import Tensor, multiprocessing
 from torch import distributed as dist
 
@@ -52,7 +52,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
         "translations": translate_set(model, prepared, "dev", trial, worker),
         "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
         "gathered": worker.gather(f"from {worker.rank}"),
-        "batch": TrainingBatches(PAIRS, 120, 40, 1).batch(2, worker.rank, worker.world).total_targets,
+        "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
     }
 
 

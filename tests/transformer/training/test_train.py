@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, random_pairs, small_trial
+from small_trials import SMALL, random_pairs, share, small_trial
 from torch import Tensor
 
 from transformer.config import TrialConfig
@@ -79,7 +79,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
     first_moment: dict[str, Tensor] = {}
     second_moment: dict[str, Tensor] = {}
     for step in range(1, 4):
-        batch = batches(trial).batch(step)
+        batch = share(batches(trial), step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
         found = train_step(state, [batch], trial, Worker()).loss
@@ -100,10 +100,10 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
 def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
     trial = small_trial()
     whole, *shares = (fresh(trial) for _ in range(3))
-    train_step(whole, [batches(trial).batch(3)], trial, Worker())
-    for rank, share in enumerate(shares):
-        train_step(share, [batches(trial).batch(3, rank, 2)], trial, Worker())
-    parts = [gradients(share) for share in shares]
+    train_step(whole, [share(batches(trial), 3)], trial, Worker())
+    for rank, state in enumerate(shares):
+        train_step(state, [share(batches(trial), 3, rank, 2)], trial, Worker())
+    parts = [gradients(state) for state in shares]
     for name, gradient in gradients(whole).items():
         difference = (parts[0][name] + parts[1][name] - gradient).norm()
         assert difference <= 1e-6 * max(1.0, gradient.norm().item()), name
@@ -112,9 +112,9 @@ def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
 def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
-    train_step(first, [batches(trial).batch(1)], trial, Worker())
+    train_step(first, [share(batches(trial), 1)], trial, Worker())
     torch.rand(17)
-    train_step(second, [batches(trial).batch(1)], trial, Worker())
+    train_step(second, [share(batches(trial), 1)], trial, Worker())
     assert_bitwise_equal(first, second)
 
 
@@ -123,7 +123,7 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
         trial = small_trial(model=DROPPED_OUT, seed=seed)
         state = start(small_trial(model=DROPPED_OUT), 30, CPU)
         state.step = step - 1
-        return train_step(state, [batches(small_trial()).batch(1)], trial, Worker(rank)).loss.item()
+        return train_step(state, [share(batches(small_trial()), 1)], trial, Worker(rank)).loss.item()
 
     assert loss() == loss()
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
@@ -163,7 +163,7 @@ def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
     state, source = fresh(trial), batches(trial)
     state.model.train()
     for step in range(1, 11):
-        train_step(state, [source.batch(step)], trial, Worker())
+        train_step(state, [share(source, step)], trial, Worker())
     found, _ = trained(trial, tmp_path)
     for name, weight in found.model.state_dict().items():
         assert torch.equal(weight, state.model.state_dict()[name])
@@ -243,7 +243,7 @@ def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
 def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
     trial = small_trial()
     state = fresh(trial)
-    step = train_step(state, [batches(trial).batch(1)], trial, Worker())
+    step = train_step(state, [share(batches(trial), 1)], trial, Worker())
     whole = torch.cat([gradient.flatten() for gradient in gradients(state).values()])
     assert step.gradient_norm.item() == pytest.approx(whole.norm().item(), rel=1e-5)
 
@@ -294,7 +294,7 @@ def test_the_tally_counts_what_was_really_trained_on(tmp_path: Path) -> None:
     trial = small_trial()
     state, _ = trained(trial, tmp_path)
     source = batches(trial)
-    expected = sum((source.batch(step).lengths for step in range(1, 11)), Lengths())
+    expected = sum((share(source, step).lengths for step in range(1, 11)), Lengths())
     assert state.tally.lengths == expected
     assert state.tally.seconds > 0
 
