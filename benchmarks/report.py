@@ -74,13 +74,13 @@ def _training(lines: list[Line]) -> list[Sheet]:
     default, switched = (
         [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen] for chosen in (True, False)
     )
-    note = "Real target pieces per CPU second on one thread: median and range of the rounds. "
+    note = "Real target pieces per CPU second on one thread: median and range of the rounds."
     utilisation = "Utilisation: model FLOPs (computed, no padding) per second over the fastest matmul above."
     tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
     return [
         Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
-        Sheet("Peers with our switches", note + tuned, SPEED, list(map(_speed, switched)), words=3),
-        Sheet("Ours", note + utilisation, SPEED, list(map(_speed, ours)), words=3),
+        Sheet("Peers with our switches", f"{note} {tuned}", SPEED, list(map(_speed, switched)), words=3),
+        Sheet("Ours", f"{note} {utilisation}", SPEED, list(map(_speed, ours)), words=3),
         _ratios(lines),
     ]
 
