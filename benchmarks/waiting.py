@@ -17,6 +17,7 @@ from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
 from transformer.training.train import start, train_step
 
+PATIENCE = 300  # seconds for a process to end after Ctrl-C, on whatever machine
 GPU_TOKENS_PER_S = 1.0e6  # what base is to reach on one H200, where a checkpoint is due soonest
 
 
@@ -39,7 +40,7 @@ def _until_first_step(words: list[str]) -> float:
         first = _first_report(trial, process)
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     if first is None:
         raise RuntimeError(f"{' '.join(command)} ended before its first step:\n{errors}")
     return first.ts - began

@@ -40,13 +40,13 @@ def work(pairs: ParallelSet) -> Workload:
 
 @pytest.fixture(scope="module")
 def result(pairs: ParallelSet, work: Workload) -> Result:
-    """A whole run, as small as one can be; two threads would wait for each other on a busy machine."""
+    """A run as small as one can be, but for what takes another process or a second core, which is made up."""
     head = {"commit": "0" * 40, "dirty": False, "cpu": {"model": "toy", "count": 2}, "versions": {"torch": "2"}}
     head |= {"date": "2026-01-01T00:00:00+00:00", "command": "toy", "text": "drawn", "seconds": 1.0}
     found: Result = {**head, "calibration": calibrate({"toy": (8, 16, 4)}), "models": [], "training": []}
     compare(found, TOY, pairs, (TORCH,), TOY.rounds)
     found["padding"] = padding(pairs, (600,))
-    found["start_up"] = start_up(times=1)
+    found["start_up"] = [5.0]
     found["checkpoint"] = checkpoint_stall(work, times=1)
     found["threads"] = [{"arithmetic": Arithmetic.BF16, "one": [2.0], "two": [1.0], "ratios": [2.0]}]
     return found
@@ -157,6 +157,11 @@ def test_a_run_is_written_as_a_document_and_as_figures(result: Result, tmp_path:
     assert path.read_text() == document(result)
     assert "| toy | ablate | bf16 |" in document(result)
     assert json.loads(path.with_suffix(".json").read_text()) == result
+
+
+def test_start_up_is_timed_until_a_first_step() -> None:
+    (seconds,) = start_up(times=1)
+    assert seconds > 0
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
