@@ -1,0 +1,129 @@
+"""Who competes at a size, and what each took for the same batches, in turn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Any
+
+from torch import nn
+
+from benchmarks.arithmetic import Arithmetic
+from benchmarks.peers import (
+    BuildPeer,
+    Marian,
+    PeerTraining,
+    TorchTransformer,
+    marian_with_explicit_attention,
+    random_draws,
+    trained_parameters,
+)
+from benchmarks.timing import Rounds, in_rounds
+from benchmarks.workloads import Workload
+from transformer.data.batches import Batch
+from transformer.training.parallel import Worker
+from transformer.training.train import start, train_step
+
+OURS = "ablate"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A peer as it comes, and with attention by explicit matmuls."""
+
+    name: str
+    build: BuildPeer
+    build_explicit: BuildPeer
+
+
+TORCH = Peer("torch.nn.Transformer", TorchTransformer, TorchTransformer)  # dropout makes its attention explicit anyway
+MARIAN = Peer("HF Marian", Marian, marian_with_explicit_attention)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A program in one arithmetic; ``tuned`` is a peer with our other switches: fused Adam, explicit attention."""
+
+    program: str
+    arithmetic: Arithmetic
+    model: nn.Module
+    step: Callable[[Batch], object]
+    tuned: bool = False
+
+    def train(self, batches: Sequence[Batch]) -> None:
+        """One round: a step on each batch."""
+        with self.arithmetic.applied():
+            for batch in batches:
+                self.step(batch)
+
+
+def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
+    """Ours and the peers, freshly initialised, in every arithmetic."""
+    of_peers = (contestant for peer in peers for contestant in _of_peer(workload, peer))
+    return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *of_peers]
+
+
+def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
+    """Our own training, freshly initialised."""
+    trial = replace(workload.trial, train=replace(workload.trial.train, precision=arithmetic.precision))
+    worker = Worker()
+    state = start(trial, workload.size.vocab_size, worker.device)
+    return Contestant(OURS, arithmetic, state.model, lambda batch: train_step(state, [batch], trial, worker))
+
+
+def measure(
+    workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
+) -> list[dict[str, Any]]:
+    """A line a contestant: CPU seconds and target pieces/s of each round, and the utilisation of their median.
+
+    ``rates`` are FLOP/s of matmuls by arithmetic.
+    """
+    taken = in_rounds([partial(contestant.train, workload.batches) for contestant in entered], rounds)
+    return [_line(workload, *pair, rates) for pair in zip(entered, taken, strict=True)]
+
+
+def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
+    """A line a program: parameters that it trains, and random draws of a forward pass."""
+    batch = workload.batches[0]
+    some = batch.source[:2], batch.shifted[:2]
+    return [
+        {
+            "size": workload.size.name,
+            "program": contestant.program,
+            "parameters": trained_parameters(contestant.model),
+            "draws": random_draws(partial(contestant.model, *some)),
+        }
+        for contestant in entered
+        if contestant.arithmetic is Arithmetic.FP32
+    ]
+
+
+def _line(workload: Workload, contestant: Contestant, seconds: list[float], rates: dict[str, float]) -> dict[str, Any]:
+    speed = [workload.targets / taken for taken in seconds]
+    flops_per_s = workload.flops / median(seconds)
+    return {
+        "size": workload.size.name,
+        "program": contestant.program,
+        "arithmetic": contestant.arithmetic,
+        "tuned": contestant.tuned,
+        "targets": workload.targets,
+        "cpu_seconds": seconds,
+        "tokens_per_s": speed,
+        "utilisation": flops_per_s / rates[contestant.arithmetic],
+    }
+
+
+def _of_peer(workload: Workload, peer: Peer) -> list[Contestant]:
+    """As it comes, in fp32 and bf16, and tuned; oneDNN only tuned, since it makes torch's fused attention slow."""
+    plain = PeerTraining(peer.build, workload.trial, workload.size.vocab_size)
+    tuned = PeerTraining(peer.build_explicit, workload.trial, workload.size.vocab_size, fused=True)
+    return [
+        _peer(peer.name, Arithmetic.FP32, plain),
+        _peer(peer.name, Arithmetic.BF16, plain),
+        _peer(peer.name, Arithmetic.ONEDNN, tuned, tuned=True),
+        _peer(peer.name, Arithmetic.BF16, tuned, tuned=True),
+    ]
+
+
+def _peer(name: str, arithmetic: Arithmetic, training: PeerTraining, tuned: bool = False) -> Contestant:
+    return Contestant(name, arithmetic, training.model, partial(training.step, precision=arithmetic.precision), tuned)

@@ -1,0 +1,39 @@
+"""How much of a batch is padding: our batches against sentences in random order."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads import SEED
+from transformer.data.batches import Batch, TrainingBatches, collate, cut
+from transformer.data.prepare import ParallelSet
+
+BUDGETS = (2000, 4000, 25000)
+
+
+def padding(pairs: ParallelSet, budgets: Sequence[int] = BUDGETS) -> list[dict[str, Any]]:
+    """A line a budget of tokens: the share of all source and target cells that hold no piece, over one epoch."""
+    return [
+        {"tokens": tokens, "ours": share(_ours(pairs, tokens)), "random": share(_in_random_order(pairs, tokens))}
+        for tokens in budgets
+    ]
+
+
+def share(batches: Iterable[Batch]) -> float:
+    """Cells without a piece, of all cells of source and target."""
+    cells = pieces = 0.0
+    for batch in batches:
+        cells += batch.source.numel() + batch.target.numel()
+        pieces += batch.lengths.source + batch.lengths.target
+    return 1 - pieces / cells
+
+
+def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
+    epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
+    return (epoch.batch(step) for step in range(1, len(epoch) + 1))
+
+
+def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
+    order = np.random.default_rng(SEED).permutation(len(pairs))
+    return (collate(pairs, indices) for indices in cut(pairs, order, tokens))

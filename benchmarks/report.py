@@ -1,0 +1,164 @@
+"""The tables of a run, from its result as plain data."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from benchmarks import goals
+from benchmarks.arithmetic import Arithmetic
+from benchmarks.contest import OURS
+from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
+from tracking import formats
+
+Result = dict[str, Any]
+Line = dict[str, Any]
+SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "utilisation")
+
+
+def sheets(result: Result) -> Iterator[Sheet]:
+    """The tables of what was measured, in the order of reading."""
+    made: dict[str, Callable[[Any], list[Sheet]]] = {
+        "calibration": _calibration,
+        "models": _models,
+        "training": _training,
+        "padding": lambda lines: _padding(lines, result["text"]),
+        "threads": _threads,
+        "start_up": _start_up,
+        "checkpoint": _checkpoint,
+    }
+    for section, make in made.items():
+        if result.get(section):
+            yield from make(result[section])
+
+
+def document(result: Result) -> str:
+    """The whole run as Markdown, with what is needed to repeat it."""
+    commit = f"{result['commit']}{' with changes' if result['dirty'] else ''}"
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
+    head = [
+        "# Training on a CPU, side by side",
+        f"`{result['command']}`, commit {commit}, {result['date']}, {formats.time(result['seconds'])} in all.",
+        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless said otherwise. {versions}.",
+        f"Text: {result['text']}. Everything is measured in this run unless it says computed or extrapolated.",
+        "",
+    ]
+    return "\n".join([*head, *map(to_markdown, sheets(result))])
+
+
+def _calibration(lines: list[Line]) -> list[Sheet]:
+    note = "CPU seconds, median. Error: L2 norm of the difference to float64 over the norm of the product."
+    rows = [
+        (line["matmul"], _shape(line), line["arithmetic"], f"{line['gflops']:.0f}", f"{line['error']:.1e}")
+        for line in lines
+    ]
+    return [Sheet("Matmuls", note, ("matmul", "shape", "arithmetic", "GFLOP/s", "error"), rows, words=3)]
+
+
+def _models(lines: list[Line]) -> list[Sheet]:
+    note = "Parameters: trained numbers, counted. Random draws: operations of one forward pass that draw dropout."
+    ours = {line["size"]: line["parameters"] for line in lines if line["program"] == OURS}
+    rows = [
+        (line["size"], line["program"], *_counts(line, ours[line["size"]]))
+        for line in sorted(lines, key=lambda line: list(ours).index(line["size"]))
+    ]
+    columns = ("size", "program", "parameters", "difference to ours", "random draws")
+    return [Sheet("Models", note, columns, rows, words=2)]
+
+
+def _counts(line: Line, ours: int) -> tuple[str, str, str]:
+    return f"{line['parameters']:,}", formats.signed(line["parameters"] - ours, 0), str(line["draws"])
+
+
+def _training(lines: list[Line]) -> list[Sheet]:
+    ours, peers = ([line for line in lines if (line["program"] == OURS) is chosen] for chosen in (True, False))
+    default, switched = (
+        [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen] for chosen in (True, False)
+    )
+    note = "Real target pieces per CPU second on one thread: median and range of the rounds."
+    utilisation = "Utilisation: model FLOPs (computed, no padding) per second over the fastest matmul above."
+    tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
+    return [
+        Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
+        Sheet("Peers with our switches", f"{note} {tuned}", SPEED, list(map(_speed, switched)), words=3),
+        Sheet("Ours", f"{note} {utilisation}", SPEED, list(map(_speed, ours)), words=3),
+        _ratios(lines),
+    ]
+
+
+def _speed(line: Line) -> tuple[str, ...]:
+    speeds = line["tokens_per_s"]
+    arithmetic = line["arithmetic"] + (", tuned" if line["tuned"] else "")
+    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['utilisation']:.0%}"
+    return line["size"], line["program"], arithmetic, *measured
+
+
+def _ratios(lines: list[Line]) -> Sheet:
+    note = "Our speed over the peer's in the same round: median and range."
+    rows = [
+        (
+            *(line["size"], line["ours"], line["program"]),
+            line["arithmetic"] + (", tuned" if line["tuned"] else ""),
+            *(f"{line['median']:.2f}", _range(line["ratios"], ".2f"), _goal(line["median"], line["goal"])),
+        )
+        for line in goals.ratios(lines)
+    ]
+    columns = ("size", "ours", "peer", "its arithmetic", "ratio", "range", "goal")
+    return Sheet("Ours against the peers", note, columns, rows, words=4)
+
+
+def _padding(lines: list[Line], text: str) -> list[Sheet]:
+    note = f"Share of all source and target cells without a piece, over an epoch of {text}."
+    limits = goals.PADDING if text == goals.TEXT_OF_PADDING else {}
+    rows = [
+        (f"{line['tokens']:,}", f"{line['ours']:.1%}", f"{line['random']:.1%}", _limit(line, limits)) for line in lines
+    ]
+    return [Sheet("Padding", note, ("tokens a batch", "ours", "random order", "goal"), rows, words=0)]
+
+
+def _limit(line: Line, limits: dict[int, float]) -> str:
+    limit = limits.get(line["tokens"])
+    return "" if limit is None else f"≤ {limit:.0%} {MET if line['ours'] <= limit else MISSED}"
+
+
+def _threads(lines: list[Line]) -> list[Sheet]:
+    note = "Base, ours, wall seconds of the same steps in turn: median and range of the ratio."
+    goal = goals.TWO_THREADS_AGAINST_ONE
+    rows = [
+        (
+            *(line["arithmetic"], f"{median(line['one']):.2f} s", f"{median(line['two']):.2f} s"),
+            *(f"{median(line['ratios']):.2f}", _range(line["ratios"], ".2f"), _goal(median(line["ratios"]), goal)),
+        )
+        for line in lines
+    ]
+    columns = ("arithmetic", "one thread", "two threads", "ratio", "range", "goal")
+    return [Sheet("Two threads against one", note, columns, rows, words=1)]
+
+
+def _start_up(seconds: list[float]) -> list[Sheet]:
+    note = "From `ablate train` (tiny, data prepared) to the first step in the journal, wall seconds."
+    goal, middle = goals.START_UP_SECONDS, median(seconds)
+    row = f"{middle:.1f} s", _range(seconds, ".1f"), f"≤ {goal:.0f} s {MET if middle <= goal else MISSED}"
+    return [Sheet("Start-up", note, ("seconds", "range", "goal"), [row], words=0)]
+
+
+def _checkpoint(line: Line) -> list[Sheet]:
+    note = (
+        f"Base: wall seconds that training waits for one; their share with one every {line['tokens_apart']:,} tokens: "
+        "here (extrapolated from a step), and at a million tokens/s, the goal of one GPU (computed)."
+    )
+    here, gpu, goal = line["share_here"], line["share_on_gpu"], goals.CHECKPOINT_STALL
+    seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
+    row = *seconds, f"{here:.2%}", f"{gpu:.1%}", f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}"
+    return [Sheet("Checkpoints", note, ("seconds", "range", "share here", "share on a GPU", "goal"), [row], words=0)]
+
+
+def _goal(reached: float, goal: float | None) -> str:
+    return "" if goal is None else f"≥ {goal:.2f} {MET if reached >= goal else MISSED}"
+
+
+def _range(values: list[float], form: str) -> str:
+    return f"{min(values):{form}}–{max(values):{form}}"
+
+
+def _shape(line: Line) -> str:
+    return "×".join(map(str, line["shape"]))

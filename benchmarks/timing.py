@@ -1,0 +1,42 @@
+"""Tasks timed in turn: A B C, A B C, … so that what disturbs the machine disturbs all of them alike."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Task = Callable[[], object]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """``least`` rounds, then more up to ``most`` while another one fits into ``seconds`` of wall time."""
+
+    least: int
+    most: int
+    seconds: float = 0.0
+
+
+def in_rounds(tasks: Sequence[Task], rounds: Rounds, clock: Clock = time.process_time) -> list[list[float]]:
+    """Seconds by ``clock`` of each task in each round; a first round warms up and is not counted."""
+    began = time.perf_counter()
+    _round(tasks, clock)
+    taken: list[list[float]] = []
+    while len(taken) < rounds.least or (len(taken) < rounds.most and _fits(len(taken) + 1, began, rounds.seconds)):
+        taken.append(_round(tasks, clock))
+    return [list(seconds) for seconds in zip(*taken, strict=True)]
+
+
+def _fits(done: int, began: float, seconds: float) -> bool:
+    elapsed = time.perf_counter() - began
+    return elapsed + elapsed / done <= seconds
+
+
+def _round(tasks: Sequence[Task], clock: Clock) -> list[float]:
+    return [_timed(task, clock) for task in tasks]
+
+
+def _timed(task: Task, clock: Clock) -> float:
+    began = clock()
+    task()
+    return clock() - began

@@ -1,0 +1,132 @@
+"""``python -m benchmarks.training``: our training beside its peers on one CPU thread, in under ten minutes.
+
+Prints the tables, and writes them with the raw figures, commit, machine and versions to ``benchmarks/results/``.
+"""
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+
+from benchmarks.arithmetic import best_rates, calibrate
+from benchmarks.contest import MARIAN, TORCH, Peer, contestants, describe, measure
+from benchmarks.padding import padding
+from benchmarks.report import Result, document, sheets
+from benchmarks.sheet import to_terminal
+from benchmarks.threads import two_against_one
+from benchmarks.timing import Rounds
+from benchmarks.waiting import checkpoint_stall, start_up
+from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
+from tracking.files import write_atomic
+from tracking.provenance import collect
+from transformer.data.prepare import ParallelSet
+from transformer.schema import Problem, RefusedError
+
+RESULTS = Path(__file__).parent / "results"
+BASE = SIZES[0]
+
+
+class Part(StrEnum):
+    """What can be measured alone."""
+
+    base = "base"
+    base_37k = "base-37k"
+    small = "small"
+    padding = "padding"
+    threads = "threads"
+    start_up = "start-up"
+    checkpoint = "checkpoint"
+
+
+def main(
+    only: Annotated[list[Part] | None, typer.Option(help="Measure this part alone; may be given again.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of each size; 3 to 5 as time allows.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of Multi30k's files; else lengths are drawn.")] = None,
+) -> None:
+    """Measure training on one CPU thread: ours, torch.nn.Transformer, HF Marian."""
+    torch.set_num_threads(1)
+    console = Console(highlight=False)
+    console.width = max(console.width, 120)
+    try:
+        head, pairs = _provenance(), read_pairs(data) if data else drawn_pairs()
+    except RefusedError as error:
+        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNothing was started.", highlight=False)
+        raise typer.Exit(2) from None
+    began = time.perf_counter()
+    result = {**head, "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's"}
+    result |= _measured(only or list(Part), rounds, pairs, console)
+    result["seconds"] = time.perf_counter() - began
+    for sheet in sheets(result):
+        console.print(to_terminal(sheet))
+    console.print(f"Written: [bold]{write(result, only or [], RESULTS)}[/]", soft_wrap=True)
+
+
+def _measured(parts: Sequence[Part], rounds: int | None, pairs: ParallelSet, console: Console) -> Result:
+    """Every part in turn; two threads last, so that their pool does not stand beside the one."""
+    say = console.status
+    with say("Matmuls"):
+        result: Result = {"calibration": calibrate(), "models": [], "training": []}
+    for size in SIZES:
+        if Part(size.name) in parts:
+            with say(f"Training {size.name}"):
+                compare(result, size, pairs, (TORCH, MARIAN), Rounds(rounds, rounds) if rounds else size.rounds)
+    if Part.padding in parts:
+        with say("Padding"):
+            result["padding"] = padding(pairs)
+    if Part.start_up in parts:
+        with say("Start-up"):
+            result["start_up"] = start_up()
+    if Part.checkpoint in parts:
+        with say("Checkpoints"):
+            result["checkpoint"] = checkpoint_stall(workload(BASE, pairs))
+    if Part.threads in parts:
+        with say("Two threads"):
+            result["threads"] = two_against_one(workload(BASE, pairs))
+    return result
+
+
+def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer], rounds: Rounds) -> None:
+    """Add what one size takes to the result, whose calibration says what utilisation is measured against."""
+    work = workload(size, pairs)
+    entered = contestants(work, peers)
+    result["models"] += describe(work, entered)
+    result["training"] += measure(work, entered, best_rates(result["calibration"]), rounds)
+
+
+def write(result: Result, only: Sequence[Part], folder: Path) -> Path:
+    """The result as Markdown and JSON under one name; the Markdown's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = "-".join(["training", result["date"][:10], str(result["commit"])[:7], *only])
+    path = folder / f"{stem}.md"
+    write_atomic(path, document(result))
+    write_atomic(folder / f"{stem}.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def _provenance() -> dict[str, Any]:
+    """Commit, machine, versions, date and command. Raises RefusedError without the peer that is to be installed."""
+    if find_spec("transformers") is None:
+        raise RefusedError([Problem("transformers", "is not installed", "`make bench` installs it (extra `bench`)")])
+    known = collect("cpu", "")
+    versions = {name: known["versions"][name] for name in ("python", "torch")}
+    return {
+        **{name: known[name] for name in ("commit", "dirty", "cpu")},
+        "versions": {**versions, "transformers": metadata.version("transformers")},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "-m", "benchmarks.training", *sys.argv[1:]]),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

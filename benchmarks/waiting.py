@@ -1,0 +1,84 @@
+"""What a user waits for besides steps: the start of `ablate train`, and checkpoints. Wall seconds."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.workloads import Workload
+from sweeps.compose import compose_row
+from tracking.trial import Report, TrialFolder
+from transformer.data.prepare import prepare
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.parallel import Worker
+from transformer.training.train import start, train_step
+
+PATIENCE = 300  # seconds for a process to end after Ctrl-C, on whatever machine
+GPU_TOKENS_PER_S = 1.0e6  # what base is to reach on one H200, where a checkpoint is due soonest
+
+
+def start_up(times: int = 3) -> list[float]:
+    """Seconds from `ablate train` (tiny, synthetic data, prepared) to the first step in its journal."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1"]
+        settings = compose_row(words).rows[0].settings
+        prepare(settings.data, Path(settings.paths.data))
+        return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
+
+
+def _until_first_step(words: list[str]) -> float:
+    """Type the command, wait for its first report, and interrupt it."""
+    trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1")
+    command = [sys.executable, "-m", "sweeps.cli", "train", *words]
+    began = time.time()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        first = _first_report(trial, process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    if first is None:
+        raise RuntimeError(f"{' '.join(command)} ended before its first step:\n{errors}")
+    return first.ts - began
+
+
+def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> Report | None:
+    """None if the process ends before it has one."""
+    while process.poll() is None:
+        if reports := trial.journal():
+            return reports[0]
+        time.sleep(0.05)
+    return None
+
+
+def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
+    """Seconds until a checkpoint lets training go on, and as a share of the time between two.
+
+    That time is extrapolated from one step here, and computed for a GPU at its goal. What is written after training
+    goes on is waited for, and not counted.
+    """
+    trial, worker = compose_row(list(workload.size.words)).rows[0].settings.trial, Worker()
+    state = start(trial, workload.size.vocab_size, worker.device)
+    steps, waits = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(folder, attempt=1, keep=1)
+        for _ in range(times):
+            began = time.perf_counter()
+            train_step(state, workload.batches[:1], trial, worker)
+            stepped = time.perf_counter()
+            checkpoints.save(state.step, state.to_dict())
+            waits.append(time.perf_counter() - stepped)
+            checkpoints.wait()
+            steps.append(stepped - began)
+    wait, tokens_per_s = median(waits), workload.batches[0].total_targets / median(steps)
+    apart = trial.train.checkpoint_every * trial.train.tokens_per_batch
+    return {
+        "seconds": waits,
+        "tokens_apart": apart,
+        "share_here": wait / (wait + apart / tokens_per_s),
+        "share_on_gpu": wait / (wait + apart / GPU_TOKENS_PER_S),
+    }

@@ -1,0 +1,99 @@
+"""What is trained: sizes of the model, and the same seeded batches for every program."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.timing import Rounds
+from sweeps.compose import compose_row
+from transformer.config import TrialConfig
+from transformer.cost import Lengths, training_flops
+from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.pieces import EOS
+from transformer.data.prepare import ParallelSet, Sentences, prepare
+from transformer.schema import Problem, RefusedError
+
+SEED = 1
+PAIRS = 29_000
+VOCAB_SIZE = 8000  # of the text; a model of more pieces reads the same batches
+SHORTEST, LONGEST = 4, 60
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, the batches of one round, and how many rounds.
+
+    ``words`` is what `ablate train` would be told; ``tokens`` bounds sentences × longest side of a batch.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    vocab_size: int
+    tokens: int
+    batches: int
+    rounds: Rounds
+
+
+SIZES = (
+    Size("base", ("scale=paper",), 8000, tokens=1500, batches=1, rounds=Rounds(3, 5, seconds=180)),
+    Size("base-37k", ("scale=paper",), 37000, tokens=1000, batches=1, rounds=Rounds(3, 5, seconds=150)),
+    Size("small", ("scale=half",), 8000, tokens=2000, batches=2, rounds=Rounds(3, 5, seconds=95)),
+)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A size with its trial, whose precision is fp32, and its batches."""
+
+    size: Size
+    trial: TrialConfig
+    batches: list[Batch]
+
+    @property
+    def targets(self) -> int:
+        """Target pieces of one round, padding not counted."""
+        return sum(batch.total_targets for batch in self.batches)
+
+    @property
+    def flops(self) -> float:
+        """Model FLOPs of one round, forward and backward, padding not counted."""
+        lengths = sum((batch.lengths for batch in self.batches), Lengths())
+        return training_flops(self.trial.model, self.size.vocab_size, lengths)
+
+
+def workload(size: Size, pairs: ParallelSet) -> Workload:
+    """The batches lie evenly among those of an epoch sorted by length: one is the median, two the quartiles."""
+    words = [*size.words, "train.precision=fp32", f"train.tokens_per_batch={size.tokens}", f"train.seed={SEED}"]
+    trial = compose_row(words).rows[0].settings.trial
+    epoch = TrainingBatches(pairs, size.tokens, trial.model.max_positions, SEED)
+    steps = sorted(range(1, len(epoch) + 1), key=lambda step: pairs.longest_sides[epoch.indices(step)].max())
+    chosen = [steps[(2 * i + 1) * len(steps) // (2 * size.batches)] for i in range(size.batches)]
+    return Workload(size, trial, [epoch.batch(step) for step in chosen])
+
+
+def read_pairs(folder: Path) -> ParallelSet:
+    """The training text of Multi30k, whose files lie in ``folder``; prepared once, into ``paths.data``."""
+    if not folder.is_dir():
+        raise RefusedError([Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")])
+    settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
+    return prepare(settings.data, Path(settings.paths.data)).pairs("train")
+
+
+def drawn_pairs(size: int = PAIRS) -> ParallelSet:
+    """Random pieces in sentences as long as Multi30k's: lognormal, as 8 000 pieces cut that text.
+
+    ln source has mean 2.685 and sd 0.296, ln (target / source) mean 0.024 and sd 0.171 over its 29 000 pairs.
+    """
+    random = np.random.default_rng(SEED)
+    source = np.exp(random.normal(2.685, 0.296, size))
+    target = source * np.exp(random.normal(0.024, 0.171, size))
+    return ParallelSet(*(_drawn_sentences(lengths, random) for lengths in (source, target)))
+
+
+def _drawn_sentences(lengths: npt.NDArray[np.float64], random: np.random.Generator) -> Sentences:
+    offsets = np.cumsum([0, *np.clip(np.round(lengths), SHORTEST, LONGEST).astype(np.int64)])
+    pieces = random.integers(EOS + 1, VOCAB_SIZE, offsets[-1], dtype=np.int32)
+    pieces[offsets[1:] - 1] = EOS
+    return Sentences(pieces, offsets)
