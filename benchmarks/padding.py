@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks.workloads import SEED
 from transformer.data.batches import Batch, TrainingBatches, collate, cut
+from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
 
 BUDGETS = (2000, 4000, 25000)
@@ -25,13 +26,13 @@ def share(batches: Iterable[Batch]) -> float:
     cells = pieces = 0.0
     for batch in batches:
         cells += batch.source.numel() + batch.target.numel()
-        pieces += batch.lengths.source + batch.lengths.target
+        pieces += int((batch.source != PAD).sum() + (batch.target != PAD).sum())
     return 1 - pieces / cells
 
 
 def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
     epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
-    return (epoch.batch(step) for step in range(1, len(epoch) + 1))
+    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.passes(step, 0, 1, tokens))
 
 
 def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:

@@ -10,7 +10,7 @@ from benchmarks.timing import Rounds
 from sweeps.compose import compose_row
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
-from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.batches import Batch, by_length, collate, cut
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences, prepare
 from transformer.schema import Problem, RefusedError
@@ -67,10 +67,9 @@ def workload(size: Size, pairs: ParallelSet) -> Workload:
     """The batches lie evenly among those of an epoch sorted by length: one is the median, two the quartiles."""
     words = [*size.words, "train.precision=fp32", f"train.tokens_per_batch={size.tokens}", f"train.seed={SEED}"]
     trial = compose_row(words).rows[0].settings.trial
-    epoch = TrainingBatches(pairs, size.tokens, trial.model.max_positions, SEED)
-    steps = sorted(range(1, len(epoch) + 1), key=lambda step: pairs.longest_sides[epoch.indices(step)].max())
-    chosen = [steps[(2 * i + 1) * len(steps) // (2 * size.batches)] for i in range(size.batches)]
-    return Workload(size, trial, [epoch.batch(step) for step in chosen])
+    epoch = cut(pairs, by_length(pairs, np.arange(len(pairs))), size.tokens)
+    chosen = [epoch[(2 * i + 1) * len(epoch) // (2 * size.batches)] for i in range(size.batches)]
+    return Workload(size, trial, [collate(pairs, indices) for indices in chosen])
 
 
 def read_pairs(folder: Path) -> ParallelSet:
