@@ -1,0 +1,241 @@
+"""``python -m benchmarks.gpu``: a training step on one GPU beside what was to be reached, in under ten minutes.
+
+Base, big and half, each eager, compiled, and replayed from a CUDA graph; and what the device can do at all. Without a
+GPU it says so and ends with exit code 2.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle, pairwise
+from statistics import mean, median
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sweeps.compose import compose_row
+from tracking.provenance import collect
+from transformer.config import TrialConfig
+from transformer.cost import training_flops
+from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.buckets import buckets, into_bucket
+from transformer.data.pieces import EOS
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.training.parallel import Worker, describe_device
+from transformer.training.train import pick_step, start
+
+SEED, PAIRS, WARM_UP, ROUNDS, STEPS = 1, 60_000, 5, 3, 50
+MATMUL_SIZE, COPY_BYTES = 8192, 2**31
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model as ``ablate train`` would be told it, its text, and the goal on one H200: tokens/s, or ms a step.
+
+    Source lengths are lognormal: ``ln_length`` is mean and sd of their logarithm.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    vocab_size: int
+    ln_length: tuple[float, float]
+    least_tokens_per_s: float | None = None
+    most_milliseconds: float | None = None
+
+
+SIZES = (
+    Size("base", ("row=base", "scale=paper"), 37_000, (3.1, 0.5), least_tokens_per_s=1.0e6),
+    Size("big", ("row=big", "scale=paper"), 37_000, (3.1, 0.5), least_tokens_per_s=3.5e5),
+    Size("half", ("row=base", "scale=half"), 8_000, (2.685, 0.296), most_milliseconds=1.0),
+)
+
+
+class Way(StrEnum):
+    """How the device is given its work."""
+
+    EAGER = "eager"
+    COMPILED = "compiled"
+    GRAPHED = "graphed"
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What this device reaches: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A trial, and batches of one bucket that it trains on in turn."""
+
+    size: Size
+    trial: TrialConfig
+    batches: list[Batch]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload in one way: median milliseconds of a step in each round."""
+
+    workload: Workload
+    way: Way
+    rounds: list[float]
+
+    @property
+    def milliseconds(self) -> float:
+        return median(self.rounds)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Real target pieces."""
+        return mean(batch.total_targets for batch in self.workload.batches) / self.milliseconds * 1e3
+
+    @property
+    def flops(self) -> float:
+        """Model FLOP/s, forward and backward, of real pieces."""
+        model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
+        each = (training_flops(model, vocab_size, batch.lengths) for batch in self.workload.batches)
+        return mean(each) / self.milliseconds * 1e3
+
+    @property
+    def met(self) -> bool:
+        size = self.workload.size
+        if size.most_milliseconds is not None:
+            return self.milliseconds <= size.most_milliseconds
+        return self.tokens_per_s >= (size.least_tokens_per_s or 0)
+
+
+def main() -> None:
+    """Measure training steps on one GPU."""
+    if not torch.cuda.is_available():
+        Console(stderr=True).print("[bold red]Refused[/]: torch finds no CUDA device here. Nothing was measured.")
+        raise typer.Exit(2)
+    device = torch.device("cuda", torch.cuda.current_device())
+    console = Console(highlight=False)
+    console.width = max(console.width, 120)
+    with console.status("Matmul and copy"):
+        ceiling, measured = calibrate(device), list[Measured]()
+    for size in SIZES:
+        work = workload(size)
+        for way in Way:
+            with console.status(f"{size.name}, {way}"):
+                measured.append(measure(work, way, device))
+    console.print(table(measured, ceiling))
+    console.print(origin(device), soft_wrap=True)
+
+
+def calibrate(device: torch.device) -> Ceiling:
+    """Random numbers: zeros would be multiplied faster."""
+    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device=device).bfloat16() for _ in range(2))
+    source = torch.randint(256, (COPY_BYTES,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    matmul, copy = (median(in_rounds(task)) / 1e3 for task in (lambda: a @ b, lambda: target.copy_(source)))
+    return Ceiling(2 * MATMUL_SIZE**3 / matmul, 2 * COPY_BYTES / copy)
+
+
+def workload(size: Size) -> Workload:
+    """The batches of the bucket that holds most of an epoch's."""
+    trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
+    epoch = TrainingBatches(drawn_pairs(size), trial.train.tokens_per_batch, trial.model.max_positions, SEED)
+    shapes = buckets(epoch.shapes())
+    batches = [into_bucket(epoch.batch(step), shapes) for step in range(1, len(epoch) + 1)]
+    fullest = max(shapes, key=lambda shape: sum(batch.shape == shape for batch in batches))
+    return Workload(size, trial, [batch for batch in batches if batch.shape == fullest])
+
+
+def drawn_pairs(size: Size) -> ParallelSet:
+    """Random pieces; a target is about as long as its source: ln of the ratio has sd 0.17."""
+    random = np.random.default_rng(SEED)
+    source = np.exp(random.normal(*size.ln_length, PAIRS))
+    target = source * np.exp(random.normal(0, 0.17, PAIRS))
+    return ParallelSet(*(_sentences(lengths, size.vocab_size, random) for lengths in (source, target)))
+
+
+def _sentences(lengths: npt.NDArray[np.float64], vocab_size: int, random: np.random.Generator) -> Sentences:
+    offsets = np.cumsum([0, *np.clip(np.round(lengths), 4, 200).astype(np.int64)])
+    pieces = random.integers(EOS + 1, vocab_size, offsets[-1], dtype=np.int32)
+    pieces[offsets[1:] - 1] = EOS
+    return Sentences(pieces, offsets)
+
+
+def measure(work: Workload, way: Way, device: torch.device) -> Measured:
+    """A fresh model each time, and nothing of the one before it in memory."""
+    torch.compiler.reset()
+    torch.cuda.empty_cache()
+    state = start(work.trial, work.size.vocab_size, device)
+    state.model.train()
+    if way is Way.COMPILED:
+        state.model.compile(dynamic=False)
+    shapes = [work.batches[0].shape] if way is Way.GRAPHED else []
+    take_step = pick_step(state, work.trial, Worker(device=device), shapes)
+    batches: Iterator[Batch] = cycle([batch.to(device) for batch in work.batches])
+    return Measured(work, way, in_rounds(lambda: take_step([next(batches)])))
+
+
+def in_rounds(task: Callable[[], object]) -> list[float]:
+    """Median milliseconds of ``task`` in each round, by events on the device, which is waited for between rounds."""
+    for _ in range(WARM_UP):
+        task()
+    return [median(_timed(task)) for _ in range(ROUNDS)]
+
+
+def _timed(task: Callable[[], object]) -> list[float]:
+    torch.cuda.synchronize()
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(STEPS + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
+        task()
+        mark.record()
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) for begin, end in pairwise(marks)]
+
+
+def table(measured: list[Measured], ceiling: Ceiling) -> Table:
+    """What was measured, beside the goals."""
+    made = Table(title="Training steps on one GPU", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    made.caption = (
+        "ms: median and range of the rounds' medians. Target tokens and FLOPs: of real pieces, FLOPs computed. "
+        f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
+        "Goals: of one H200."
+    )
+    made.caption_justify = "left"
+    for column in ("size", "step"):
+        made.add_column(column, no_wrap=True)
+    for column in ("ms a step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"):
+        made.add_column(column, justify="right", no_wrap=True)
+    for line in measured:
+        made.add_row(*cells(line, ceiling), end_section=line.way is Way.GRAPHED)
+    return made
+
+
+def cells(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
+    """One row of the table."""
+    batches = line.workload.batches
+    padding = 1 - sum(b.lengths.source + b.lengths.target for b in batches) / sum(b.shape.cells for b in batches)
+    times = f"{line.milliseconds:.2f}", f"{min(line.rounds):.2f}–{max(line.rounds):.2f}"
+    rates = f"{line.tokens_per_s:,.0f}", f"{line.flops / 1e12:.1f}", f"{line.flops / ceiling.flops:.0%}"
+    return line.workload.size.name, line.way, *times, *rates, f"{padding:.1%}", _goal(line)
+
+
+def _goal(line: Measured) -> str:
+    size = line.workload.size
+    wanted = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
+    return f"{wanted} [green]met[/]" if line.met else f"{wanted} [bold red]missed[/]"
+
+
+def origin(device: torch.device) -> str:
+    """Command, commit and machine."""
+    found = collect(describe_device(Worker(device=device)), "")
+    commit = f"{found['commit']}{' with changes' if found['dirty'] else ''}"
+    return f"{found['command']}, commit {commit}, {found['device']}, torch {found['versions']['torch']}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
