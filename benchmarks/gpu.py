@@ -22,14 +22,15 @@ from sweeps.compose import compose_row
 from tracking.provenance import collect
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
-from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.training.parallel import Worker, describe_device
-from transformer.training.train import pick_step, start
+from transformer.training.train import pick_pass, start, train_step
 
-SEED, PAIRS, WARM_UP, ROUNDS, STEPS = 1, 60_000, 5, 3, 50
+SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
+WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape is met for the second time
 MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
 
@@ -73,11 +74,12 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Workload:
-    """A trial, and batches of one bucket that it trains on in turn."""
+    """A trial, the shapes of its buckets, and the passes of steps that it takes in turn."""
 
     size: Size
     trial: TrialConfig
-    batches: list[Batch]
+    shapes: list[Shape]
+    steps: list[list[Batch]]
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,13 @@ class Measured:
     @property
     def tokens_per_s(self) -> float:
         """Real target pieces."""
-        return mean(batch.total_targets for batch in self.workload.batches) / self.milliseconds * 1e3
+        return mean(passes[0].total_targets for passes in self.workload.steps) / self.milliseconds * 1e3
 
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
         model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
-        each = (training_flops(model, vocab_size, batch.lengths) for batch in self.workload.batches)
+        each = (training_flops(model, vocab_size, passes[0].lengths) for passes in self.workload.steps)
         return mean(each) / self.milliseconds * 1e3
 
     @property
@@ -141,13 +143,13 @@ def calibrate(device: torch.device) -> Ceiling:
 
 
 def workload(size: Size) -> Workload:
-    """The batches of the bucket that holds most of an epoch's."""
+    """The first steps of an epoch, each of several passes, padded up to their buckets."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
     epoch = TrainingBatches(drawn_pairs(size), trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
-    batches = [into_bucket(epoch.batch(step), shapes) for step in range(1, len(epoch) + 1)]
-    fullest = max(shapes, key=lambda shape: sum(batch.shape == shape for batch in batches))
-    return Workload(size, trial, [batch for batch in batches if batch.shape == fullest])
+    worker = Worker()
+    steps = [epoch.passes(step, worker.rank, worker.world, worker.tokens_per_pass) for step in range(1, IN_TURN + 1)]
+    return Workload(size, trial, shapes, [[into_bucket(batch, shapes) for batch in passes] for passes in steps])
 
 
 def drawn_pairs(size: Size) -> ParallelSet:
@@ -172,11 +174,10 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
     state = start(work.trial, work.size.vocab_size, device)
     state.model.train()
     if way is Way.COMPILED:
-        state.model.compile(dynamic=False)
-    shapes = [work.batches[0].shape] if way is Way.GRAPHED else []
-    take_step = pick_step(state, work.trial, Worker(device=device), shapes)
-    batches: Iterator[Batch] = cycle([batch.to(device) for batch in work.batches])
-    return Measured(work, way, in_rounds(lambda: take_step([next(batches)])))
+        state.model.compile(dynamic=True)  # of one shape each, up to 32 would have to be compiled
+    worker, run = Worker(device=device), pick_pass(state.model, work.trial, work.shapes if way is Way.GRAPHED else [])
+    steps: Iterator[list[Batch]] = cycle([[batch.to(device) for batch in passes] for passes in work.steps])
+    return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:
@@ -217,8 +218,9 @@ def table(measured: list[Measured], ceiling: Ceiling) -> Table:
 
 def cells(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
     """One row of the table."""
-    batches = line.workload.batches
-    padding = 1 - sum(b.lengths.source + b.lengths.target for b in batches) / sum(b.shape.cells for b in batches)
+    steps = line.workload.steps
+    pieces = sum(passes[0].lengths.source + passes[0].lengths.target for passes in steps)
+    padding = 1 - pieces / sum(batch.shape.cells for passes in steps for batch in passes)
     times = f"{line.milliseconds:.2f}", f"{min(line.rounds):.2f}–{max(line.rounds):.2f}"
     rates = f"{line.tokens_per_s:,.0f}", f"{line.flops / 1e12:.1f}", f"{line.flops / ceiling.flops:.0%}"
     return line.workload.size.name, line.way, *times, *rates, f"{padding:.1%}", _goal(line)

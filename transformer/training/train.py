@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from transformer.data.prepare import ParallelSet
 from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.graphs import CapturedUpdate, Update
+from transformer.training.graphs import CapturedPass, Pass
 from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
 from transformer.training.optimizer import adam, load_adam, set_learning_rate
@@ -77,39 +78,39 @@ def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> State:
     return State(model, adam(model, capturable=device.type == "cuda"))
 
 
-def train_step(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
-    """One update from this worker's share of a batch, in one pass or several.
+def train_step(
+    state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker, run: Pass | None = None
+) -> Step:
+    """One update from this worker's share of a batch, in one pass or several; ``run`` takes a pass (see ``pick_pass``).
 
     Everything divides by the target pieces of the whole batch, over all passes and workers, and dropout is drawn
     from (seed, step, rank): a step depends neither on how it was split nor on what ran before it in this process.
+    The device is asked nothing.
     """
-    begin_step(state, trial, worker)
-    return update(state, passes, trial, worker)
-
-
-def begin_step(state: State, trial: TrialConfig, worker: Worker) -> None:
-    """What the host decides of a step: its number, the seed of its dropout, its learning rate."""
+    run = run or pick_pass(state.model, trial, [])
     state.step += 1
     torch.manual_seed(_step_seed(trial.train.seed, state.step, worker.rank))
     set_learning_rate(state.optimizer, learning_rate(trial.train, trial.model.d_model, state.step))
-
-
-def update(state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker) -> Step:
-    """What the device does of a step: it is asked nothing, and with batches of one shape does the same every time."""
     *earlier, last = passes
     loss = torch.zeros((), device=worker.device)
     for batch in earlier:
-        loss += _forward_backward(state.model, batch, trial)
+        loss += run(batch)
     with worker.summing_gradients(state.model):
-        loss += _forward_backward(state.model, last, trial)
+        loss += run(last)
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
     state.optimizer.step()
-    state.optimizer.zero_grad(set_to_none=True)
+    state.optimizer.zero_grad(set_to_none=not worker.captures)  # recorded passes add to where the gradients are
     return Step(loss, gradient_norm)
 
 
-def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> Tensor:
+def pick_pass(model: Transformer, trial: TrialConfig, shapes: Sequence[Shape]) -> Pass:
+    """Forward and backward through ``model``, replayed from CUDA graphs where a batch has one of ``shapes``."""
+    plain = partial(_forward_backward, model, trial)
+    return CapturedPass(plain, shapes) if shapes else plain
+
+
+def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> Tensor:
     if not len(batch.target):  # this worker has no share
         return torch.zeros_like(batch.total)
     with autocast(trial.train.precision, batch.target.device):
@@ -117,21 +118,6 @@ def _forward_backward(model: Transformer, batch: Batch, trial: TrialConfig) -> T
         loss = summed_loss(model, output, batch.target, trial.train.label_smoothing) / batch.total
     loss.backward()
     return loss.detach()
-
-
-def pick_step(state: State, trial: TrialConfig, worker: Worker, shapes: Sequence[Shape]) -> Update:
-    """``train_step`` as this worker takes it: where there are ``shapes``, what the device does is replayed for them."""
-
-    def plain(passes: Sequence[Batch]) -> Step:
-        return update(state, passes, trial, worker)
-
-    run = CapturedUpdate(plain, shapes) if shapes else plain
-
-    def step(passes: Sequence[Batch]) -> Step:
-        begin_step(state, trial, worker)
-        return run(passes)
-
-    return step
 
 
 @torch.no_grad()
@@ -165,11 +151,11 @@ def fit(
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
     shapes = buckets(batches.shapes()) if worker.captures else []
-    take_step = pick_step(state, trial, worker, shapes)
+    run = pick_pass(state.model, trial, shapes)
     state.model.train()
     meter = Meter(trial, state.model.vocab_size, batches, worker)
     for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker, shapes):
-        meter.add(take_step(passes), passes, waited)
+        meter.add(train_step(state, passes, trial, worker, run), passes, waited)
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
         saves = last or state.step % train.checkpoint_every == 0
@@ -202,9 +188,7 @@ def _feed(
 
     def make(step: int) -> list[Batch]:
         passes = batches.passes(step, worker.rank, worker.world, worker.tokens_per_pass)
-        if len(passes) == 1:  # only a step in one pass is replayed
-            passes = [into_bucket(passes[0], shapes)]
-        return [batch.to(worker.device) for batch in passes]
+        return [into_bucket(batch, shapes).to(worker.device) for batch in passes]
 
     made = ahead(make, steps)
     for _ in steps:

@@ -16,7 +16,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.meter import Step
 from transformer.training.parallel import Worker
-from transformer.training.train import State, fit, pick_step, start
+from transformer.training.train import State, fit, pick_pass, start, train_step
 
 pytestmark = pytest.mark.gpu
 
@@ -36,9 +36,9 @@ def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) ->
     shapes = buckets(source.shapes(), most=3)
     state = start(trial, 30, device)
     state.model.train()
-    take_step = pick_step(state, trial, Worker(device=device), shapes if replayed else [])
+    run = pick_pass(state.model, trial, shapes if replayed else [])
     made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
-    return state, [take_step([batch]) for batch in made]
+    return state, [train_step(state, [batch], trial, Worker(device=device), run) for batch in made]
 
 
 def weights(state: State) -> torch.Tensor:
@@ -80,12 +80,12 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    take_step = pick_step(state, trial, Worker(device=GPU), [shape] if replayed else [])
+    worker, run = Worker(device=GPU), pick_pass(state.model, trial, [shape] if replayed else [])
     batch = next(into_bucket(share(source, s), [shape]).to(GPU) for s in STEPS if share(source, s).shape == shape)
     for _ in range(3):
-        take_step([batch])
+        train_step(state, [batch, batch], trial, worker, run)
     with no_waiting():
-        take_step([batch])
+        train_step(state, [batch, batch], trial, worker, run)
 
 
 def test_waiting_is_noticed() -> None:
