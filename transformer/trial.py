@@ -37,6 +37,7 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
         yield from map(Noticed, checkpoints.passed_over)
     if saved:
         state.load(saved)
+        del saved  # its weights and moments would be kept through all of training
         if worker.leads:
             yield Resumed(state.step, state.metrics)
     batches = TrainingBatches(

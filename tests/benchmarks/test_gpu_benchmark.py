@@ -21,21 +21,22 @@ def test_without_a_gpu_it_says_so_in_a_line_and_refuses() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_the_batches_of_a_size_are_of_one_bucket_and_nearly_full(size: Size) -> None:
+def test_the_steps_of_a_size_fill_their_buckets(size: Size) -> None:
     work = workload(size)
     budget = work.trial.train.tokens_per_batch
-    (shape,) = {batch.shape for batch in work.batches}
+    passes = [batch for step in work.steps for batch in step]
+    assert {batch.shape for batch in passes} <= set(work.shapes)
     assert budget == {"base": 25_000, "big": 25_000, "half": 4_000}[size.name]
     assert work.trial.model.d_model == {"base": 512, "big": 1024, "half": 256}[size.name]
     assert work.trial.train.precision == "bf16"
-    assert all(0.7 * budget < batch.total_targets <= budget for batch in work.batches)
-    assert shape.cells < 2.3 * budget
-    assert max(int(batch.target.max()) for batch in work.batches) < size.vocab_size
+    assert all(0.7 * budget < step[0].total_targets <= budget for step in work.steps)
+    assert sum(batch.shape.cells for batch in passes) < 2.3 * budget * len(work.steps)
+    assert max(int(batch.target.max()) for batch in passes) < size.vocab_size
 
 
 def test_the_table_sets_what_was_measured_beside_the_goals() -> None:
     base, half = (workload(SIZES[i]) for i in (0, 2))
-    targets = sum(batch.total_targets for batch in base.batches) / len(base.batches)
+    targets = sum(step[0].total_targets for step in base.steps) / len(base.steps)
     line = Measured(base, Way.EAGER, [30.0, 20.0, 25.0])
     assert line.tokens_per_s == pytest.approx(targets / 0.025)
     console = Console(width=140, record=True, file=io.StringIO())
