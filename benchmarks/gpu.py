@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
 from sweeps.compose import compose_row
 from tracking.provenance import collect
 from transformer.config import TrialConfig
@@ -129,7 +128,7 @@ def main() -> None:
         for way in Way:
             with console.status(f"{size.name}, {way}"):
                 measured.append(measure(work, way, device))
-    console.print(table(measured, ceiling))
+    console.print(to_terminal(sheet(measured, ceiling)))
     console.print(origin(device), soft_wrap=True)
 
 
@@ -198,26 +197,19 @@ def _timed(task: Callable[[], object]) -> list[float]:
     return [begin.elapsed_time(end) for begin, end in pairwise(marks)]
 
 
-def table(measured: list[Measured], ceiling: Ceiling) -> Table:
+def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
     """What was measured, beside the goals."""
-    made = Table(title="Training steps on one GPU", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    made.caption = (
+    note = (
         "ms: median and range of the rounds' medians. Target tokens and FLOPs: of real pieces, FLOPs computed. "
         f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
         "Goals: of one H200."
     )
-    made.caption_justify = "left"
-    for column in ("size", "step"):
-        made.add_column(column, no_wrap=True)
-    for column in ("ms a step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"):
-        made.add_column(column, justify="right", no_wrap=True)
-    for line in measured:
-        made.add_row(*cells(line, ceiling), end_section=line.way is Way.GRAPHED)
-    return made
+    columns = ("size", "passes", "ms a step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal")
+    return Sheet("Training steps on one GPU", note, columns, [row(line, ceiling) for line in measured], words=2)
 
 
-def cells(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
-    """One row of the table."""
+def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
+    """The cells of one measurement."""
     steps = line.workload.steps
     pieces = sum(passes[0].lengths.source + passes[0].lengths.target for passes in steps)
     padding = 1 - pieces / sum(batch.shape.cells for passes in steps for batch in passes)
@@ -229,7 +221,7 @@ def cells(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
 def _goal(line: Measured) -> str:
     size = line.workload.size
     wanted = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
-    return f"{wanted} [green]met[/]" if line.met else f"{wanted} [bold red]missed[/]"
+    return f"{wanted} {MET if line.met else MISSED}"
 
 
 def origin(device: torch.device) -> str:

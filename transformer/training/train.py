@@ -150,7 +150,8 @@ def fit(
     CheckpointError.
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
-    shapes = buckets(batches.shapes()) if worker.captures else []
+    in_one_pass = batches.tokens_per_block <= worker.tokens_per_pass  # a part of a block fits no bucket well
+    shapes = buckets(batches.shapes()) if worker.captures and in_one_pass else []
     run = pick_pass(state.model, trial, shapes)
     state.model.train()
     meter = Meter(trial, state.model.vocab_size, batches, worker)

@@ -45,7 +45,7 @@ def test_a_step_asks_nothing(precision: str, monkeypatch: pytest.MonkeyPatch) ->
     state, batch = start(trial, 30, torch.device("cpu")), collate(PAIRS, np.arange(9))
     state.optimizer = adam(state.model, capturable=True)
     with Questions() as questions:
-        train_step(state, [batch], trial, Worker())
+        train_step(state, [batch, batch], trial, Worker())
     assert batch.source_padded
     assert questions.asked == []
 

@@ -31,14 +31,15 @@ def batches(trial: TrialConfig) -> TrainingBatches:
 
 
 def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[State, list[Step]]:
-    """All steps over few buckets, so that each is met often."""
+    """All steps, of two passes each, over few buckets, so that each is met often."""
     source = batches(trial)
     shapes = buckets(source.shapes(), most=3)
     state = start(trial, 30, device)
     state.model.train()
     run = pick_pass(state.model, trial, shapes if replayed else [])
     made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
-    return state, [train_step(state, [batch], trial, Worker(device=device), run) for batch in made]
+    worker = Worker(device=device)
+    return state, [train_step(state, list(two), trial, worker, run) for two in zip(made, made[::-1], strict=True)]
 
 
 def weights(state: State) -> torch.Tensor:

@@ -240,6 +240,18 @@ def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
     assert (mine - other).norm() < 1e-6 * mine.norm()
 
 
+def test_gradients_that_stay_in_their_places_change_nothing() -> None:
+    trial, source = small_trial(model=DROPPED_OUT), batches(small_trial())
+    fleeting, staying = fresh(trial), fresh(trial)
+    for first in (1, 3):
+        for parameter in staying.model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        passes = [share(source, first), share(source, first + 1)]
+        expected = train_step(fleeting, passes, trial, Worker())
+        assert train_step(staying, passes, trial, Worker()) == expected
+    assert_bitwise_equal(staying, fleeting)
+
+
 def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
     trial = small_trial()
     state = fresh(trial)
