@@ -1,0 +1,166 @@
+"""``python -m benchmarks.gains``: what each of our own ways gains, by taking it back alone. One thread, CPU seconds.
+
+At tiny in float32 and at half in bfloat16, on batches as long as Multi30k's; about three minutes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Literal
+from unittest.mock import patch
+
+import torch
+import typer
+from rich.console import Console
+from torch import Tensor
+from torch.nn import functional as F
+
+from benchmarks.sheet import Sheet, to_terminal
+from benchmarks.timing import Rounds, in_rounds
+from benchmarks.workloads import Size, Workload, drawn_pairs, workload
+from tracking.provenance import collect
+from transformer.config import TrialConfig
+from transformer.data.batches import Batch
+from transformer.data.pieces import PAD
+from transformer.model.attention import KeyValue, SelfAttention
+from transformer.model.encoder_decoder import Transformer
+from transformer.training.parallel import Worker
+from transformer.training.train import State, start, train_step
+
+ROUNDS = Rounds(7, 7)
+SIZES = (
+    Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=ROUNDS),
+    Size("half, bf16", ("scale=half",), 8000, tokens=1000, batches=4, rounds=ROUNDS),
+)
+Way = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def torchs_dropout() -> Iterator[None]:
+    """A random number an element."""
+
+    def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+        return F.dropout(x, p, training)
+
+    with ExitStack() as patches:
+        for module in ("attention", "blocks", "encoder_decoder"):
+            patches.enter_context(patch(f"transformer.model.{module}.dropout", dropout))
+        yield
+
+
+@contextmanager
+def torchs_softmax() -> Iterator[None]:
+    """Of rows of any length."""
+    with patch("transformer.model.softmax.ONE_VECTOR", 0):
+        yield
+
+
+@contextmanager
+def torchs_loss() -> Iterator[None]:
+    """All logits at once, and torch's own gradient of the smoothed cross-entropy."""
+
+    def summed(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label_smoothing: float) -> Tensor:
+        logits, gold = model.logits(output_BTD).flatten(0, 1), target_BT.flatten()
+        return F.cross_entropy(logits.float(), gold, ignore_index=PAD, reduction="sum", label_smoothing=label_smoothing)
+
+    with patch("transformer.training.train.summed_loss", summed):
+        yield
+
+
+@contextmanager
+def torchs_attention() -> Iterator[None]:
+    """Fused, by ``scaled_dot_product_attention``."""
+
+    def attend(query: Tensor, memory: KeyValue, mask: Tensor | None, p_drop: float) -> Tensor:
+        mask = None if mask is None else mask.to(query.dtype)
+        return (
+            F.scaled_dot_product_attention(query, *memory, attn_mask=mask, dropout_p=p_drop).transpose(1, 2).flatten(2)
+        )
+
+    with patch("transformer.model.attention.attend", attend):
+        yield
+
+
+@contextmanager
+def three_projections() -> Iterator[None]:
+    """Queries, keys and values each by a matmul of its own."""
+
+    def forward(
+        self: SelfAttention, x: Tensor, mask: Tensor | None, past: KeyValue | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        query, key, value = (F.linear(x, weight) for weight in self.qkv.weight.split(self.widths))
+        memory = KeyValue(self.heads(key), self.heads(value))
+        return self.read(query, memory, mask), memory
+
+    with patch.object(SelfAttention, "forward", forward):
+        yield
+
+
+WAYS: dict[str, Way] = {
+    "dropout: 16 random bits an element": torchs_dropout,
+    "softmax: short rows by their parts": torchs_softmax,
+    "loss: some rows at a time, gradient on the way": torchs_loss,
+    "attention: explicit matmuls": torchs_attention,
+    "queries, keys and values in one matmul": three_projections,
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Our training, or ours with one thing taken back."""
+
+    name: str
+    trial: TrialConfig
+    state: State
+    way: Way = nullcontext
+
+    def train(self, batches: Sequence[Batch]) -> None:
+        """One round: a step on each batch."""
+        with self.way():
+            for batch in batches:
+                train_step(self.state, [batch], self.trial, Worker())
+
+
+def main() -> None:
+    """Measure what each of our own ways gains on one CPU thread."""
+    torch.set_num_threads(1)
+    console = Console(highlight=False)
+    console.width = max(console.width, 120)
+    pairs, rows = drawn_pairs(), list[tuple[str, ...]]()
+    for size in SIZES:
+        with console.status(size.name):
+            rows += gains(workload(size, pairs))
+    note = "Gain: median over the rounds of CPU seconds with torch's way over those as it is, in the same round."
+    columns = ("size", "what", "ms a batch with torch's way", "gain", "range")
+    console.print(to_terminal(Sheet("What each of our own ways gains", note, columns, rows, words=2)))
+    found = collect("cpu", "")
+    console.print(f"commit {found['commit']}{' with changes' if found['dirty'] else ''}, {found['cpu']}, one thread")
+
+
+def gains(work: Workload) -> list[tuple[str, ...]]:
+    """A line each way that was taken back, and first one as it is."""
+    precision: Literal["fp32", "bf16"] = "bf16" if work.size.name.endswith("bf16") else "fp32"
+    trial = replace(work.trial, train=replace(work.trial.train, precision=precision))
+
+    def variant(name: str, way: Way = nullcontext) -> Variant:
+        return Variant(name, trial, start(trial, work.size.vocab_size, torch.device("cpu")), way)
+
+    plain_adam = variant("Adam: fused")
+    plain_adam.state.optimizer = torch.optim.Adam(plain_adam.state.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    variants = [variant("as it is"), *(variant(*item) for item in WAYS.items()), plain_adam]
+    taken = in_rounds([partial(variant.train, work.batches) for variant in variants], work.size.rounds)
+    return [_line(work, variant.name, seconds, taken[0]) for variant, seconds in zip(variants, taken, strict=True)]
+
+
+def _line(work: Workload, name: str, seconds: list[float], as_it_is: list[float]) -> tuple[str, ...]:
+    each = f"{median(seconds) / len(work.batches) * 1e3:.1f}"
+    if seconds is as_it_is:
+        return work.size.name, name, each, "", ""
+    gained = [other / ours - 1 for other, ours in zip(seconds, as_it_is, strict=True)]
+    return work.size.name, name, each, f"{median(gained):+.1%}", f"{min(gained):+.1%} to {max(gained):+.1%}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
