@@ -134,7 +134,7 @@ def main() -> None:
     for size in SIZES:
         with console.status(size.name):
             rows += gains(workload(size, within(pairs, size.vocab_size)))
-    note = "Each line but the first of a size takes one thing back. Gain: CPU seconds so over those as it is, round by round."
+    note = "Each line but a first takes one thing back. Gain: CPU seconds so over those as it is, round by round."
     columns = ("size", "what", "ms a batch", "gain", "range")
     console.print(to_terminal(Sheet("What each of our own ways gains", note, columns, rows, words=2)))
     found = collect("cpu", "")
