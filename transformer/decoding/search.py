@@ -2,11 +2,13 @@
 
 score = log P(Y) / ((5 + |Y|) / 6)^α, where |Y| counts end-of-sentence. Finished and unfinished hypotheses are kept
 apart; one finishes where end-of-sentence is among the K best continuations. A sentence is done when no unfinished
-hypothesis can still beat the worst of its kept finished ones, or at its own longest output.
-Shape suffixes: B sentences still searched, K beam, P pieces, L output so far.
+hypothesis can still beat the worst of its kept finished ones, or at its own longest output. A beam of one is greedy,
+whatever α: the likeliest piece every time, until that is end-of-sentence.
+Shape suffixes: B sentences still searched, K beam, P pieces, C candidates, S source, L output so far.
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +25,10 @@ class Hypothesis(NamedTuple):
 
     pieces: list[int]
     score: float
+
+
+class ShortenedWarning(UserWarning):
+    """Some sentences were longer than the model has positions."""
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -42,6 +48,8 @@ class _Kept:
 
     def beaten_by(self, bound: float) -> bool:
         """Whether a score of ``bound`` would still be kept."""
+        if self.beam == 1:
+            return not self.best
         return len(self.best) < self.beam or bound > self.best[-1].score
 
 
@@ -53,16 +61,21 @@ class _Beams:
     limit_B: Tensor  # longest output in pieces, end-of-sentence included
     score_BK: Tensor  # log P, −∞ for a hypothesis that does not exist
     pieces_BKL: Tensor
+    parent_BK: Tensor  # which hypothesis of the last step each grew from: the cache's order until ``keep``
     cache: Cache
 
     def keep(self, going: list[int]) -> None:
-        """Forget the sentences that are done."""
+        """Forget the sentences that are done, and bring the cache into the order of the others' hypotheses."""
         rows = torch.tensor(going, dtype=torch.long, device=self.score_BK.device)
         beam = self.score_BK.shape[1]
-        flat = (rows[:, None] * beam + torch.arange(beam, device=rows.device)).flatten()
-        self.sentence_B = [self.sentence_B[row] for row in going]
-        self.limit_B, self.score_BK = self.limit_B[rows], self.score_BK[rows]
-        self.pieces_BKL, self.cache = self.pieces_BKL[rows], self.cache.select(flat)
+        outputs = (rows[:, None] * beam + self.parent_BK[rows]).flatten()
+        if len(going) < len(self.sentence_B):
+            self.sentence_B = [self.sentence_B[row] for row in going]
+            self.limit_B, self.score_BK = self.limit_B[rows], self.score_BK[rows]
+            self.pieces_BKL, self.parent_BK = self.pieces_BKL[rows], self.parent_BK[rows]
+            self.cache.select(rows, outputs)
+        elif beam > 1:
+            self.cache.reorder(outputs)
 
 
 @torch.no_grad()
@@ -70,56 +83,72 @@ def beam_search(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> 
     """The ``decode.beam`` best hypotheses of each sentence, best first.
 
     The longest output of a sentence is its own input + ``decode.max_extra`` pieces, both with end-of-sentence, and
-    at most ``max_positions``. Where nothing finished by then, the best unfinished hypotheses are returned.
+    at most ``max_positions``. Where nothing finished by then, the best unfinished hypotheses are returned. Input
+    beyond ``max_positions`` is left out, with a ShortenedWarning.
     """
+    if not len(source_BS):
+        return []
+    longest = model.config.max_positions
+    source_BS, shortened = shorten(source_BS, longest)
+    if shortened:
+        told = f"{len(shortened)} of {len(source_BS)} sentences are longer than the model's {longest} positions"
+        warnings.warn(f"{told}: the rest of them is not translated", ShortenedWarning, stacklevel=2)
     beams = _begin(model, source_BS, decode)
     kept = [_Kept(decode.beam) for _ in range(len(source_BS))]
     while beams.sentence_B:
         parents_BKL = beams.pieces_BKL
-        finished_BK = _advance(beams, _next_log_probabilities(model, beams))
+        finished_BK = _advance(beams, *_best_continuations(model, beams))
         _collect(beams, kept, finished_BK, parents_BKL, decode.alpha)
-        going = _still_open(beams, kept, decode.alpha)
-        if len(going) < len(beams.sentence_B):
-            beams.keep(going)
+        beams.keep(_still_open(beams, kept, decode.alpha))
     return [sentence.best for sentence in kept]
+
+
+def shorten(source_BS: Tensor, longest: int) -> tuple[Tensor, list[int]]:
+    """The sentences cut to ``longest`` pieces, the last of which stays end-of-sentence; and the rows that were cut."""
+    too_long_B = (source_BS != PAD).sum(1) > longest
+    source_BS = source_BS[:, :longest].clone()
+    source_BS[too_long_B, longest - 1 :] = EOS
+    return source_BS, too_long_B.nonzero()[:, 0].tolist()
 
 
 def _begin(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> _Beams:
     sentences, device = len(source_BS), source_BS.device
-    rows = torch.arange(sentences, device=device).repeat_interleave(decode.beam)
     score_BK = torch.full((sentences, decode.beam), -math.inf, device=device)
     score_BK[:, 0] = 0.0
     limit_B = ((source_BS != PAD).sum(1) + decode.max_extra).clamp(max=model.config.max_positions)
     start_BKL = torch.full((sentences, decode.beam, 1), BOS, device=device)
-    return _Beams(list(range(sentences)), limit_B, score_BK, start_BKL, model.start(source_BS).select(rows))
+    parent_BK = torch.zeros((sentences, decode.beam), dtype=torch.long, device=device)
+    return _Beams(list(range(sentences)), limit_B, score_BK, start_BKL, parent_BK, model.start(source_BS))
 
 
-def _next_log_probabilities(model: Transformer, beams: _Beams) -> Tensor:
-    last = beams.pieces_BKL[:, :, -1].flatten()
-    logits = model.step(last, beams.cache).float()
-    logits[:, [PAD, BOS]] = -math.inf
-    return torch.log_softmax(logits, dim=-1).view(*beams.score_BK.shape, -1)
+def _best_continuations(model: Transformer, beams: _Beams) -> tuple[Tensor, Tensor, Tensor]:
+    """The 2K best of each sentence, best first: log P, which hypothesis they continue, and with which piece.
+
+    They are among the 2K best of each hypothesis.
+    """
+    logits_BKP = model.step(beams.pieces_BKL[:, :, -1], beams.cache).float()
+    logits_BKP[..., [PAD, BOS]] = -math.inf
+    candidates = 2 * beams.score_BK.shape[1]
+    each = torch.log_softmax(logits_BKP, dim=-1).topk(min(candidates, logits_BKP.shape[-1]))
+    log_p_BKC = beams.score_BK[:, :, None] + each.values
+    best = log_p_BKC.flatten(1).topk(candidates)
+    return best.values, best.indices // log_p_BKC.shape[2], each.indices.flatten(1).gather(1, best.indices)
 
 
-def _advance(beams: _Beams, log_p_BKP: Tensor) -> Tensor:
+def _advance(beams: _Beams, log_p_BC: Tensor, parent_BC: Tensor, piece_BC: Tensor) -> Tensor:
     """Grow to the best unfinished hypotheses; returns log P [B, K] of each old one that ends here, or −∞.
 
     A hypothesis ends where end-of-sentence is among the K best of all continuations. Each has one such
     continuation, so the 2K best hold at least K that go on.
     """
-    sentences, beam, pieces = log_p_BKP.shape
-    total_BKP, parents_BKL = beams.score_BK[:, :, None] + log_p_BKP, beams.pieces_BKL
-    top = total_BKP.flatten(1).topk(2 * beam, dim=1)
-    parent, piece = top.indices // pieces, top.indices % pieces
-    ends = piece == EOS
-    ending = top.values.masked_fill(~ends, -math.inf)[:, :beam]
-    finished_BK = torch.full_like(beams.score_BK, -math.inf).scatter_reduce(1, parent[:, :beam], ending, "amax")
-    going = ends.int().argsort(dim=1, stable=True)[:, :beam]
-    parent_BK, piece_BK = parent.gather(1, going), piece.gather(1, going)
-    grown = parents_BKL.gather(1, parent_BK[:, :, None].expand(-1, -1, parents_BKL.shape[2]))
-    beams.pieces_BKL, beams.score_BK = torch.cat([grown, piece_BK[:, :, None]], dim=2), top.values.gather(1, going)
-    first = torch.arange(sentences, device=parent_BK.device)[:, None] * beam
-    beams.cache.reorder((first + parent_BK).flatten())
+    beam, parents_BKL = beams.score_BK.shape[1], beams.pieces_BKL
+    ends_BC = piece_BC == EOS
+    ending_BK = log_p_BC.masked_fill(~ends_BC, -math.inf)[:, :beam]
+    finished_BK = torch.full_like(beams.score_BK, -math.inf).scatter_reduce(1, parent_BC[:, :beam], ending_BK, "amax")
+    going_BK = ends_BC.int().argsort(dim=1, stable=True)[:, :beam]
+    beams.score_BK, beams.parent_BK = log_p_BC.gather(1, going_BK), parent_BC.gather(1, going_BK)
+    grown_BKL = parents_BKL.gather(1, beams.parent_BK[:, :, None].expand(-1, -1, parents_BKL.shape[2]))
+    beams.pieces_BKL = torch.cat([grown_BKL, piece_BC.gather(1, going_BK)[:, :, None]], dim=2)
     return finished_BK
 
 

@@ -62,10 +62,22 @@ class DecoderLayer(nn.Module):
         memory: KeyValue,
         source_mask: Mask,
         target_mask: Mask,
-        past: KeyValue | None = None,
+    ) -> Tensor:
+        attended, _ = self.attention(x_BTD, target_mask)
+        return self._after_attention(x_BTD, attended, memory, source_mask)
+
+    def step(
+        self, x_BND: Tensor, memory: KeyValue, source_mask: Mask, past: KeyValue | None
     ) -> tuple[Tensor, KeyValue]:
-        """The layer's output [B, T, D], and the keys and values to pass as ``past`` for the next positions."""
-        attended, present = self.attention(x_BTD, target_mask, past)
+        """One position of N outputs of each source: they share its memory, and each sees its own past alone.
+
+        Returns the layer's output [B, N, D], and the keys and values [B·N, H, S, ·] to pass as ``past`` next time.
+        """
+        attended, present = self.attention(x_BND.flatten(0, 1)[:, None], None, past)
+        return self._after_attention(x_BND, attended.view_as(x_BND), memory, source_mask), present
+
+    def _after_attention(self, x_BTD: Tensor, attended: Tensor, memory: KeyValue, source_mask: Mask) -> Tensor:
         x_BTD = self.attention_residual(x_BTD, attended)
         x_BTD = self.cross_residual(x_BTD, self.cross(x_BTD, memory, source_mask))
-        return self.feed_forward_residual(x_BTD, self.feed_forward(x_BTD)), present
+        out_BTD: Tensor = self.feed_forward_residual(x_BTD, self.feed_forward(x_BTD))
+        return out_BTD

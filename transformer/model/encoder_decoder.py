@@ -1,6 +1,6 @@
 """The whole model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
 
-Shape suffixes: B batch, S source, T target, D d_model, P pieces of the vocabulary.
+Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, P pieces of the vocabulary.
 """
 
 import math
@@ -20,26 +20,29 @@ from transformer.model.positions import Positions
 
 @dataclass
 class Cache:
-    """What decoding one more piece reads: keys and values of the source and of the pieces so far."""
+    """What decoding one more piece reads, a layer each: keys and values of the source and of the pieces so far.
+
+    Those of the source are [B, …], a row for each sentence, and those of its N outputs [B·N, …].
+    """
 
     source_mask: Tensor | None
     source: list[KeyValue]
     target: list[KeyValue | None]
     length: int = 0
 
-    def select(self, rows: Tensor) -> "Cache":
-        """The cache of the batch rows ``rows``, in their order; a row may be taken more than once."""
+    def select(self, sentences: Tensor, outputs: Tensor) -> None:
+        """Keep the rows ``sentences`` of the sources and the rows ``outputs`` of the outputs, in this order."""
+        self.source_mask = None if self.source_mask is None else self.source_mask.index_select(0, sentences)
+        self.source = [_rows(memory, sentences) for memory in self.source]
+        self.reorder(outputs)
 
-        def pick(memory: KeyValue | None) -> KeyValue | None:
-            return memory and KeyValue(*(part.index_select(0, rows) for part in memory))
+    def reorder(self, outputs: Tensor) -> None:
+        """Keep the rows ``outputs`` of the outputs, in this order; a row may be taken more than once."""
+        self.target = [memory and _rows(memory, outputs) for memory in self.target]
 
-        mask = None if self.source_mask is None else self.source_mask.index_select(0, rows)
-        source = [KeyValue(*(part.index_select(0, rows) for part in memory)) for memory in self.source]
-        return Cache(mask, source, [pick(memory) for memory in self.target], self.length)
 
-    def reorder(self, rows: Tensor) -> None:
-        """As ``select``, in place, where each row stays within its sentence, so that the source stays as it is."""
-        self.target = [memory and KeyValue(*(part.index_select(0, rows) for part in memory)) for memory in self.target]
+def _rows(memory: KeyValue, rows: Tensor) -> KeyValue:
+    return KeyValue(*(part.index_select(0, rows) for part in memory))
 
 
 class Transformer(nn.Module):
@@ -66,7 +69,7 @@ class Transformer(nn.Module):
         mask = causal_mask(target_BT.shape[1], target_BT.device)  # padding stands last: causality hides it
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
-            x_BTD, _ = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, mask)
+            x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, mask)
         return x_BTD
 
     def logits(self, x_BTD: Tensor) -> Tensor:
@@ -76,20 +79,24 @@ class Transformer(nn.Module):
     def start(self, source_BS: Tensor) -> Cache:
         """Encode source pieces, and make ready to decode from the first position."""
         source_mask = self._source_mask(source_BS)
+        if source_mask is not None:
+            source_mask = source_mask.to(self.embedding.dtype)
         encoded_BSD = self._encode(source_BS, source_mask)
         memories = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
-            memories.append(layer.cross.memory(encoded_BSD))
+            memory = layer.cross.memory(encoded_BSD)
+            memories.append(KeyValue(*(part.contiguous() for part in memory)))  # or each step would copy them
         return Cache(source_mask, memories, [None] * len(memories))
 
-    def step(self, piece_B: Tensor, cache: Cache) -> Tensor:
-        """Logits [B, P] of the piece after ``piece_B``; the cache grows by one position."""
-        x_BTD = self._embed(piece_B[:, None], self.target_positions(cache.length, 1))
+    def step(self, piece_BN: Tensor, cache: Cache) -> Tensor:
+        """Logits [B, N, P] of the piece after each of N outputs of a source; the cache grows by one position."""
+        x_BND = self._embed(piece_BN, self.target_positions(cache.length, 1))
         for i, layer in enumerate(self.decoder):
-            x_BTD, cache.target[i] = layer(x_BTD, cache.source[i], cache.source_mask, None, cache.target[i])
+            assert isinstance(layer, DecoderLayer)
+            x_BND, cache.target[i] = layer.step(x_BND, cache.source[i], cache.source_mask, cache.target[i])
         cache.length += 1
-        return self.logits(x_BTD[:, 0])
+        return self.logits(x_BND)
 
     def _source_mask(self, source_BS: Tensor, padded: bool | None = None) -> Tensor | None:
         if padded is False:

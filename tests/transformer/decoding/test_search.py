@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.search import Hypothesis, beam_search, length_penalty
+from transformer.decoding.search import Hypothesis, ShortenedWarning, beam_search, length_penalty, shorten
 from transformer.model.encoder_decoder import Transformer
 
 GOING_ON = [1, 4, 5, 6, 7]
@@ -26,9 +27,9 @@ def peaked(vocab_size: int = 8, sureness: float = 2.0, seed: int = 1) -> Transfo
     return model
 
 
-def never_ending(seed: int = 1) -> Transformer:
+def never_ending(**changes: Any) -> Transformer:
     """A model that gives end-of-sentence no probability at all: its logit is −∞."""
-    model = peaked(seed=seed)
+    model = small_model(8, **changes)
     with torch.no_grad():
         norm = model.decoder[-1].feed_forward_residual.norm
         norm.weight[0], norm.bias[0] = 0.0, 10.0
@@ -95,16 +96,16 @@ def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[
     return sorted(finished, key=lambda h: -h.score)[: decode.beam] or best_unfinished
 
 
-def greedy(model: Transformer, sentence: Tensor, longest: int) -> list[int] | None:
-    """The likeliest piece every time; None if end-of-sentence is not among them in time."""
+def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int], bool]:
+    """The likeliest piece every time, and whether end-of-sentence was among them in time."""
     pieces: tuple[int, ...] = ()
     while len(pieces) < longest:
         following = next_log_p(model, sentence, pieces)
         best = max(range(len(following)), key=following.__getitem__)
         if best == EOS:
-            return list(pieces)
+            return list(pieces), True
         pieces = (*pieces, best)
-    return None
+    return list(pieces), False
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -129,7 +130,8 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
     compared = 0
     for seed, sentence in itertools.product(range(20), SENTENCES[:2]):
         model = peaked(sureness=6.0, seed=seed)
-        if greedy(model, sentence, 4) is not None:
+        _, ends = greedy(model, sentence, 4)
+        if ends:
             decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
             (found,) = beam_search(model, sentence, decode)
             same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
@@ -137,11 +139,18 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
     assert compared >= 5
 
 
-@pytest.mark.parametrize("beam", [1, 2, 4])
+@pytest.mark.parametrize("beam", [2, 4])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, 4.0])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES * 2):
         model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average=1)
+        same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
+
+
+@pytest.mark.parametrize("beam", range(2, 33, 5))
+def test_no_beam_is_too_wide_for_the_vocabulary(beam: int) -> None:
+    model, decode = peaked(8, seed=beam), DecodeConfig(beam, 0.6, max_extra=2, average=1)
+    for sentence in SENTENCES[:2]:
         same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
@@ -164,40 +173,17 @@ def test_outputs_come_best_first_and_are_all_different() -> None:
         assert not {PAD, BOS, EOS} & {piece for h in hypotheses for piece in h.pieces}
 
 
-def test_a_beam_of_one_without_length_penalty_is_greedy() -> None:
-    compared = 0
-    for seed, sentence in itertools.product(range(20), SENTENCES):
-        model = peaked(12, seed=seed)
-        expected = greedy(model, sentence, sentence.shape[1] + 6)
-        if expected is not None:
-            (found,) = beam_search(model, sentence, DecodeConfig(1, 0.0, max_extra=6, average=1))
-            assert found[0].pieces == expected
-            compared += 1
-    assert compared >= 10
-
-
-def test_a_beam_of_one_is_greedy_where_the_model_is_sure() -> None:
-    compared = 0
-    for seed in range(25):
-        model = peaked(12, sureness=30.0, seed=seed)
-        for sentence in SENTENCES:
-            longest = sentence.shape[1] + 6
-            expected = greedy(model, sentence, longest)
-            if expected is not None:
-                (found,) = beam_search(model, sentence, DecodeConfig(1, 0.6, max_extra=6, average=1))
-                assert found[0].pieces == expected
-                compared += 1
-    assert compared >= 10
-
-
-def test_a_beam_of_one_never_scores_less_than_greedy() -> None:
-    for seed in range(10):
-        model = peaked(12, seed=seed)
-        for sentence in SENTENCES:
-            pieces = greedy(model, sentence, sentence.shape[1] + 6)
-            (found,) = beam_search(model, sentence, DecodeConfig(1, 0.6, max_extra=6, average=1))
-            if pieces is not None:
-                assert found[0].score >= score(model, sentence, (*pieces, EOS), 0.6) - 1e-5
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 4.0])
+def test_a_beam_of_one_is_greedy_whatever_alpha(alpha: float) -> None:
+    ended = 0
+    for seed, sentence in itertools.product(range(8), SENTENCES):
+        model, longest = peaked(12, seed=seed), sentence.shape[1] + 6
+        pieces, ends = greedy(model, sentence, longest)
+        ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average=1))
+        expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
+        same([found], [Hypothesis(pieces, expected)])
+        ended += ends
+    assert 10 <= ended <= 30
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -227,11 +213,7 @@ def test_outputs_are_no_longer_than_the_input_and_the_extra_length_together() ->
 
 @pytest.mark.parametrize("positions", ["sinusoids", "learned"])
 def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
-    model = small_model(8, max_positions=6, positions=positions)
-    with torch.no_grad():
-        model.embedding[EOS] = 0.0
-        model.decoder[-1].feed_forward_residual.norm.bias[0] = 10.0
-        model.embedding[EOS, 0] = -1e38
+    model = never_ending(max_positions=6, positions=positions)
     (found,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
     assert {len(h.pieces) for h in found} == {6}
 
@@ -251,3 +233,49 @@ def test_the_length_penalty_is_that_of_the_paper() -> None:
     assert length_penalty(7, 1.0) == 2
     assert length_penalty(19, 0.5) == 2
     assert length_penalty(50, 0.0) == 1
+
+
+def test_nothing_to_translate_is_no_hypotheses() -> None:
+    assert beam_search(peaked(), torch.zeros((0, 0), dtype=torch.long), DECODE) == []
+
+
+@pytest.mark.parametrize("sentence", [source(EOS), source(5), source(5, EOS), source(1, EOS)], ids=str)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_shortest_sentences_are_searched_as_any_other(sentence: Tensor, beam: int) -> None:
+    decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
+    expected = patient(peaked(12), sentence, decode)
+    (found,) = beam_search(peaked(12), sentence, decode)
+    same(found[:1], expected[:1])
+    together = beam_search(peaked(12), padded(SENTENCES[4], sentence), decode)
+    same(together[1], found)
+
+
+def test_three_hundred_more_pieces_than_the_input_are_possible() -> None:
+    model = never_ending(max_positions=310)
+    for hypotheses, sentence in zip(
+        beam_search(model, padded(*SENTENCES[:2]), replace(DECODE, max_extra=300)), SENTENCES, strict=False
+    ):
+        assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + 300}
+        assert hypotheses[0].score == pytest.approx(score(model, sentence, tuple(hypotheses[0].pieces), 0.6), rel=1e-4)
+
+
+def test_input_beyond_the_position_tables_is_left_out_with_a_warning() -> None:
+    model, decode = peaked(12), replace(DECODE, max_extra=3)
+    long, cut = torch.tensor([[4, 5, 6, 7] * 11 + [EOS]]), torch.tensor([[*([4, 5, 6, 7] * 11)[:39], EOS]])
+    with pytest.warns(ShortenedWarning, match="1 of 2 sentences are longer than the model's 40 positions"):
+        together = beam_search(model, padded(long, SENTENCES[0]), decode)
+    for found, sentence in zip(together, [cut, SENTENCES[0]], strict=True):
+        same(found, beam_search(model, sentence, decode)[0])
+
+
+def test_input_as_long_as_the_position_tables_stays_whole() -> None:
+    whole = torch.tensor([[5] * 39 + [EOS], [EOS] + [PAD] * 39])
+    shortened, rows = shorten(whole, 40)
+    assert torch.equal(shortened, whole)
+    assert rows == []
+
+
+def test_ten_thousand_pieces_are_cut_to_what_the_model_can_read() -> None:
+    shortened, rows = shorten(torch.cat([torch.full((1, 10_000), 7), torch.tensor([[EOS]])], 1), 512)
+    assert shortened.tolist() == [[7] * 511 + [EOS]]
+    assert rows == [0]

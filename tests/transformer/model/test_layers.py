@@ -111,7 +111,7 @@ def test_decoder_layer_and_its_gradients_equal_those_of_torch(padded: bool, caus
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
     pairs, pad = randomised(ours, theirs), padding(S) if padded else None
     (x, memory), (y, other_memory) = inputs((B, T, D), (B, S, D))
-    mine, _ = ours(
+    mine = ours(
         x,
         ours.cross.memory(memory),
         None if pad is None else padding_mask(pad),

@@ -1,7 +1,6 @@
 """The encoder–decoder as a whole: what sees what, where dropout is, how it starts, and cached decoding."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from transformer.data.pieces import BOS, PAD
 from transformer.model.dropout import _CpuDropout
-from transformer.model.encoder_decoder import Transformer
+from transformer.model.encoder_decoder import Cache, Transformer
 
 VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
 
@@ -174,40 +173,44 @@ def test_the_seed_alone_decides_the_first_weights() -> None:
     assert not torch.equal(first["embedding"], other["embedding"])
 
 
+SOURCES = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
+OUTPUTS = torch.cat([torch.full((3, 2, 1), BOS), pieces(3, 2, 9, seed=3)], dim=2)
+"""Two outputs [3, 2, 10] of each of the sources."""
+
+
+def all_logits(model: Transformer) -> Tensor:
+    """[3, 2, 10, P] of every place of ``OUTPUTS``, without a cache."""
+    output = model(SOURCES.repeat_interleave(2, dim=0), OUTPUTS.flatten(0, 1))
+    return model.logits(output).unflatten(0, (3, 2))
+
+
+def after_three_steps(model: Transformer) -> Cache:
+    cache = model.start(SOURCES)
+    for place in range(3):
+        model.step(OUTPUTS[:, :, place], cache)
+    return cache
+
+
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
-    source = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
-    target = torch.cat([torch.full((3, 1), BOS), pieces(3, 9, seed=3)], dim=1)
-    full, cache = model.logits(model(source, target)), model.start(source)
+    full, cache = all_logits(model), model.start(SOURCES)
     for place in range(10):
         assert cache.length == place
-        torch.testing.assert_close(model.step(target[:, place], cache), full[:, place], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5)
 
 
-def decoded(model: Transformer, source: Tensor, target: Tensor, change: Callable[[Any], Any]) -> Tensor:
-    """The logits after three cached steps and a change of the cache."""
-    cache = model.start(source)
-    for place in range(3):
-        model.step(target[:, place], cache)
-    cache = change(cache) or cache
-    return model.step(target[torch.tensor([2, 0]), 3], cache)
-
-
-def test_a_cache_of_chosen_rows_goes_on_as_those_rows() -> None:
-    model, target, chosen = small_model(), pieces(3, 5, seed=3), torch.tensor([2, 0])
-    source = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
-    expected = model.logits(model(source, target))[chosen, 3]
-    found = decoded(model, source, target, lambda cache: cache.select(chosen))
+def test_a_cache_of_chosen_sentences_goes_on_with_those_and_with_any_of_their_outputs() -> None:
+    model = small_model()
+    full, cache = all_logits(model), after_three_steps(model)
+    cache.select(torch.tensor([2, 0]), torch.tensor([5, 4, 0, 0]))
+    found = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
+    expected = torch.stack([full[2, [1, 0], 3], full[0, [0, 0], 3]])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_reordering_a_cache_moves_the_target_and_leaves_the_source() -> None:
-    model, target = small_model(), pieces(2, 5, seed=3)
-    source, swap = pieces(1, 6).expand(2, -1), torch.tensor([1, 0])
-    cache = model.start(source)
-    for place in range(3):
-        model.step(target[:, place], cache)
-    cache.reorder(swap)
-    expected = model.logits(model(source, target))[swap, 3]
-    torch.testing.assert_close(model.step(target[swap, 3], cache), expected, rtol=1e-5, atol=1e-5)
+def test_reordering_a_cache_moves_the_outputs_and_leaves_the_sources() -> None:
+    model, swap = small_model(), torch.tensor([1, 0])
+    full, cache = all_logits(model), after_three_steps(model)
+    cache.reorder(torch.tensor([1, 0, 3, 2, 5, 4]))
+    torch.testing.assert_close(model.step(OUTPUTS[:, swap, 3], cache), full[:, swap, 3], rtol=1e-5, atol=1e-5)
