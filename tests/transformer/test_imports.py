@@ -42,7 +42,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
     assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"})
 
 
-@pytest.mark.parametrize("library", ["sentencepiece", "sacrebleu", "mlflow"])
+@pytest.mark.parametrize("library", ["sentencepiece", "sacrebleu", "mlflow", "safetensors", "ctranslate2"])
 def test_an_outside_library_is_imported_in_one_file_only(library: str) -> None:
     users = [name(path) for package in sorted(OURS) for path in modules(package) if library in imported(path)]
     assert len(users) == 1, users

@@ -32,6 +32,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 
+    def texts(self) -> list[str]:
+        """The text of each piece, in the order of their ids."""
+        return [self._processor.id_to_piece(i) for i in range(len(self))]
+
     def encode(self, lines: list[str]) -> list[list[int]]:
         """Piece ids of each line, ending with end-of-sentence."""
         encoded: list[list[int]] = self._processor.encode(lines, add_eos=True)

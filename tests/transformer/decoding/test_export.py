@@ -1,0 +1,147 @@
+"""Exported weights: what is written is what is read, and nothing else is."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from small_trials import small_model, small_trial
+from trained_letters import Trained
+
+from transformer.decoding.export import export_weights, load_exported
+from transformer.decoding.search import beam_search
+from transformer.schema import RefusedError
+
+LOADS_ALONE = """
+import sys
+from pathlib import Path
+from transformer.decoding.export import load_exported
+from transformer.decoding.search import beam_search
+model, vocabulary, trial = load_exported(Path(sys.argv[1]))
+import torch
+((best, *_),) = beam_search(model, torch.tensor(vocabulary.encode(["b g a"])), trial.decode)
+print(vocabulary.decode([best.pieces])[0])
+print(sorted(name for name in sys.modules if name.startswith(("transformer.training", "ctranslate2", "sacrebleu"))))
+"""
+
+
+class _Intruder:
+    """Makes a file when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture
+def exported(trained: Trained, tmp_path: Path) -> Path:
+    export_weights(trained.model, trained.vocabulary, trained.trial, tmp_path / "exported")
+    return tmp_path / "exported"
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    """Change the JSON in a file."""
+    tree = json.loads(path.read_text("utf-8"))
+    change(tree)
+    path.write_text(json.dumps(tree), "utf-8")
+
+
+def test_an_exported_model_is_the_model(trained: Trained, exported: Path) -> None:
+    model, vocabulary, trial = load_exported(exported)
+    assert trial == trained.trial
+    assert vocabulary.texts() == trained.prepared.vocabulary.texts()
+    source = torch.tensor(vocabulary.encode(["j a b c"]))
+    assert beam_search(model, source, trial.decode) == beam_search(trained.model, source, trial.decode)
+    assert not model.training
+
+
+@pytest.mark.parametrize("changes", [{"positions": "learned"}, {"attention_bias": True, "d_k": 3}], ids=str)
+def test_every_kind_of_model_comes_back_to_the_bit(trained: Trained, tmp_path: Path, changes: dict[str, Any]) -> None:
+    model = small_model(281, **changes)
+    export_weights(model, trained.vocabulary, small_trial(model=model.config), tmp_path / "exported")
+    found, _, _ = load_exported(tmp_path / "exported")
+    assert all(torch.equal(found.state_dict()[name], weight) for name, weight in model.state_dict().items())
+
+
+def test_a_folder_holds_three_files_and_anyone_may_read_it(exported: Path) -> None:
+    assert {path.name for path in exported.iterdir()} == {"model.safetensors", "config.json", "vocabulary.model"}
+    assert exported.stat().st_mode & 0o055 == 0o055
+    assert [path.name for path in exported.parent.iterdir()] == ["exported"]
+
+
+def test_it_is_loaded_without_the_code_that_trains(exported: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS_ALONE, str(exported)], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["b g a", "[]"]
+
+
+def test_an_export_is_refused_where_something_is_already(trained: Trained, exported: Path) -> None:
+    with pytest.raises(RefusedError, match="exists; must be a new folder"):
+        export_weights(trained.model, trained.vocabulary, trained.trial, exported)
+
+
+def test_an_export_that_fails_leaves_nothing_behind(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        export_weights(trained.model, tmp_path / "no.model", trained.trial, tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocabulary.model"])
+def test_a_missing_file_is_named(exported: Path, name: str) -> None:
+    (exported / name).unlink()
+    with pytest.raises(RefusedError, match=f"{name}: is missing") as refused:
+        load_exported(exported)
+    assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocabulary.model"])
+def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
+    (exported / name).write_bytes(b"\xff\xfe" + (exported / name).read_bytes()[: 1000 // 3])
+    with pytest.raises(RefusedError, match=name):
+        load_exported(exported)
+
+
+def test_every_mistake_of_a_configuration_is_told(exported: Path) -> None:
+    edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many"))
+    with pytest.raises(RefusedError) as refused:
+        load_exported(exported)
+    assert {problem.key for problem in refused.value.problems} == {"model.n_layer", "model.d_ff"}
+
+
+def test_a_folder_of_another_format_is_refused(exported: Path) -> None:
+    edit(exported / "config.json", lambda tree: tree.update(format=2))
+    with pytest.raises(RefusedError, match='is of another format; must say "format": 1'):
+        load_exported(exported)
+
+
+def test_weights_that_do_not_fit_the_configuration_are_named(exported: Path) -> None:
+    edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(d_ff=127))
+    with pytest.raises(RefusedError, match=r"inner.weight: has shape \[128, 64\]; must have shape \[127, 64\]"):
+        load_exported(exported)
+
+
+def test_weights_too_many_and_too_few_are_named(exported: Path) -> None:
+    weights = safetensors.torch.load_file(exported / "model.safetensors")
+    weights["other"] = weights.pop("embedding")
+    safetensors.torch.save_file(weights, exported / "model.safetensors")
+    with pytest.raises(RefusedError) as refused:
+        load_exported(exported)
+    assert [str(problem).split(": ", 1)[1].split(";")[0] for problem in refused.value.problems] == [
+        "embedding: is missing",
+        "other: has shape [281, 64]",
+    ]
+
+
+def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
+    torch.save({"embedding": _Intruder(tmp_path / "run")}, exported / "model.safetensors")
+    with pytest.raises(RefusedError, match="cannot be read"):
+        load_exported(exported)
+    assert not (tmp_path / "run").exists()

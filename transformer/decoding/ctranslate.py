@@ -1,0 +1,132 @@
+"""A trained model as a directory that CTranslate2 translates with."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transformer.data.pieces import BOS, EOS, PAD, UNK
+from transformer.data.vocabulary import Vocabulary
+from transformer.decoding.export import VOCABULARY, new_folder
+from transformer.model.attention import CrossAttention, SelfAttention
+from transformer.model.blocks import FeedForward, Residual
+from transformer.model.encoder_decoder import Transformer
+from transformer.schema import Problem, RefusedError
+
+NEVER = -10_000.0
+"""A logit that leaves a piece no probability, in float16 too: padding and beginning-of-sentence are never written."""
+
+
+@torch.no_grad()
+def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:
+    """Write a directory that ``ctranslate2.Translator`` opens, in float32, with the SentencePiece model in it.
+
+    The Translator takes the pieces of a line as text, as ``sentencepiece`` encodes them to ``str``, and gives such
+    pieces; it adds end-of-sentence itself. ``folder`` appears whole or not at all; RefusedError if it exists, or if
+    the package ctranslate2 is missing.
+    """
+    spec, texts = _specification(model), Vocabulary(vocabulary).texts()
+    spec.register_source_vocabulary(texts)
+    spec.register_target_vocabulary(texts)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = texts[UNK], texts[BOS], texts[EOS]
+    spec.config.decoder_start_token, spec.config.add_source_eos = texts[BOS], True
+    spec.validate()
+    spec.optimize()
+    with new_folder(folder) as made:
+        spec.save(str(made))
+        shutil.copyfile(vocabulary, made / VOCABULARY)
+
+
+def _specification(model: Transformer) -> Any:
+    """CTranslate2 knows one width for keys and values: the narrower of the two are filled up with zeros."""
+    specs = _specs()
+    config = model.config
+    sizes = {"num_layers": config.n_layers, "num_heads": config.n_heads, "head_dim": max(config.d_k, config.d_v)}
+    encoder = specs.TransformerEncoderSpec(**sizes, pre_norm=False)
+    decoder = specs.TransformerDecoderSpec(**sizes, pre_norm=False)
+    _set_input(encoder.embeddings[0], encoder.position_encodings, model.embedding, model.source_positions.table)
+    _set_input(decoder.embeddings, decoder.position_encodings, model.embedding, model.target_positions.table)
+    never = torch.zeros(model.vocab_size)
+    never[[PAD, BOS]] = NEVER
+    _set_linear(decoder.projection, model.embedding, never)
+    for made, layer in zip([*encoder.layer, *decoder.layer], [*model.encoder, *model.decoder], strict=True):
+        _set_layer(made, layer)
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def _specs() -> Any:
+    try:
+        from ctranslate2.specs import transformer_spec
+    except ImportError as error:
+        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate[export]'")
+        raise RefusedError([problem]) from error
+    return transformer_spec
+
+
+def _set_input(embeddings: Any, positions: Any, embedding: Tensor, table: Tensor) -> None:
+    """CTranslate2 multiplies by √d_model, as the model does."""
+    embeddings.weight = embedding.numpy(force=True)
+    positions.encodings = table.numpy(force=True)
+
+
+def _set_layer(made: Any, layer: Any) -> None:
+    _set_self_attention(made.self_attention, layer.attention)
+    _set_norm(made.self_attention, layer.attention_residual)
+    if hasattr(layer, "cross"):
+        _set_cross_attention(made.attention, layer.cross)
+        _set_norm(made.attention, layer.cross_residual)
+    _set_feed_forward(made.ffn, layer.feed_forward)
+    _set_norm(made.ffn, layer.feed_forward_residual)
+
+
+def _set_self_attention(made: Any, attention: SelfAttention) -> None:
+    _set_heads(made.linear[0], attention.qkv, attention.widths, attention)
+    _set_output(made, attention)
+
+
+def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
+    _set_heads(made.linear[0], attention.query, attention.widths[:1], attention)
+    _set_heads(made.linear[1], attention.kv, attention.widths, attention)
+    _set_output(made, attention)
+
+
+def _set_heads(made: Any, linear: nn.Linear, widths: list[int], attention: SelfAttention | CrossAttention) -> None:
+    """A projection to ``widths`` = [H·C, …], each head of width C filled up."""
+
+    def filled(x: Tensor) -> Tensor:
+        return torch.cat([_fill_heads(part, attention) for part in x.split(widths)])
+
+    _set_linear(made, filled(linear.weight), None if linear.bias is None else filled(linear.bias))
+
+
+def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:
+    made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before it was filled up
+    _set_linear(made.linear[-1], _fill_heads(attention.output.weight.T, attention).T, attention.output.bias)
+
+
+def _fill_heads(x: Tensor, attention: SelfAttention | CrossAttention) -> Tensor:
+    """[H·C, …] to [H·max(d_k, d_v), …]: zeros after the C rows of each head."""
+    x_HC = x.unflatten(0, (attention.n_heads, -1))
+    filled = x_HC.new_zeros(attention.n_heads, max(attention.d_k, attention.d_v), *x_HC.shape[2:])
+    filled[:, : x_HC.shape[1]] = x_HC
+    filled_RD: Tensor = filled.flatten(0, 1)
+    return filled_RD
+
+
+def _set_feed_forward(made: Any, feed_forward: FeedForward) -> None:
+    _set_linear(made.linear_0, feed_forward.inner.weight, feed_forward.inner.bias)
+    _set_linear(made.linear_1, feed_forward.outer.weight, feed_forward.outer.bias)
+
+
+def _set_linear(made: Any, weight: Tensor, bias: Tensor | None) -> None:
+    made.weight = weight.numpy(force=True)
+    if bias is not None:
+        made.bias = bias.numpy(force=True)
+
+
+def _set_norm(made: Any, residual: Residual) -> None:
+    made.layer_norm.gamma = residual.norm.weight.numpy(force=True)
+    made.layer_norm.beta = residual.norm.bias.numpy(force=True)

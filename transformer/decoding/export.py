@@ -1,0 +1,107 @@
+"""A trained model as plain data for others: weights, configuration and vocabulary in one folder, and back."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from transformer.config import TrialConfig
+from transformer.data.vocabulary import Vocabulary
+from transformer.model.encoder_decoder import Transformer
+from transformer.schema import Problem, RefusedError, parse
+
+WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
+FORMAT = 1
+"""Raised when an exported folder is laid out otherwise."""
+AS_EXPORTED = "must be as it was exported"
+
+
+def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
+    """Write weights (safetensors), configuration (JSON) and SentencePiece model: what ``load_exported`` reads.
+
+    ``folder`` appears whole or not at all; RefusedError if it exists.
+    """
+    weights = {name: weight.detach().float().cpu().contiguous() for name, weight in model.state_dict().items()}
+    text = json.dumps({"format": FORMAT, "trial": asdict(trial)}, indent=2, ensure_ascii=False)
+    with new_folder(folder) as made:
+        safetensors.torch.save_file(weights, made / WEIGHTS)
+        (made / CONFIG).write_text(text + "\n", "utf-8")
+        shutil.copyfile(vocabulary, made / VOCABULARY)
+
+
+def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
+    """The model, ready to translate on the CPU, its vocabulary, and the configuration of its trial.
+
+    Reads data only: nothing in the folder can run code. RefusedError says what is missing, broken or does not fit.
+    """
+    missing = [folder / name for name in (WEIGHTS, CONFIG, VOCABULARY) if not (folder / name).is_file()]
+    if missing:
+        raise RefusedError(Problem(str(path), "is missing", "must be in an exported folder") for path in missing)
+    trial = _read_config(folder / CONFIG)
+    vocabulary = _read_vocabulary(folder / VOCABULARY)
+    model = Transformer(trial.model, len(vocabulary))
+    model.load_state_dict(_read_weights(folder / WEIGHTS, model))
+    return model.eval(), vocabulary, trial
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the name ``folder`` once it is whole; RefusedError if that exists."""
+    if folder.exists():
+        raise RefusedError([Problem(str(folder), "exists", "must be a new folder")])
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        workshop.chmod(0o755)  # mkdtemp's 0700 would hide the model from colleagues
+        yield workshop
+        os.rename(workshop, folder)  # noqa: PTH104 - atomic, and never onto a folder that holds something
+    except BaseException:
+        shutil.rmtree(workshop, ignore_errors=True)
+        raise
+
+
+def _read_config(path: Path) -> TrialConfig:
+    try:
+        tree = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise RefusedError([Problem(str(path), f"is no JSON ({error})", AS_EXPORTED)]) from error
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise RefusedError([Problem(str(path), "is of another format", f'must say "format": {FORMAT}')])
+    trial, problems = parse(TrialConfig, tree.get("trial"))
+    if trial is None:
+        raise RefusedError(problems)
+    return trial
+
+
+def _read_vocabulary(path: Path) -> Vocabulary:
+    try:
+        return Vocabulary(path)
+    except (OSError, RuntimeError) as error:
+        raise RefusedError([Problem(str(path), "is no SentencePiece model", AS_EXPORTED)]) from error
+
+
+def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
+    try:
+        weights: dict[str, Tensor] = safetensors.torch.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise RefusedError([Problem(str(path), f"cannot be read ({error})", AS_EXPORTED)]) from error
+    expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
+    found = {name: list(weight.shape) for name, weight in weights.items()}
+    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if wrong:
+        raise RefusedError(_misfit(path, name, found.get(name), expected.get(name)) for name in wrong)
+    return weights
+
+
+def _misfit(path: Path, name: str, found: list[int] | None, expected: list[int] | None) -> Problem:
+    there = "is missing" if found is None else f"has shape {found}"
+    allowed = "must not be there" if expected is None else f"must have shape {expected}, by {CONFIG} and {VOCABULARY}"
+    return Problem(f"{path}: {name}", there, allowed)
