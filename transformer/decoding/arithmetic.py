@@ -1,0 +1,56 @@
+"""The arithmetic that a trained model is decoded in, which need not be the one it was trained in."""
+
+import copy
+import warnings
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from transformer.model.encoder_decoder import Transformer
+from transformer.schema import Problem, RefusedError
+
+Arithmetic = Literal["fp32", "bf16", "int8"]
+
+
+def in_arithmetic(model: Transformer, arithmetic: Arithmetic) -> Transformer:
+    """A copy of the model for translating only; "fp32" is the model itself.
+
+    "bf16": weights and activations in bfloat16. "int8", on CPUs: as "bf16", but the projections of the layers multiply
+    8-bit integers, a scale for each output's weights and one for all inputs at once, so that a translation may depend
+    a little on what else is in its batch. Softmax and log P are float32 in each. RefusedError for "int8" elsewhere.
+    """
+    if arithmetic == "fp32":
+        return model
+    if arithmetic == "int8" and model.embedding.device.type != "cpu":
+        raise RefusedError([Problem("arithmetic", 'is "int8" on a GPU', "must be fp32 or bf16 there")])
+    made = copy.deepcopy(model).eval().requires_grad_(False)
+    if arithmetic == "int8":
+        _replace_linears(made)
+    return made.bfloat16()
+
+
+class _Int8Linear(nn.Module):
+    """y = xWᵀ + b with W in 8-bit integers and x brought into such while it is multiplied ("dynamic quantisation")."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        largest = linear.weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny)
+        zeros = torch.zeros(len(largest), dtype=torch.long)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch is about to move these tensors elsewhere
+            weight = torch.quantize_per_channel(linear.weight, largest / 127, zeros, 0, torch.qint8)
+        self.packed = torch.ops.quantized.linear_prepack(weight, linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # 7 bits for x: with 8, processors without VNNI overflow the 16 bits that they add pairs of products in
+        y: Tensor = torch.ops.quantized.linear_dynamic(x.float(), self.packed, reduce_range=True)
+        return y.to(x.dtype)
+
+
+def _replace_linears(module: nn.Module) -> None:
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, _Int8Linear(child))
+        else:
+            _replace_linears(child)
