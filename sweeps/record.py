@@ -2,14 +2,37 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from sweeps.plan import PlannedTrial, config_dict
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
+from tracking.trial import TrialFolder
 from transformer.messages import Assignment, Event, Failed, Finished, Report, Resumed, Started
+from transformer.schema import Problem, RefusedError
+
+
+@contextmanager
+def holding(folder: TrialFolder) -> Iterator[None]:
+    """No other process writes the trial's folder meanwhile; the lock goes with this process, however it ends.
+
+    Raises RefusedError if another process holds it.
+    """
+    lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
+    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        held = lock.acquire()
+    except Timeout:
+        found = f"{folder.path.name} is being run by another process"
+        raise RefusedError([Problem("sweep.name", found, "wait for it, or give this study another name")]) from None
+    with held:
+        yield
 
 
 class Recorder:
@@ -78,6 +101,9 @@ class Recorder:
         trial = self.planned.trial
         for set_name, lines in event.hypotheses.items():
             self.folder.write_hypotheses(set_name, lines)
+        for set_name, sentences in event.statistics.items():
+            judged = {"key": trial.key, "step": event.step, "scores": event.scores[set_name]}
+            self.folder.write_statistics(set_name, judged, sentences)
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
         self.folder.write_result({**head, **event.costs, "scores": event.scores})
         self.end("finished")

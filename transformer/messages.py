@@ -1,6 +1,6 @@
 """What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformer.config import TrialConfig
@@ -63,12 +63,13 @@ class Judging:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, scores by set, and the hypotheses that the scores were computed from."""
+    """Costs; and by set the scores, the hypotheses they were computed from, and what each sentence adds to them."""
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
     hypotheses: dict[str, list[str]]
+    statistics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.score import judge
+from transformer.decoding.judge import JudgedSet, Judgement, judge
+from transformer.decoding.load import mean_weights
+from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Event, Finished, Judging, Noticed, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, describe_device, join
@@ -47,20 +47,30 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     if worker.leads:
         yield Judging(state.step)
     worker.wait()  # the last checkpoint is on disk before anyone averages
-    _average(state, checkpoints, trial.decode.average)
-    judged = {name: judge(state.model, prepared, name, trial, worker) for name in prepared.judged_sets}
+    if trial.decode.average > 1:
+        state.model.load_state_dict(mean_weights(checkpoints.last(trial.decode.average)))
+    judged = dict(_judge(state, prepared, trial, worker))
     if worker.leads:
-        scores = {name: scores for name, (scores, _) in judged.items()}
-        yield Finished(state.step, _costs(state, trial), scores, {name: text for name, (_, text) in judged.items()})
+        yield _finished(state, trial, judged)
 
 
-def _average(state: State, checkpoints: Checkpoints, n: int) -> None:
-    """Put the mean weights of the last ``n`` checkpoints into the model (section 6.1)."""
-    if n == 1:
-        return
-    saved = [checkpoint["model"] for checkpoint in checkpoints.last(n)]
-    mean = {name: torch.stack([weights[name] for weights in saved]).mean(0) for name in saved[0]}
-    state.model.load_state_dict(mean)
+def _judge(state: State, prepared: Prepared, trial: TrialConfig, worker: Worker) -> Iterator[tuple[str, Judgement]]:
+    """Every set once, by all workers; the leading one gets the judgements."""
+    translator = Translator(state.model, prepared.vocabulary, trial.decode, trial.train.precision)
+    for name in prepared.judged_sets:
+        judgement = judge(translator, JudgedSet.of(prepared, name, trial.data.target), worker)
+        if judgement is not None:
+            yield name, judgement
+
+
+def _finished(state: State, trial: TrialConfig, judged: dict[str, Judgement]) -> Finished:
+    return Finished(
+        state.step,
+        _costs(state, trial),
+        {name: judgement.scores for name, judgement in judged.items()},
+        {name: judgement.hypotheses for name, judgement in judged.items()},
+        {name: judgement.statistics for name, judgement in judged.items()},
+    )
 
 
 def _costs(state: State, trial: TrialConfig) -> dict[str, Any]:

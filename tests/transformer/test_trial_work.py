@@ -71,8 +71,9 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
     assert end.costs["tokens_per_s"] == pytest.approx(targets / end.costs["seconds"])
     assert list(end.scores) == list(end.hypotheses) == ["dev", "test"]
     for name in ("dev", "test"):
-        expected = text_scores(end.hypotheses[name], prepared.references(name))
+        expected, counts = text_scores(end.hypotheses[name], prepared.references(name), trial.data.target)
         assert {key: end.scores[name][key] for key in expected} == expected
+        assert [{key: line[key] for key in counts[0]} for line in end.statistics[name]] == counts
     assert isinstance(events[2], Report)
     assert end.scores["dev"]["nll"] == events[2].metrics["dev/nll"]
 
