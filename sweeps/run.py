@@ -128,7 +128,7 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
         with tempfile.TemporaryDirectory(prefix="ablate-") as storage:
             tune.Tuner(
                 tune.with_resources(trainable, bundles(cluster)),
-                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0},
+                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0, "judged": None},
                 tune_config=tune.TuneConfig(reuse_actors=True),
                 run_config=tune.RunConfig(
                     storage_path=storage,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tracking.files import append_line, last_line, read_lines, to_json, write_atomic
+from tracking.files import append_line, first_line, last_line, read_lines, to_json, write_atomic
 from tracking.process import is_alive
 
 State = Literal["missing", "interrupted", "running", "failed", "finished"]
@@ -140,6 +140,13 @@ class TrialFolder:
         """What ``write_statistics`` wrote; None without it."""
         lines = read_lines(self.statistics_path(set_name))
         return (lines[0], lines[1:]) if lines else None
+
+    def judged(self) -> dict[str, dict[str, Any]]:
+        """What was judged, by set: the first lines of all statistics whose hypotheses are there."""
+        root = self.path / "statistics"
+        names = [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+        kept = [name for name in names if self.hypotheses_path(name).is_file()]
+        return {name: first_line(self.statistics_path(name)) for name in kept}
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
