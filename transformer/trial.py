@@ -26,7 +26,7 @@ def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
-        with fast_matmuls(assignment.config, worker.device):
+        with fast_matmuls(assignment.config.model, assignment.config.train.precision, worker.device):
             yield from _train_and_judge(assignment, prepared, worker)
 
 

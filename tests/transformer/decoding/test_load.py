@@ -48,7 +48,7 @@ def weight(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, ste
     found = load(asked, prepared.vocabulary, checkpoints, step, CPU)
     assert not found.model.training
     assert (found.decode, found.precision) == (asked.decode, "fp32")
-    return float(found.model.embedding[0, 0])
+    return found.model.embedding[0, 0].item()
 
 
 def test_the_checkpoint_of_a_step_is_loaded(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
