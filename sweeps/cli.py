@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.naming import naming
 from transformer.schema import Problem, RefusedError
 
 OUT = Console(highlight=False)
@@ -34,7 +35,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")]
+Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials; overrides.")]
+Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+class Kind(StrEnum):
+    """What `ablate export` can write."""
+
+    ctranslate2 = "ctranslate2"
+    safetensors = "safetensors"
+    mlflow = "mlflow"
 
 
 class Format(StrEnum):
@@ -82,7 +93,7 @@ def plan(words: Words = None, as_json: Json = False) -> None:
     if planned.pending:
         _next("sweep", words)
     else:
-        _next("table", _naming(words))
+        _next("table", naming(words))
 
 
 @app.command()
@@ -121,7 +132,7 @@ def status(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study))
-    _next("table", _naming(words))
+    _next("table", naming(words))
 
 
 @app.command()
@@ -137,7 +148,7 @@ def table(
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows))
-        _next("ui", _naming(words))
+        _next("ui", naming(words))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -170,6 +181,63 @@ def doctor(as_json: Json = False) -> int:
     if not failed and not as_json:
         _next("plan", None)
     return 1 if failed else 0
+
+
+@app.command()
+@_verb
+def translate(
+    words: Models,
+    source: Annotated[Path | None, typer.Option("--input", help="Instead of standard input.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", help="Instead of standard output.")] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="That many lines a sentence: score TAB text.")] = None,
+    average: Average = None,
+) -> int:
+    """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
+    from sweeps.translate import translate as run
+
+    return run(words, source, target, nbest, average, ERR)
+
+
+@app.command()
+@_verb
+def evaluate(words: Models, average: Average = None, as_json: Json = False) -> None:
+    """Judge finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
+    from sweeps.evaluate import evaluate as run
+    from sweeps.scores import notes, scores_json, scores_table
+
+    evaluations = run(words, average, ERR)
+    if as_json:
+        print(json.dumps(scores_json(evaluations), indent=1, ensure_ascii=False))
+        return
+    OUT.print(scores_table(evaluations))
+    for line in notes(evaluations):
+        OUT.print(escape(line), style="dim", soft_wrap=True)
+    _next("translate", [os.path.relpath(evaluations[0].trial.path)])
+
+
+@app.command()
+@_verb
+def export(
+    words: Models,
+    to: Annotated[Kind, typer.Option(help="What to write.")],
+    output: Annotated[Path | None, typer.Option(help="A new folder; by default one here, named after it.")] = None,
+    average: Average = None,
+    register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register it in MLflow.")] = None,
+) -> None:
+    """Write a finished trial's model as others use it, with a card: scores, data, provenance, use."""
+    from sweeps.export import export as run
+
+    folder, registration = run(words, to, output, average, register, ERR)
+    OUT.print(f"{folder}/: its README.md says how to use it", soft_wrap=True)
+    if registration:
+        serve = f"mlflow models serve --model-uri {registration.model_uri} --env-manager local"
+        _next_words(f"MLFLOW_TRACKING_URI={shlex.quote(registration.uri)} {serve}")
+    elif to == Kind.mlflow:
+        _next_words(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
+    elif to == Kind.safetensors:
+        _next("translate", [str(folder)])
+    else:
+        _next_words(f"cd {shlex.quote(str(folder))}")
 
 
 @app.command()
@@ -260,17 +328,16 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     if failed:
         OUT.print(f"To try those again: [bold]{escape(_typed())}[/]", soft_wrap=True)
         return 1
-    _next("ui", _naming(words))
+    _next("ui", naming(words))
     return 0
 
 
-def _naming(words: list[str] | None) -> list[str]:
-    """Those of the words that say which study is meant, and where it lies."""
-    return [word for word in words or [] if word.startswith(("data=", "scale=", "sweep.name=", "paths.", "tracking"))]
-
-
 def _next(verb: str, words: list[str] | None) -> None:
-    OUT.print(f"Next: [bold]{escape(shlex.join([_program(), verb, *(words or [])]))}[/]", soft_wrap=True)
+    _next_words(shlex.join([_program(), verb, *(words or [])]))
+
+
+def _next_words(command: str) -> None:
+    OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
 def _command() -> list[str]:

@@ -67,15 +67,18 @@ def compose_row(words: list[str], here: Path | None = None) -> Composition:
 
 
 def compose_settings(words: list[str], here: Path | None = None) -> Settings:
-    """What names a study and where it lies, for the verbs that only read one. Raises RefusedError."""
-    return _Composer(words, here or Path.cwd()).compose(["base"]).shared
+    """What names a study and where it lies, for the verbs that only read one: no trial has to be complete.
+
+    Raises RefusedError.
+    """
+    return _Composer(words, here or Path.cwd(), trains=False).compose(["base"]).shared
 
 
 class _Composer:
     """Collects problems while it composes, so that they can be told together."""
 
-    def __init__(self, words: list[str], here: Path) -> None:
-        self.here, self.library = here, Library(here)
+    def __init__(self, words: list[str], here: Path, trains: bool = True) -> None:
+        self.here, self.library, self.trains = here, Library(here), trains
         self.overrides, self.problems = parse_overrides(words, self.library)
         self.problems += [*self.library.shadows(), *self.library.broken.values()]
         for group, name in list(self.overrides.choices.items()):
@@ -190,7 +193,7 @@ class _Composer:
         # where keys are wrong by themselves, base's values stand in, so that what is wrong between keys is told too
         looked_at = settings or parse(Settings, _mended(plain, base, problems))[0]
         if looked_at is not None:
-            self._note([*looked_at.trial.problems(), *_study_problems(looked_at)], row)
+            self._note([*(looked_at.trial.problems() if self.trains else []), *_study_problems(looked_at)], row)
         return settings and absolute(settings, self.here)
 
     def _note(self, problems: Iterable[Problem], row: str) -> None:

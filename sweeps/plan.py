@@ -40,8 +40,7 @@ class PlannedTrial:
     @property
     def checkpoints(self) -> str:
         """The fsspec URL under which the trial's attempts keep their checkpoints."""
-        elsewhere, study = self.settings.paths.checkpoints, self.settings.study_folder.name
-        return f"{elsewhere}/{study}/{self.trial.name}" if elsewhere else str(self.folder.path / "checkpoints")
+        return self.folder.checkpoints_url(self.settings.paths.checkpoints)
 
     @property
     def state(self) -> State:

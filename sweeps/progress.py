@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeps.plan import Plan, PlannedTrial
 from tracking import formats
-from transformer.messages import Event, Failed, Finished, Judging, Noticed, Report, Resumed, Started
+from transformer.messages import Event, Failed, Finished, Judged, Judging, Noticed, Report, Resumed, Started
 
 LINE_EVERY_SECONDS = 30
 
@@ -83,6 +83,8 @@ class Progress:
                 line.step, line.metrics = step, {**line.metrics, **metrics}
             case Judging():
                 line.state = "scoring"
+            case Judged(_, set_name):
+                line.note = f"{set_name} is scored"
             case Finished(_, _, scores):
                 self._finish(line, scores.get("dev", {}))
             case Failed(cause):

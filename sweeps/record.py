@@ -2,14 +2,37 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from sweeps.plan import PlannedTrial, config_dict
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
-from transformer.messages import Assignment, Event, Failed, Finished, Report, Resumed, Started
+from tracking.trial import TrialFolder
+from transformer.messages import Assignment, Event, Failed, Finished, Judged, Report, Resumed, Started
+from transformer.schema import Problem, RefusedError
+
+
+@contextmanager
+def holding(folder: TrialFolder) -> Iterator[None]:
+    """No other process writes the trial's folder meanwhile; the lock goes with this process, however it ends.
+
+    Raises RefusedError if another process holds it.
+    """
+    lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
+    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        held = lock.acquire()
+    except Timeout:
+        found = f"{folder.path.name} is being run by another process"
+        raise RefusedError([Problem("sweep.name", found, "wait for it, or give this study another name")]) from None
+    with held:
+        yield
 
 
 class Recorder:
@@ -30,7 +53,17 @@ class Recorder:
             self.planned.checkpoints,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_pass,
+            self.judged(),
         )
+
+    def judged(self) -> dict[str, dict[str, Any]]:
+        """Scores by set of an attempt that ended while it judged, unless they are of other settings."""
+        settings = self.planned.settings
+        end = (self.planned.trial.key, settings.train.steps, vars(settings.decode))
+        heads = self.folder.judged().items()
+        return {
+            name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end
+        }
 
     def begin(self) -> None:
         """Write down that the next attempt begins, before it does."""
@@ -52,6 +85,8 @@ class Recorder:
             case Report(step, metrics):
                 self._found(0)  # no checkpoint was found: what an earlier attempt reported is not its history
                 self.folder.report(attempt, step, metrics, fsync="checkpoint" in metrics)
+            case Judged():
+                self._keep(event)
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
@@ -74,10 +109,13 @@ class Recorder:
         if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
             self.folder.end_attempt(self.attempt, reason)
 
+    def _keep(self, event: Judged) -> None:
+        self.folder.write_hypotheses(event.set_name, event.hypotheses)
+        head = {"key": self.planned.trial.key, "step": event.step, "scores": event.scores}
+        self.folder.write_statistics(event.set_name, head, event.statistics)
+
     def _finish(self, event: Finished) -> None:
         trial = self.planned.trial
-        for set_name, lines in event.hypotheses.items():
-            self.folder.write_hypotheses(set_name, lines)
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
         self.folder.write_result({**head, **event.costs, "scores": event.scores})
         self.end("finished")

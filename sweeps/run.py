@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from rich.console import Console
 
 from sweeps.plan import Plan, PlannedTrial, recorded
 from sweeps.progress import Progress
-from sweeps.record import Recorder
+from sweeps.record import Recorder, holding
 from sweeps.settings import Cluster, Settings
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare
@@ -46,23 +46,12 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[None]:
     with ExitStack() as stack:
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
-            stack.callback(_lock(planned).release)
+            stack.enter_context(holding(planned.folder))
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with interruptible(), _syncing(plan.trials[0].settings, console):
             yield
-
-
-def _lock(planned: PlannedTrial) -> FileLock:
-    """Two processes never write one trial's folder; the lock goes with the process, however it ends."""
-    lock = FileLock(planned.settings.study_folder / ".locks" / planned.trial.name, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        found = f"{planned.trial.name} is being run by another process"
-        raise RefusedError([Problem("sweep.name", found, "wait for it, or give this study another name")]) from None
-    return lock
 
 
 def _prepare_data(plan: Plan, console: Console) -> None:
@@ -139,7 +128,7 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
         with tempfile.TemporaryDirectory(prefix="ablate-") as storage:
             tune.Tuner(
                 tune.with_resources(trainable, bundles(cluster)),
-                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0},
+                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0, "judged": None},
                 tune_config=tune.TuneConfig(reuse_actors=True),
                 run_config=tune.RunConfig(
                     storage_path=storage,

@@ -36,6 +36,7 @@ class Scribe(tune.Callback):  # type: ignore[misc]
         name, cause = trial.config["trial"], _cause(trial)
         self.recorders[name].end(f"worker lost: {cause}")
         trial.config["retries"] += 1  # the next process is made from this
+        trial.config["judged"] = self.recorders[name].judged()
         self.progress.retry(name, cause)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -60,7 +60,8 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     another try would meet again is reported and not raised.
     """
     first = assignments[config["trial"]]
-    assignment = replace(first, attempt=first.attempt + config["retries"])
+    judged = config["judged"] if config["retries"] else first.judged
+    assignment = replace(first, attempt=first.attempt + config["retries"], judged=judged)
     workers, finished = _idle_workers.copy() or _start_workers(cluster), False
     _idle_workers.clear()
     try:

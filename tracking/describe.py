@@ -1,6 +1,5 @@
 """A trial as a tracking server sees it: name, tags, params and the points of its result."""
 
-import json
 from typing import Any
 
 import yaml
@@ -29,7 +28,7 @@ def run_name(trial: Trial) -> str:
 def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
     """Tags may change from attempt to attempt, params may not: so machine and code stand here."""
     rows = list(dict.fromkeys(other.row for other in study.trials))
-    provenance = _provenance(study.trial_folder(trial))
+    provenance = study.trial_folder(trial).provenance()
     return {
         "sweep.id": study.name,
         "table3.group": trial.group,
@@ -66,14 +65,6 @@ def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
 
 def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _provenance(folder: TrialFolder) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(folder.provenance_path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return content
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -59,6 +59,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
 
 
+def first_line(path: Path) -> dict[str, Any]:
+    """The first line of a JSONL file."""
+    with path.open("rb") as file:
+        return _parse(path, 1, file.readline())
+
+
 def last_line(path: Path) -> dict[str, Any] | None:
     """The last whole line of a JSONL file, reading only the file's end; None without one."""
     try:

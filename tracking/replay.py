@@ -26,6 +26,7 @@ STATUS: dict[State, Status] = {
     "running": "RUNNING",
     "missing": "RUNNING",
 }
+RUNS_FILE = "mlflow-runs.json"
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,29 @@ class Ledger:
             write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
 
 
+def trial_of_run(runs: Path, run_id: str) -> Path | None:
+    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was."""
+    for path in sorted(runs.glob(f"*/{RUNS_FILE}")):
+        ledgers: dict[str, dict[str, str]] = json.loads(path.read_text())
+        keys = {key for runs_of_one in ledgers.values() for key, known in runs_of_one.items() if known == run_id}
+        for trial in read_study(path.parent).trials:
+            if trial.key in keys:
+                return path.parent / trial.name
+    return None
+
+
+def run_of_trial(folder: Path, key: str, uri: str) -> str | None:
+    """The run that the trial of this key in this study has in the tracker at `uri`; None before it was carried."""
+    found = Ledger(folder / RUNS_FILE, uri).get(key)
+    return None if found is None else str(found)
+
+
 class Replay:
     """Carries one study to one tracker. Only one may run at a time: `sync` holds a lock."""
 
     def __init__(self, folder: Path, tracker: Tracker, uri: str) -> None:
         self._folder, self._tracker = folder, tracker
-        self._runs = Ledger(folder / "mlflow-runs.json", uri)
+        self._runs = Ledger(folder / RUNS_FILE, uri)
         self._synced = Ledger(folder / "mlflow-synced.json", uri)
         self._seen: dict[str, object] = {}  # trial key -> what its files looked like when last replayed
 

@@ -44,7 +44,7 @@ class MlflowTracker:
 
     def __init__(self, uri: str, experiment: str, artifacts: str | None = None) -> None:
         """`artifacts`: where a new experiment keeps them; None leaves it to the server."""
-        _silence()
+        silence()
         from mlflow.tracking import MlflowClient
 
         self.client = MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -204,7 +204,7 @@ def _end_of_stdin() -> threading.Event:
     return ended
 
 
-def _silence() -> None:
+def silence() -> None:
     """Keep MLflow's and its database layer's lines off the terminal, and its telemetry off the network."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tracking.files import append_line, last_line, read_lines, to_json, write_atomic
+from tracking.files import append_line, first_line, last_line, read_lines, to_json, write_atomic
 from tracking.process import is_alive
 
 State = Literal["missing", "interrupted", "running", "failed", "finished"]
@@ -57,8 +57,15 @@ class TrialFolder:
         self.result_path = path / "result.json"
         self.error_path = path / "error.txt"
 
+    def checkpoints_url(self, elsewhere: str | None) -> str:
+        """Where its attempts keep checkpoints; ``elsewhere`` is ``paths.checkpoints``, which may be any fsspec URL."""
+        return f"{elsewhere}/{self.path.parent.name}/{self.path.name}" if elsewhere else str(self.path / "checkpoints")
+
     def hypotheses_path(self, set_name: str) -> Path:
         return self.path / "hypotheses" / f"{set_name}.txt"
+
+    def statistics_path(self, set_name: str) -> Path:
+        return self.path / "statistics" / f"{set_name}.jsonl"
 
     def begin_attempt(self, host: str, pid: int) -> int:
         """Write down, fsynced, that an attempt begins; its number, from 1. An earlier open one was lost."""
@@ -125,6 +132,22 @@ class TrialFolder:
         text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
         write_atomic(self.hypotheses_path(set_name), text)
 
+    def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
+        """What was judged in the first line, then what each sentence adds to the scores, in the set's order."""
+        write_atomic(self.statistics_path(set_name), "".join(to_json(line) + "\n" for line in (head, *sentences)))
+
+    def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """What ``write_statistics`` wrote; None without it."""
+        lines = read_lines(self.statistics_path(set_name))
+        return (lines[0], lines[1:]) if lines else None
+
+    def judged(self) -> dict[str, dict[str, Any]]:
+        """What was judged, by set: the first lines of all statistics whose hypotheses are there."""
+        root = self.path / "statistics"
+        names = [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+        kept = [name for name in names if self.hypotheses_path(name).is_file()]
+        return {name: first_line(self.statistics_path(name)) for name in kept}
+
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
         write_atomic(self.result_path, to_json(result) + "\n")
@@ -132,6 +155,12 @@ class TrialFolder:
     def result(self) -> dict[str, Any] | None:
         text = _read(self.result_path)
         content: dict[str, Any] | None = None if text is None else json.loads(text)
+        return content
+
+    def provenance(self) -> dict[str, Any]:
+        """Where the trial comes from; {} before its workers have met."""
+        text = _read(self.provenance_path)
+        content: dict[str, Any] = {} if text is None else json.loads(text)
         return content
 
     def write_error(self, text: str) -> None:

@@ -1,6 +1,6 @@
 """What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformer.config import TrialConfig
@@ -18,6 +18,7 @@ class Assignment:
     checkpoints: str  # fsspec URL
     threads: int = 1  # CPU threads of each worker
     tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
+    judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,23 @@ class Judging:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """One set's scores, the hypotheses that they were computed from, and what each sentence adds to them."""
+
+    step: int
+    set_name: str
+    scores: dict[str, Any]
+    hypotheses: list[str]
+    statistics: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Finished:
-    """Costs, scores by set, and the hypotheses that the scores were computed from."""
+    """Costs, and scores by set."""
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
-    hypotheses: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -79,4 +90,4 @@ class Failed:
     details: str
 
 
-Event = Started | Noticed | Resumed | Report | Judging | Finished | Failed
+Event = Started | Noticed | Resumed | Report | Judging | Judged | Finished | Failed

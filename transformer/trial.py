@@ -1,21 +1,23 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.score import judge
-from transformer.messages import Assignment, Event, Finished, Judging, Noticed, Resumed, Started
+from transformer.decoding.judge import JudgedSet, judge
+from transformer.decoding.load import mean_weights
+from transformer.decoding.translate import Translator
+from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, describe_device, join
 from transformer.training.precision import fast_matmuls
 from transformer.training.train import State, fit, start
+
+Scores = dict[str, dict[str, Any]]
 
 
 def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "") -> Iterator[Event]:
@@ -24,7 +26,7 @@ def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
-        with fast_matmuls(assignment.config, worker.device):
+        with fast_matmuls(assignment.config.model, assignment.config.train.precision, worker.device):
             yield from _train_and_judge(assignment, prepared, worker)
 
 
@@ -43,24 +45,33 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
+    known = assignment.judged if state.step == trial.train.steps else {}  # weights trained from here on are others
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
     if worker.leads:
         yield Judging(state.step)
     worker.wait()  # the last checkpoint is on disk before anyone averages
-    _average(state, checkpoints, trial.decode.average)
-    judged = {name: judge(state.model, prepared, name, trial, worker) for name in prepared.judged_sets}
+    if trial.decode.average > 1:
+        state.model.load_state_dict(mean_weights(checkpoints.last(trial.decode.average)))
+    scores = yield from _judge(state, trial, prepared, known, worker)
     if worker.leads:
-        scores = {name: scores for name, (scores, _) in judged.items()}
-        yield Finished(state.step, _costs(state, trial), scores, {name: text for name, (_, text) in judged.items()})
+        yield Finished(state.step, _costs(state, trial), scores)
 
 
-def _average(state: State, checkpoints: Checkpoints, n: int) -> None:
-    """Put the mean weights of the last ``n`` checkpoints into the model (section 6.1)."""
-    if n == 1:
-        return
-    saved = [checkpoint["model"] for checkpoint in checkpoints.last(n)]
-    mean = {name: torch.stack([weights[name] for weights in saved]).mean(0) for name in saved[0]}
-    state.model.load_state_dict(mean)
+def _judge(
+    state: State, trial: TrialConfig, prepared: Prepared, known: Scores, worker: Worker
+) -> Generator[Event, None, Scores]:
+    """Each set that is not known yet, by all workers; the leading one yields what they find, and has all scores."""
+    translator = Translator(state.model, prepared.vocabulary, trial.decode, trial.train.precision)
+    scores = {}
+    for name in prepared.judged_sets:
+        if name in known:
+            scores[name] = known[name]
+            continue
+        found = judge(translator, JudgedSet.of(prepared, name, trial.data.target), worker)
+        if found:
+            scores[name] = found.scores
+            yield Judged(state.step, name, found.scores, found.hypotheses, found.statistics)
+    return scores
 
 
 def _costs(state: State, trial: TrialConfig) -> dict[str, Any]:

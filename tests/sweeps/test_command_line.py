@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     costs = {"params": base.params, "flops": 2.5e12, "seconds": 61.0, "tokens_per_s": 900.0}
     for trial, event in (
-        (base, Finished(600, costs, {"dev": scores, "test": scores}, {"dev": ["ein Hund"]})),
+        (base, Finished(600, costs, {"dev": scores, "test": scores})),
         (failed, Failed("OutOfMemoryError: too wide", "a traceback")),
     ):
         recorder = Recorder(trial)

@@ -3,7 +3,9 @@
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +13,7 @@ from ablate_in_folder import plan
 
 from sweeps.plan import PlannedTrial
 from sweeps.record import Recorder
-from transformer.messages import Failed, Finished, Judging, Report, Resumed, Started
+from transformer.messages import Failed, Finished, Judged, Judging, Report, Resumed, Started
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
 SCORES = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1"}
@@ -30,8 +32,12 @@ def begun(planned: PlannedTrial) -> Recorder:
 
 
 def finished() -> Finished:
-    scores = {name: {**SCORES, "decode": DECODE} for name in ("dev", "test")}
-    return Finished(600, COSTS, scores, {"dev": ["ein Hund", "zwei\nHunde"], "test": ["drei Hunde"]})
+    return Finished(600, COSTS, {name: {**SCORES, "decode": DECODE} for name in ("dev", "test")})
+
+
+def judged(set_name: str, *hypotheses: str, step: int = 600, **decode: Any) -> Judged:
+    scores = {**SCORES, "decode": DECODE | decode}
+    return Judged(step, set_name, scores, list(hypotheses), [{"nats": 1.5, "pieces": 3} for _ in hypotheses])
 
 
 def journal(planned: PlannedTrial) -> list[tuple[int, int, dict[str, float]]]:
@@ -106,7 +112,7 @@ def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
     recorder.take(1, Report(1, {"train/loss": 5.0}))
     recorder.begin()
     late = [Started("old", 1), Report(2, {"train/loss": 4.0}), Resumed(0, {}), finished(), Failed("old", "old")]
-    assert [recorder.take(1, event) for event in late] == [False] * 5
+    assert [recorder.take(1, event) for event in [*late, judged("dev", "old")]] == [False] * 6
     assert journal(planned) == [(1, 1, {"train/loss": 5.0})]
     assert not planned.folder.provenance_path.exists()
     assert planned.folder.result() is None
@@ -153,6 +159,8 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
     recorder.take(1, Report(600, {"train/loss": 2.0, "checkpoint": 600.0}))
     recorder.take(1, Judging(600))
     assert planned.folder.state(planned.trial.key) == "running"
+    recorder.take(1, judged("dev", "ein Hund", "zwei\nHunde"))
+    recorder.take(1, judged("test", "drei Hunde"))
     recorder.take(1, finished())
     result = planned.folder.result()
     assert result == {
@@ -166,6 +174,30 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
     assert planned.folder.hypotheses_path("test").read_text("utf-8") == "drei Hunde\n"
     assert [attempt.reason for attempt in planned.folder.attempts()] == ["finished"]
     assert planned.finished
+
+
+def test_what_was_judged_is_known_to_the_next_attempt(planned: PlannedTrial) -> None:
+    recorder = begun(planned)
+    assert recorder.assignment().judged == {}
+    recorder.take(1, judged("dev", "ein Hund", "zwei Hunde"))
+    again = Recorder(planned)
+    assert again.assignment().judged == {"dev": {**SCORES, "decode": DECODE}}
+    assert planned.folder.statistics("dev") == (
+        {"key": planned.trial.key, "step": 600, "scores": {**SCORES, "decode": DECODE}},
+        [{"nats": 1.5, "pieces": 3}] * 2,
+    )
+    planned.folder.hypotheses_path("dev").unlink()
+    assert again.assignment().judged == {}
+
+
+def test_what_was_judged_otherwise_is_not_taken_for_it(planned: PlannedTrial) -> None:
+    recorder = begun(planned)
+    recorder.take(1, judged("dev", "ein Hund", step=400))
+    recorder.take(1, judged("test", "ein Hund", beam=8))
+    recorder.take(1, judged("wmt14/full", "ein Hund"))
+    assert list(recorder.assignment().judged) == ["wmt14/full"]
+    other = replace(planned, trial=replace(planned.trial, key="0" * 64))
+    assert Recorder(other).assignment().judged == {}
 
 
 def test_failing_writes_the_cause_in_the_first_line(planned: PlannedTrial) -> None:

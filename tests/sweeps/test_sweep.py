@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
 RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "scores"}
-SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "signature", "decode"}
+SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
+SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
 
 
 class Study:
@@ -48,9 +49,10 @@ def test_a_trial_folder_holds_what_the_contract_names(study: Study) -> None:
     trial, result = study.folder / "base-s1", study.result("base-s1")
     assert set(result) == RESULT_KEYS
     assert set(result["scores"]) == {"dev", "test"}
-    assert all(set(scores) == SCORE_KEYS for scores in result["scores"].values())
+    assert all(set(scores) == SCORE_KEYS | SIGNATURES for scores in result["scores"].values())
     assert [line["attempt"] for line in lines(trial / "attempts.jsonl")] == [1, 1]
     assert len((trial / "hypotheses" / "dev.txt").read_text().splitlines()) == 400
+    assert len(lines(trial / "statistics" / "dev.jsonl")) == 1 + 400
     assert {"commit", "dirty"} <= set(json.loads((trial / "provenance.json").read_text()))
     assert sorted(p.name for p in (trial / "checkpoints" / "a1").iterdir()) == ["step-30", "step-60"]
     assert json.loads((study.folder / "study.json").read_text())["trials"][0]["key"] == result["key"]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import text_scores
-from transformer.messages import Assignment, Event, Finished, Judging, Report, Resumed, Started
+from transformer.messages import Assignment, Event, Finished, Judged, Judging, Report, Resumed, Started
 from transformer.training.parallel import Worker
 from transformer.training.train import dev_nll, start
 from transformer.trial import work
@@ -34,15 +35,26 @@ def prepared(folder: Path, trial: TrialConfig) -> Prepared:
     return prepare(trial.data, folder)
 
 
-def run(trial: TrialConfig, folder: Path, checkpoints: Path, attempt: int = 1, until: int | None = None) -> list[Event]:
+def run(
+    trial: TrialConfig,
+    folder: Path,
+    checkpoints: Path,
+    attempt: int = 1,
+    until: int | None = None,
+    judged: dict[str, dict[str, Any]] | None = None,
+) -> list[Event]:
     """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
-    for event in work(Assignment(trial, attempt, str(folder), str(checkpoints))):
+    for event in work(Assignment(trial, attempt, str(folder), str(checkpoints), judged=judged or {})):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
             wait_for_file(checkpoints / f"a{attempt}" / f"step-{until}" / "manifest.json")
             break
     return events
+
+
+def judgements(events: list[Event]) -> dict[str, Judged]:
+    return {event.set_name: event for event in events if isinstance(event, Judged)}
 
 
 def finished(events: list[Event]) -> Finished:
@@ -54,9 +66,9 @@ def test_a_trial_says_that_it_started_reports_judges_and_finishes(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     events = run(trial, folder, tmp_path)
-    assert [type(event) for event in events] == [Started, Report, Report, Judging, Finished]
+    assert [type(event) for event in events] == [Started, Report, Report, Judging, Judged, Judged, Finished]
     assert events[0] == Started("cpu", 1)
-    assert [event.step for event in events[1:]] == [5, 10, 10, 10]
+    assert [event.step for event in events[1:]] == [5, 10, 10, 10, 10, 10]
 
 
 def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
@@ -69,10 +81,13 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
     assert end.costs["flops"] == pytest.approx(sum(training_flops(trial.model, 270, each) for each in lengths))
     targets = sum(each.target for each in lengths)
     assert end.costs["tokens_per_s"] == pytest.approx(targets / end.costs["seconds"])
-    assert list(end.scores) == list(end.hypotheses) == ["dev", "test"]
+    judged = judgements(events)
+    assert list(end.scores) == list(judged) == ["dev", "test"]
     for name in ("dev", "test"):
-        expected = text_scores(end.hypotheses[name], prepared.references(name))
+        expected, counts = text_scores(judged[name].hypotheses, prepared.references(name), trial.data.target)
+        assert judged[name].scores == end.scores[name]
         assert {key: end.scores[name][key] for key in expected} == expected
+        assert [{key: line[key] for key in counts[0]} for line in judged[name].statistics] == counts
     assert isinstance(events[2], Report)
     assert end.scores["dev"]["nll"] == events[2].metrics["dev/nll"]
 
@@ -85,9 +100,9 @@ def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert isinstance(before[1], Report)
     assert after[1] == Resumed(5, before[1].metrics)
-    assert [type(event) for event in after] == [Started, Resumed, Report, Judging, Finished]
+    assert [type(event) for event in after] == [Started, Resumed, Report, Judging, Judged, Judged, Finished]
     assert finished(after).scores == finished(undisturbed).scores
-    assert finished(after).hypotheses == finished(undisturbed).hypotheses
+    assert judgements(after) == judgements(undisturbed)
 
 
 def test_a_finished_trial_is_only_judged_again_with_other_decoding(
@@ -95,10 +110,28 @@ def test_a_finished_trial_is_only_judged_again_with_other_decoding(
 ) -> None:
     first = run(trial, folder, tmp_path)
     again = run(replace(trial, decode=replace(DECODE, alpha=5.0)), folder, tmp_path, attempt=2)
-    assert [type(event) for event in again] == [Started, Resumed, Judging, Finished]
+    assert [type(event) for event in again] == [Started, Resumed, Judging, Judged, Judged, Finished]
     for name, scores in finished(first).scores.items():
         assert finished(again).scores[name]["nll"] == scores["nll"]
         assert (scores["decode"]["alpha"], finished(again).scores[name]["decode"]["alpha"]) == (DECODE.alpha, 5.0)
+
+
+def test_a_set_that_was_judged_before_the_end_is_not_judged_twice(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    first = run(trial, folder, tmp_path)
+    known = {"dev": finished(first).scores["dev"]}
+    again = run(trial, folder, tmp_path, attempt=2, judged=known)
+    assert list(judgements(again)) == ["test"]
+    assert finished(again).scores == finished(first).scores
+    assert list(finished(again).scores) == ["dev", "test"]
+
+
+def test_what_was_judged_of_other_weights_is_judged_again(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
+    """The checkpoint of the end is gone: what is trained again may differ."""
+    run(trial, folder, tmp_path, until=5)
+    again = run(trial, folder, tmp_path, attempt=2, judged={"dev": {"ppl": 1.0}})
+    assert list(judgements(again)) == ["dev", "test"]
 
 
 def test_the_judged_weights_are_the_mean_of_the_last_checkpoints(
@@ -135,4 +168,4 @@ def test_a_copy_task_is_learned_to_a_perplexity_below_1_02(tmp_path: Path) -> No
         scores = finished(events).scores[name]
         assert scores["ppl"] < 1.02
         assert scores["bleu"] > 99
-    assert finished(events).hypotheses["dev"] == prepare(data, tmp_path).references("dev")
+    assert judgements(events)["dev"].hypotheses == prepare(data, tmp_path).references("dev")

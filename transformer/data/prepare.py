@@ -41,6 +41,13 @@ class Sentences:
     pieces: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
 
+    @staticmethod
+    def of(sentences: Iterable[list[int]]) -> "Sentences":
+        """The piece ids of each sentence, end to end."""
+        arrays = [np.asarray(pieces, dtype=np.int32) for pieces in sentences]
+        offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+        return Sentences(np.concatenate([np.empty(0, np.int32), *arrays]), offsets)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -76,8 +83,12 @@ class Prepared:
     folder: Path
 
     @property
+    def vocabulary_path(self) -> Path:
+        return self.folder / "vocabulary.model"
+
+    @property
     def vocabulary(self) -> vocabulary.Vocabulary:
-        return vocabulary.Vocabulary(self.folder / "vocabulary.model")
+        return vocabulary.Vocabulary(self.vocabulary_path)
 
     @property
     def judged_sets(self) -> list[str]:
@@ -90,7 +101,14 @@ class Prepared:
 
     def references(self, set_name: str) -> list[str]:
         """The target text as it was given, for BLEU."""
-        text = (self.folder / f"{set_name}.target.txt").read_bytes().decode("utf-8")
+        return self._text(set_name, "target")
+
+    def sources(self, set_name: str) -> list[str]:
+        """The source text as it was given."""
+        return self._text(set_name, "source")
+
+    def _text(self, set_name: str, side: str) -> list[str]:
+        text = (self.folder / f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
         return text.split("\n")[:-1]  # no other character ends a line
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
@@ -98,9 +116,14 @@ class Prepared:
         return Sentences(np.load(f"{stem}.npy", mmap_mode="r"), np.load(f"{stem}.offsets.npy"))
 
 
+def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
+    """Where under ``paths.data`` the prepared corpus lies."""
+    return folder / "prepared" / data_fingerprint[:16]
+
+
 def prepare(data: DataConfig, folder: Path) -> Prepared:
     """The prepared corpus under ``folder``, made now unless it is there; refused text leaves nothing behind."""
-    target = folder / "prepared" / fingerprint(data)[:16]
+    target = prepared_folder(folder, fingerprint(data))
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.is_dir():
         with FileLock(f"{target}.lock"):
@@ -154,6 +177,6 @@ def _write_set(folder: Path, name: str, pairs: list[Pair], vocab: vocabulary.Voc
 
 
 def _write_sentences(stem: Path, encoded: Iterable[list[int]]) -> None:
-    sentences = [np.asarray(pieces, dtype=np.int32) for pieces in encoded]
-    np.save(f"{stem}.npy", np.concatenate(sentences))
-    np.save(f"{stem}.offsets.npy", np.cumsum([0, *map(len, sentences)], dtype=np.int64))
+    sentences = Sentences.of(encoded)
+    np.save(f"{stem}.npy", sentences.pieces)
+    np.save(f"{stem}.offsets.npy", sentences.offsets)

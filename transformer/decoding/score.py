@@ -1,52 +1,99 @@
-"""What a trained model is judged by: perplexity, BLEU, chrF."""
+"""Texts against references: BLEU, BLEU as the paper counted it, chrF; and the test sets that sacreBLEU knows.
 
-import math
+What a score counts is returned sentence by sentence: the sums over a set are all that its score depends on, so
+differences can be tested later without decoding again.
+"""
+
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import sacrebleu
-import torch
+import sacremoses
+from sacrebleu.dataset import DATASETS
+from sacrebleu.dataset.base import Dataset
 
-from transformer.config import TrialConfig
-from transformer.data.batches import judging_batches
-from transformer.data.prepare import Prepared
-from transformer.decoding.search import beam_search
-from transformer.model.encoder_decoder import Transformer
-from transformer.training.parallel import Worker
-from transformer.training.precision import autocast
-from transformer.training.train import dev_nll
+from transformer.schema import Problem, RefusedError, nearest
 
-TOKENS_PER_DECODING_BATCH = 2_000
+Counts = list[int]
+"""Of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each order
+1 to 6, character n-grams of the hypothesis, of the reference, and in both."""
 
 
-@torch.no_grad()
-def translate_set(
-    model: Transformer, prepared: Prepared, set_name: str, trial: TrialConfig, worker: Worker
-) -> list[str]:
-    """The best hypothesis of every sentence of a set, in its order, as text; the workers share the work."""
-    model.eval()
-    pairs = prepared.pairs(set_name)
-    found: list[tuple[int, list[int]]] = []
-    for indices, batch in judging_batches(pairs, TOKENS_PER_DECODING_BATCH, worker.rank, worker.world):
-        with autocast(trial.train.precision, worker.device):
-            hypotheses = beam_search(model, batch.source.to(worker.device), trial.decode)
-        found += [(int(i), best[0].pieces) for i, best in zip(indices, hypotheses, strict=True)]
-    everything = sorted(item for share in worker.gather(found) for item in share)
-    return prepared.vocabulary.decode([pieces for _, pieces in everything])
+def text_scores(
+    hypotheses: list[str], references: list[str], language: str
+) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
+    """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
+
+    BLEU is sacreBLEU's 13a, cased and detokenised. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
+    tokenised by Moses' rules for ``language`` (those for English where Moses has none), compounds split at hyphens.
+    """
+    bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize="13a"), hypotheses, references)
+    chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
+    moses = sacremoses.MosesTokenizer(lang=language)
+    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenised text
+    split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
+    paper, paper_counts = _scored("bleu_paper", plain, *split)
+    paper["bleu_paper_signature"] += f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
+    scores = {"signature": bleu.pop("bleu_signature"), **bleu, **chrf, **paper}
+    counts = zip(bleu_counts, paper_counts, chrf_counts, strict=True)
+    return scores, [dict(zip(("bleu", "bleu_paper", "chrf"), each, strict=True)) for each in counts]
 
 
-def judge(
-    model: Transformer, prepared: Prepared, set_name: str, trial: TrialConfig, worker: Worker
-) -> tuple[dict[str, Any], list[str]]:
-    """Scores of one set, and the hypotheses they were computed from."""
-    nll = dev_nll(model, prepared.pairs(set_name), trial, worker)
-    hypotheses = translate_set(model, prepared, set_name, trial, worker)
-    scores = {"nll": nll, "ppl": math.exp(min(nll, 700.0))} | text_scores(hypotheses, prepared.references(set_name))
-    return scores | {"decode": vars(trial.decode)}, hypotheses
+def _scored(
+    name: str, metric: Any, hypotheses: list[str], references: list[str]
+) -> tuple[dict[str, Any], list[Counts]]:
+    """As ``corpus_score`` does it, but what it adds up is kept."""
+    counts = metric._extract_corpus_statistics(hypotheses, [references])
+    score = metric._aggregate_and_compute(counts).score
+    return {name: score, f"{name}_signature": str(metric.get_signature())}, counts
 
 
-def text_scores(hypotheses: list[str], references: list[str]) -> dict[str, Any]:
-    """sacreBLEU 13a (cased, detokenised) and chrF, with BLEU's full signature."""
-    bleu, chrf = sacrebleu.BLEU(tokenize="13a"), sacrebleu.CHRF()
-    bleu_score = bleu.corpus_score(hypotheses, [references]).score
-    chrf_score = chrf.corpus_score(hypotheses, [references]).score
-    return {"bleu": bleu_score, "chrf": chrf_score, "signature": str(bleu.get_signature())}
+def _split_compounds(moses: Any, line: str) -> str:
+    """Tokens, each hyphen within one a token of its own."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", moses.tokenize(line, return_str=True))
+
+
+def known_set(name: str) -> bool:
+    """Whether sacreBLEU has a test set of this name, such as wmt13 or wmt14/full."""
+    return name in DATASETS
+
+
+def nearest_set(name: str) -> str | None:
+    """The test set of sacreBLEU whose name is most like ``name``."""
+    return nearest(name, DATASETS)
+
+
+def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
+    """Source and reference lines of a test set of sacreBLEU's, downloaded by it unless they are there.
+
+    Raises RefusedError, which names the files to put where.
+    """
+    dataset, pair = DATASETS[name], f"{source}-{target}"
+    if pair not in dataset.langpairs:
+        allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
+        raise RefusedError([Problem("data.set", f"{name} has no {pair}", allowed)])
+    files = [Path(dataset._get_txt_file_path(pair, field)) for field in _sides(dataset, pair)]
+    if not all(file.is_file() for file in files):
+        _download(dataset, pair, files)
+    sources, references = (file.read_bytes().decode("utf-8").removesuffix("\n").split("\n") for file in files)
+    if len(sources) != len(references):
+        found = f"{files[0]} has {len(sources)} lines and {files[1]} has {len(references)}"
+        raise RefusedError([Problem("data.set", found, "both must have one line a sentence")])
+    return sources, references
+
+
+def _sides(dataset: Dataset, pair: str) -> tuple[str, str]:
+    """The names of the source and of the first reference."""
+    return "src", next(field for field in dataset.fieldnames(pair) if field.startswith("ref"))
+
+
+def _download(dataset: Dataset, pair: str, files: list[Path]) -> None:
+    try:
+        dataset.process_to_text(pair)
+    except (Exception, SystemExit) as error:  # it leaves the program over a wrong checksum
+        folder = f"{files[0].parent}{os.sep}"
+        allowed = f"must be reachable, or lie in {folder} as {files[0].name} and {files[1].name}, a sentence a line"
+        found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
+        raise RefusedError([Problem("data.set", found, allowed)]) from error

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from transformer.config import TrialConfig
+from transformer.config import ModelConfig
 
 WORTH_IT = 256
 """d_model from which oneDNN's float32 matmuls are faster than MKL's; below, what a call costs outweighs it."""
@@ -19,7 +19,7 @@ def autocast(precision: str, device: torch.device) -> torch.autocast:
 
 
 @contextmanager
-def fast_matmuls(trial: TrialConfig, device: torch.device) -> Iterator[None]:
+def fast_matmuls(model: ModelConfig, precision: str, device: torch.device) -> Iterator[None]:
     """Within it, float32 matmuls on the CPU run through oneDNN where that is faster and loses no precision.
 
     What switches torch over also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
@@ -27,7 +27,7 @@ def fast_matmuls(trial: TrialConfig, device: torch.device) -> Iterator[None]:
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
     try:
-        if device.type == "cpu" and trial.train.precision == "fp32" and trial.model.d_model >= WORTH_IT:
+        if device.type == "cpu" and precision == "fp32" and model.d_model >= WORTH_IT:
             matmul.fp32_precision = "bf16"
             if matmul_error() > FLOAT32_LIKE:
                 matmul.fp32_precision = before

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
-from transformer.data.batches import Batch, Shape, TrainingBatches, judging_batches
+from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
 from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
+from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
@@ -120,20 +121,11 @@ def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> T
     return loss.detach()
 
 
-@torch.no_grad()
 def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: Worker) -> float:
     """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1)."""
-    model.eval()
-    nats, pieces = 0.0, 0
-    for _, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
-        batch = batch.to(worker.device)
-        with autocast(trial.train.precision, worker.device):
-            output = model(batch.source, batch.shifted, batch.source_padded)
-            nats += float(summed_loss(model, output, batch.target, 0.0))
-        pieces += batch.total_targets
+    nats = sentence_nats(model, pairs, trial.train.precision, worker)
     model.train()
-    nats, total = worker.sum([nats, pieces])
-    return nats / total
+    return mean_nll(nats, pairs)
 
 
 def fit(
@@ -166,7 +158,7 @@ def fit(
         state.tally.add(meter)
         nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
         if nll is not None:
-            metrics |= {"dev/nll": nll, "dev/ppl": float(np.exp(min(nll, 700.0)))}  # beyond e^700 a float is infinite
+            metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
             saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
         if worker.leads:
             if unreported or last:

@@ -14,7 +14,8 @@ from torch import distributed as dist
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import prepare
-from transformer.decoding.score import translate_set
+from transformer.decoding.judge import JudgedSet, judge, translate_set
+from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Event, Finished, Report, Started
 from transformer.training import parallel
 from transformer.training.parallel import GradientSums, Worker, in_buckets, join
@@ -41,6 +42,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     """What this worker finds."""
     prepared = prepare(trial.data, folder)
     model = start(trial, 270, worker.device).model
+    translator = Translator(model, prepared.vocabulary, trial.decode, "fp32")
     return {
         "many": first_gradients(trial, worker, list(range(9))),
         "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
@@ -49,7 +51,8 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
             trial, worker, [4, 5, 6], passes=2
         ),  # the second worker's last one
         "nll": dev_nll(model, PAIRS, trial, worker),
-        "translations": translate_set(model, prepared, "dev", trial, worker),
+        "translations": translate_set(translator, prepared.pairs("dev"), worker),
+        "judged": judge(translator, JudgedSet.of(prepared, "dev", "en"), worker),
         "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
         "gathered": worker.gather(f"from {worker.rank}"),
         "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
@@ -90,7 +93,7 @@ def found(together: list[tuple[dict[str, Any], list[Event]]]) -> list[dict[str, 
 
 @pytest.fixture(scope="module")
 def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
-    return answers(Worker(), folder, trial)
+    return answers(Worker(tokens_per_pass=100), folder, trial)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -153,6 +156,8 @@ def test_two_workers_judge_and_translate_as_one(found: list[dict[str, Any]], alo
     for answer in found:
         assert answer["nll"] == pytest.approx(alone["nll"], rel=1e-6)
         assert answer["translations"] == alone["translations"]
+    assert found[0]["judged"] == alone["judged"]
+    assert found[1]["judged"] is None
 
 
 def test_numbers_are_added_and_things_gathered_over_workers(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:

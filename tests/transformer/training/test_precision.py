@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_trials import SMALL, small_trial
+from small_trials import SMALL
 
 from transformer.training.precision import FLOAT32_LIKE, WORTH_IT, fast_matmuls, matmul_error
 
@@ -15,7 +15,7 @@ MATMUL = torch.backends.mkldnn.matmul
 
 def test_float32_matmuls_stay_float32_whatever_runs_them() -> None:
     assert matmul_error() < FLOAT32_LIKE
-    with fast_matmuls(small_trial(model=WIDE), CPU):
+    with fast_matmuls(WIDE, "fp32", CPU):
         assert matmul_error() < FLOAT32_LIKE
 
 
@@ -30,8 +30,8 @@ def test_only_wide_models_in_float32_switch_and_the_switch_goes_back() -> None:
     expected = "bf16" if matmul_error() < FLOAT32_LIKE else before  # a CPU with AMX rounds
     MATMUL.fp32_precision = before
     seen = []
-    for trial in (small_trial(), small_trial(model=WIDE, precision="bf16"), small_trial(model=WIDE)):
-        with fast_matmuls(trial, CPU):
+    for model, precision in ((SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")):
+        with fast_matmuls(model, precision, CPU):
             seen.append(MATMUL.fp32_precision)
         assert MATMUL.fp32_precision == before
     assert seen == [before, before, expected]
@@ -40,5 +40,5 @@ def test_only_wide_models_in_float32_switch_and_the_switch_goes_back() -> None:
 def test_a_machine_that_would_round_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformer.training.precision.FLOAT32_LIKE", 0.0)  # as if every error were too large
     before = MATMUL.fp32_precision
-    with fast_matmuls(small_trial(model=WIDE), CPU):
+    with fast_matmuls(WIDE, "fp32", CPU):
         assert MATMUL.fp32_precision == before

@@ -1,0 +1,135 @@
+"""``ablate evaluate``: finished trials judged on sets, what was judged before taken from their folders.
+
+Settings of ``decode`` other than the trial's own leave its result as it is: what they give is kept under a name of its
+own, such as ``hypotheses/dev@beam8.txt``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sweeps.models import of_trial
+from sweeps.record import holding
+from sweeps.request import Request, read_request
+from sweeps.saved import SavedTrial, named_trials
+from transformer.config import DecodeConfig
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.vocabulary import Vocabulary
+from transformer.decoding.judge import JudgedSet, judge
+from transformer.decoding.score import known_set, nearest_set, read_set
+from transformer.decoding.translate import Translator
+from transformer.schema import Problem, RefusedError, nearest
+from transformer.training.parallel import Worker
+from transformer.training.precision import fast_matmuls
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One trial on one set; ``decoded`` tells whether it was translated now."""
+
+    trial: SavedTrial
+    set_name: str
+    scores: dict[str, Any]
+    sentences: int
+    hypotheses: Path
+    decoded: bool
+
+
+def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
+    """Every named trial on the named set, or on each set of its data. Raises RefusedError before anything is judged."""
+    request = read_request("evaluate", words, average, sets=True)
+    trials = named_trials(request)
+    asked = [(trial, list(_sets(trial, request))) for trial in trials]
+    problems = [problem for trial, sets in asked for name in sets for problem in _unknown(trial, name)]
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+    return [evaluation for trial, sets in asked for evaluation in _evaluate(trial, sets, request, err)]
+
+
+def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
+    """By set, what the trial's folder knows of its model with these settings: nothing is judged now."""
+    known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == asdict(decode)}
+    others = {name: _recorded(trial, name, decode) for name in _sets_of(trial) if name not in known}
+    return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
+
+
+def _sets(trial: SavedTrial, request: Request) -> list[str]:
+    return [request.set_name] if request.set_name else _sets_of(trial)
+
+
+def _sets_of(trial: SavedTrial) -> list[str]:
+    return trial.prepared().judged_sets
+
+
+def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
+    judged = _sets_of(trial)
+    if name in judged or known_set(name):
+        return []
+    allowed = f"must be one of {', '.join(judged)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
+    found = f'is "{name}", which {trial.config.data.name} has not'
+    return [Problem("data.set", found, allowed, nearest(name, judged) or nearest_set(name))]
+
+
+def _evaluate(trial: SavedTrial, sets: list[str], request: Request, err: Console) -> Iterator[Evaluation]:
+    decode = request.decoding(trial.config.decode)
+    recorded = {name: _recorded(trial, name, decode) for name in sets}
+    missing = [name for name, evaluation in recorded.items() if evaluation is None]
+    if missing:
+        with holding(trial.folder), err.status("") as status:
+            translator = of_trial(trial, request)
+            for name in missing:
+                status.update(f"{trial.name}: judging {name}")
+                recorded[name] = _judge(trial, name, translator, request)
+    yield from (evaluation for evaluation in recorded.values() if evaluation is not None)
+
+
+def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
+    """What the trial's folder knows of this set, this checkpoint and these settings."""
+    label = _label(trial, name, decode)
+    statistics, hypotheses = trial.folder.statistics(label), trial.folder.hypotheses_path(label)
+    if statistics is None or not hypotheses.is_file():
+        return None
+    head, sentences = statistics
+    same = (head["key"], head["step"]) == (trial.key, trial.result()["step"])
+    if not same or head["scores"]["decode"] != asdict(decode):
+        return None
+    return Evaluation(trial, name, head["scores"], len(sentences), hypotheses, decoded=False)
+
+
+def _judge(trial: SavedTrial, name: str, translator: Translator, request: Request) -> Evaluation:
+    worker = Worker(device=translator.device, tokens_per_pass=request.shared.cluster.tokens_per_pass)
+    with fast_matmuls(trial.config.model, translator.precision, worker.device):
+        judgement = judge(translator, _judged_set(trial, name, translator.vocabulary), worker)
+    assert judgement is not None, "a gang of one is led by its only worker"
+    folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
+    folder.write_hypotheses(label, judgement.hypotheses)
+    head = {"key": trial.key, "step": result["step"], "scores": judgement.scores}
+    folder.write_statistics(label, head, judgement.statistics)
+    if label == name:
+        folder.write_result(result | {"scores": result["scores"] | {name: judgement.scores}})
+    hypotheses = folder.hypotheses_path(label)
+    return Evaluation(trial, name, judgement.scores, len(judgement.hypotheses), hypotheses, decoded=True)
+
+
+def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
+    """The set's name, with the settings that are not the trial's own: dev@beam8."""
+    own = asdict(trial.config.decode)
+    other = [f"{key}{value:g}" for key, value in asdict(decode).items() if value != own[key]]
+    return "@".join([name, "-".join(other)]) if other else name
+
+
+def _judged_set(trial: SavedTrial, name: str, vocabulary: Vocabulary) -> JudgedSet:
+    """A set of the trial's own data, or one of sacreBLEU's. Raises RefusedError."""
+    data, prepared = trial.config.data, trial.prepared()
+    if name in prepared.judged_sets:
+        return JudgedSet.of(prepared, name, data.target)
+    sides = read_set(name, data.source, data.target)
+    pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
+    longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
+    if longest > allowed:
+        found = f"{name} has a sentence of {longest} pieces"
+        raise RefusedError([Problem("data.set", found, f"the model has positions for {allowed}")])
+    return JudgedSet(pairs, sides[1], data.target)

@@ -1,0 +1,144 @@
+"""What a name on the command line stands for: a trial, a checkpoint, an exported model or an MLflow run."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweeps.request import Request
+from sweeps.settings import Settings
+from tracking.replay import trial_of_run
+from tracking.study import StudyMissing, read_study
+from tracking.trial import TrialFolder
+from transformer.config import TrialConfig
+from transformer.data.prepare import Prepared, fingerprint, prepare, prepared_folder
+from transformer.schema import Problem, RefusedError, nearest, parse
+
+KINDS = "must be one of the study's trials, or the folder of a trial, checkpoint or exported model, or an MLflow run id"
+SOME = 30  # names that a refusal lists
+
+
+@dataclass(frozen=True)
+class SavedTrial:
+    """A trial's folder and what it was trained with. ``data`` are the folders that may hold its prepared text."""
+
+    path: Path
+    config: TrialConfig
+    key: str
+    data_fingerprint: str
+    checkpoints_url: str
+    data: tuple[Path, ...]
+
+    @property
+    def folder(self) -> TrialFolder:
+        return TrialFolder(self.path)
+
+    @property
+    def name(self) -> str:
+        """Such as synthetic-tiny/base-s1."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def result(self) -> dict[str, Any]:
+        """Of the finished trial. Raises RefusedError if it is not finished."""
+        result = self.folder.result()
+        if result is None or result["key"] != self.key:
+            raise RefusedError([_not_finished(self.path, self.folder.state(self.key))])
+        return result
+
+    def prepared(self) -> Prepared:
+        """Its text and vocabulary, made again where they are gone. Raises RefusedError."""
+        for data in self.data:
+            folder = prepared_folder(data, self.data_fingerprint)
+            if folder.is_dir():
+                return Prepared(folder)
+        if fingerprint(self.config.data) != self.data_fingerprint:
+            found = f"{self.name} was trained on other text than {self.config.data.name} is now"
+            allowed = f"must hold prepared/{self.data_fingerprint[:16]}, its vocabulary"
+            raise RefusedError([Problem("paths.data", found, allowed)])
+        return prepare(self.config.data, self.data[0])
+
+
+def find(name: str, shared: Settings) -> Path:
+    """The folder that is meant. Raises RefusedError with the nearest name that there is."""
+    runs = Path(shared.paths.runs)
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser().resolve()
+    known = {trial: shared.study_folder / trial for trial in _trials(shared.study_folder)}
+    everywhere = {f"{study.name}/{trial}": study / trial for study in _studies(runs) for trial in _trials(study)}
+    found = known.get(name) or everywhere.get(name)
+    if found is None and re.fullmatch("[0-9a-f]{32}", name):
+        found = trial_of_run(runs, name)
+    if found is None:
+        raise RefusedError([_unknown(name, shared, list(known), list(everywhere))])
+    return found
+
+
+def read_trial(path: Path, shared: Settings) -> SavedTrial:
+    """The trial whose folder this is. Raises RefusedError."""
+    folder = TrialFolder(path)
+    if not folder.config_path.is_file():
+        state = folder.state()
+        raise RefusedError([_no_trial(path) if state == "missing" and path.is_dir() else _not_finished(path, state)])
+    stored = yaml.safe_load(folder.config_path.read_text("utf-8"))
+    config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
+    if config is None:
+        raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
+    data = (Path(shared.paths.data), Path(stored["paths"]["data"]))
+    checkpoints = folder.checkpoints_url(stored["paths"]["checkpoints"])
+    return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
+
+
+def named_trials(request: Request) -> list[SavedTrial]:
+    """The finished trials that were named, each once; all that is wrong with them is told at once in RefusedError."""
+    trials: dict[Path, SavedTrial] = {}
+    problems: list[Problem] = []
+    for name in request.names:
+        try:
+            trial = read_trial(find(name, request.shared), request.shared)
+            trial.result()
+            trials[trial.path] = trial
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(problems)
+    return list(trials.values())
+
+
+def _studies(runs: Path) -> Iterator[Path]:
+    return (path.parent for path in sorted(runs.glob("*/study.json")))
+
+
+def _trials(study: Path) -> list[str]:
+    try:
+        return [trial.name for trial in read_study(study).trials]
+    except StudyMissing:
+        return []
+
+
+def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str]) -> Problem:
+    study, near = shared.study_folder.name, nearest(name, known) or nearest(name, everywhere)
+    same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
+    if not known:
+        studies = sorted({other.rsplit("/", 1)[0] for other in everywhere})
+        there = f"studies there: {', '.join(studies)}" if studies else "`ablate sweep` makes one"
+        found = f'is "{name}", and there is no study {study} in {shared.paths.runs}; {there}'
+    else:
+        more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
+        found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
+    return Problem("TRIAL", found, KINDS, same_name[0] if same_name else near)
+
+
+def _not_finished(path: Path, state: str) -> Problem:
+    words = {"missing": "has not begun", "running": "is still running"}.get(state, f"is not finished, but {state}")
+    allowed = "must be finished; `ablate status` shows where each trial stands, `ablate sweep` goes on with them"
+    return Problem("TRIAL", f"{path.name} {words}", allowed)
+
+
+def _no_trial(path: Path) -> Problem:
+    names = _trials(path)
+    if names:
+        return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
+    return Problem("TRIAL", f"{path} holds no trial", KINDS)

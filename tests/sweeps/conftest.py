@@ -1,0 +1,47 @@
+"""One trial that was really trained, for all tests of what is done with finished models."""
+
+import random
+from pathlib import Path
+
+import pytest
+from typed import typed
+
+WORDS = [*"abcdefgh", "a-b", "c-d"]
+MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
+TRAIN = ("steps=400", "warmup_steps=80", "lr_factor=0.7", "tokens_per_batch=600", "label_smoothing=0")
+
+
+def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
+    """Different sentences of random words."""
+    drawn, made = random.Random(seed), dict[str, None]()
+    while len(made) < size:
+        made[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
+    return list(made)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `ablate train` taught a small model to copy sentences of up to eight words.
+
+    It knows those of ``dev`` nearly all, and makes mistakes in those of ``test``, which are longer.
+    """
+    folder = tmp_path_factory.mktemp("trained").resolve()
+    for name, lines in (
+        ("train", sentences(2000, 1, 8, seed=1)),
+        ("dev", sentences(40, 1, 8, seed=2)),
+        ("test", sentences(40, 9, 12, seed=3)),
+    ):
+        (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
+    settings = [*(f"model.{word}" for word in MODEL), *(f"train.{word}" for word in TRAIN)]
+    data = ["data=files", *files, "data.source=en", "data.target=de", "data.vocab_size=276"]
+    often = ["train.checkpoint_every=100", "train.evaluate_every=200"]
+    done = typed(folder, "train", "sweep.name=copies", *data, *settings, *often, "decode.max_extra=10")
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trial(trained: Path) -> Path:
+    """Its folder."""
+    return trained / "runs" / "copies" / "base-s1"

@@ -1,0 +1,184 @@
+"""`ablate evaluate`: every score with its signature, each set decoded once, everything kept."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ablate_in_folder import plan
+from typed import refusal, typed
+
+from sweeps.plan import recorded
+from sweeps.record import holding
+from tracking.study import write_study
+from tracking.trial import TrialFolder
+
+TRIAL = ("base-s1", "sweep.name=copies")
+
+
+def evaluated(folder: Path, *words: str) -> list[dict[str, Any]]:
+    done = typed(folder, "evaluate", *words, "--json")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> str:
+    """What the command prints for the file of hypotheses."""
+    files = [str(trained / f"{set_name}.txt"), "-i", str(hypotheses)]
+    typed_words = [sys.executable, "-m", "sacrebleu", *files, *words]
+    return subprocess.run(typed_words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def twin(trained: Path, trial: Path) -> Path:
+    """The same trial in a study of its own, to be written to."""
+    study = trained / "runs" / "twins"
+    shutil.rmtree(study, ignore_errors=True)
+    shutil.copytree(trial.parent, study)
+    (study / "mlflow-runs.json").unlink()
+    text = (study / "study.json").read_text("utf-8")
+    (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "twins"'), "utf-8")
+    return study / "base-s1"
+
+
+def test_what_the_trial_s_own_judging_found_is_shown_without_decoding_again(trained: Path, trial: Path) -> None:
+    before = (trial / "hypotheses" / "dev.txt").stat()
+    dev, test = evaluated(trained, *TRIAL)
+    scores = json.loads((trial / "result.json").read_text("utf-8"))["scores"]
+    for line, name in ((dev, "dev"), (test, "test")):
+        assert (line["trial"], line["set"], line["sentences"], line["step"]) == ("copies/base-s1", name, 40, 400)
+        assert {key: line[key] for key in scores[name]} == scores[name]
+        assert line["hypotheses"] == str(trial / "hypotheses" / f"{name}.txt")
+        assert line["decoded"] is False
+    assert (trial / "hypotheses" / "dev.txt").stat() == before
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_a_score_is_that_of_the_command_on_the_file_to_the_last_digit(trained: Path, metric: str) -> None:
+    (line,) = evaluated(trained, *TRIAL, "data.set=test")
+    assert 10 < line[metric] < 95
+    hypotheses = Path(line["hypotheses"])
+    assert sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12") == f"{line[metric]:.12f}"
+
+
+def test_every_sentence_s_share_is_kept(trained: Path, trial: Path) -> None:
+    _, line = evaluated(trained, *TRIAL)
+    found = TrialFolder(trial).statistics("test")
+    assert found is not None
+    head, sentences = found
+    assert head["scores"] == {key: line[key] for key in head["scores"]}
+    nats, pieces = (math.fsum(each[key] for each in sentences) for key in ("nats", "pieces"))
+    assert line["ppl"] == pytest.approx(math.exp(nats / pieces))
+    lengths = [len(text.split()) for text in Path(line["hypotheses"]).read_text("utf-8").splitlines()]
+    assert [each["bleu_paper"][0] for each in sentences] != lengths  # a-b are three tokens there
+    assert [sum(each["bleu"][i] for each in sentences) for i in (2, 6)] == matching_words(trained, line["hypotheses"])
+
+
+def matching_words(trained: Path, hypotheses: str) -> list[int]:
+    """Words in common with the reference, and all words: as BLEU counts them, where no word needs a tokeniser."""
+    common = total = 0
+    pairs = zip(Path(hypotheses).read_text().splitlines(), (trained / "test.txt").read_text().splitlines(), strict=True)
+    for ours, theirs in pairs:
+        total += len(ours.split())
+        common += sum(min(ours.split().count(word), theirs.split().count(word)) for word in set(ours.split()))
+    return [common, total]
+
+
+def test_what_is_not_kept_is_judged_again_and_found_the_same(trained: Path, trial: Path, twin: Path) -> None:
+    shutil.rmtree(twin / "statistics")
+    (twin / "hypotheses" / "dev.txt").unlink()
+    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    assert line["decoded"] is True
+    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
+        assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
+    assert evaluated(trained, "twins/base-s1", "data.set=dev")[0]["decoded"] is False
+
+
+def test_a_result_of_before_gets_what_it_lacks(trained: Path, trial: Path, twin: Path) -> None:
+    """As an older version wrote it: without statistics, without the paper's BLEU."""
+    result = json.loads((twin / "result.json").read_text("utf-8"))
+    for scores in result["scores"].values():
+        del scores["bleu_paper"], scores["bleu_paper_signature"], scores["chrf_signature"]
+    (twin / "result.json").write_text(json.dumps(result), "utf-8")
+    shutil.rmtree(twin / "statistics")
+    evaluated(trained, "twins/base-s1")
+    found, whole = (json.loads((path / "result.json").read_text("utf-8")) for path in (twin, trial))
+    assert found == whole
+
+
+def test_other_decoding_is_kept_beside_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
+    words = ("twins/base-s1", "data.set=dev", "decode.beam=1", "--average", "2")
+    (line,) = evaluated(trained, *words)
+    assert line["decoded"] is True
+    assert (line["decode"]["beam"], line["decode"]["average"]) == (1, 2)
+    assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average2.txt")
+    assert line["nll"] != evaluated(trained, "twins/base-s1", "data.set=dev")[0]["nll"]
+    assert evaluated(trained, *words) == [{**line, "decoded": False}]
+    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
+        assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
+
+
+def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
+    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "data.set=test")
+    assert (done.exit_code, done.stderr) == (0, "")
+    (first,) = evaluated(trained, *TRIAL, "data.set=test")
+    lines = [line.split() for line in done.stdout.splitlines() if "base-s1" in line and "Next" not in line]
+    numbers = [f"{first[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf")]
+    assert lines == [["test", "copies/base-s1", *numbers, "40"], ["twins/base-s1", *numbers, "40"]]
+    for key in ("signature", "bleu_paper_signature", "chrf_signature"):
+        assert first[key] in done.stdout
+    assert "decode: beam 4, alpha 0.6, max_extra 10, average 1" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Next: ablate translate runs/copies/base-s1"
+
+
+def test_a_set_of_sacrebleu_is_judged_and_joins_the_result(trained: Path, twin: Path) -> None:
+    kept = trained / "sets" / "wmt14" / "full"
+    kept.mkdir(parents=True, exist_ok=True)
+    for side in ("src", "ref"):
+        (kept / f"wmt14_full.en-de.{side}").write_text("a b c\nd e\n", "utf-8")
+    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "data.set=wmt14/full", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SACREBLEU": str(trained / "sets")}
+    done = subprocess.run(words, cwd=trained, env=environment, capture_output=True, text=True, timeout=120)
+    (line,) = json.loads(done.stdout)
+    assert (line["set"], line["sentences"]) == ("wmt14/full", 2)
+    assert (twin / "hypotheses" / "wmt14" / "full.txt").read_text("utf-8") == "a b c\nd e\n"
+    scores = json.loads((twin / "result.json").read_text("utf-8"))["scores"]
+    assert list(scores) == ["dev", "test", "wmt14/full"]
+    assert scores["wmt14/full"]["ppl"] == line["ppl"]
+
+
+def test_a_set_that_nobody_has_is_refused_with_the_nearest(trained: Path) -> None:
+    said = refusal(trained, "evaluate", *TRIAL, "data.set=tset")
+    assert 'data.set is "tset", which files has not must be one of dev, test' in said
+    assert "did you mean test?" in said
+    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "data.set=wmt14/ful")
+
+
+def test_everything_wrong_is_told_at_once(trained: Path, tmp_path: Path) -> None:
+    write_study(recorded(plan(tmp_path, "sweep.rows=[base,big]"), ["ablate", "sweep"]))
+    said = refusal(tmp_path, "evaluate", "base-s1", "bgi-s1", "big-s1")
+    assert said.startswith("Refused, for 3 reasons:")
+    assert "base-s1 has not begun" in said
+    assert "did you mean big-s1?" in said
+    assert "big-s1 has not begun" in said
+
+
+def test_a_failed_trial_is_refused(trained: Path, twin: Path) -> None:
+    (twin / "result.json").unlink()
+    (twin / "error.txt").write_text("OutOfMemoryError\n", "utf-8")
+    assert "base-s1 is not finished, but failed" in refusal(trained, "evaluate", "twins/base-s1")
+
+
+def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
+    (twin / "statistics" / "dev.jsonl").unlink()
+    with holding(TrialFolder(twin)):
+        command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
+        done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "base-s1 is being run by another process" in done.stderr

@@ -1,0 +1,205 @@
+"""`ablate export`: a model as others use it, each used as its card says."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from typed import refusal, typed
+
+from tracking.uri import default_uri
+
+TRIAL = ("base-s1", "sweep.name=copies")
+
+
+def export(folder: Path, *words: str) -> str:
+    """What is printed."""
+    done = typed(folder, "export", *words)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    return done.stdout
+
+
+def example(card: Path) -> list[str]:
+    """The lines of code under "Use"."""
+    found = re.search(r"^```\w+\n(.*?)\n```$", card.read_text("utf-8"), re.S | re.M)
+    assert found
+    return found[1].split("\n")
+
+
+@pytest.fixture(scope="module")
+def first(trial: Path) -> str:
+    """What the trial wrote for the first sentence of dev, which is the example of a card."""
+    return (trial / "hypotheses" / "dev.txt").read_text("utf-8").split("\n")[0]
+
+
+@pytest.fixture(scope="module")
+def expected(trial: Path) -> list[str]:
+    return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "ctranslate2"])
+def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str) -> None:
+    printed = export(trained, *TRIAL, "--to", kind)
+    folder = trained / f"copies-base-s1-{kind}"
+    lines = example(folder / "README.md")
+    assert len(lines) == 3
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was judged
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.stdout == f"{first}\n", done.stderr
+    assert f"{folder.name}/: its README.md says how to use it" in printed
+
+
+def test_an_exported_model_translates_like_its_trial(trained: Path, expected: list[str]) -> None:
+    export(trained, *TRIAL, "--to", "safetensors", "--output", "mine", "--average", "1")
+    for name in ("mine", "served"):
+        if name == "served":
+            export(trained, *TRIAL, "--to", "mlflow", "--output", name)
+        words = ["--input", "dev.txt", "--output", "target.txt"]
+        assert typed(trained, "translate", name, *words).exit_code == 0
+        assert (trained / "target.txt").read_text("utf-8").splitlines() == expected
+    assert "an exported model has no checkpoints" in refusal(trained, "translate", "mine", "--average", "2")
+
+
+def test_a_mean_of_checkpoints_is_exported_once(trained: Path) -> None:
+    export(trained, *TRIAL, "--to", "safetensors", "--output", "averaged", "--average", "3")
+    for name, words in (("averaged", []), ("copies/base-s1", ["--average", "3"])):
+        files = ["--input", "test.txt", "--output", f"{Path(name).parent.name}target.txt"]
+        assert typed(trained, "translate", name, *words, *files).exit_code == 0
+    assert (trained / "target.txt").read_bytes() == (trained / "copiestarget.txt").read_bytes()
+    card = (trained / "averaged" / "README.md").read_text("utf-8")
+    assert "Of the mean of the last 3 checkpoints" in card
+    assert "Not measured with these settings" in card
+
+
+def test_the_code_that_trains_is_not_needed(trained: Path) -> None:
+    export(trained, *TRIAL, "--to", "safetensors", "--output", "alone")
+    code = "import sys; from transformer.decoding.serve import open_exported; open_exported('alone')"
+    code += "; print(*(name for name in sys.modules if name.split('.')[0] in ('transformer', 'sweeps', 'tracking')))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=trained, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "transformer.decoding.search" in loaded
+    assert not {"transformer.training.train", "transformer.training.checkpoint", "sweeps", "tracking"} & loaded
+
+
+def test_a_card_says_how_good_it_is_and_where_it_comes_from(trained: Path, trial: Path) -> None:
+    export(trained, *TRIAL, "--to", "safetensors", "--output", "carded")
+    card = (trained / "carded" / "README.md").read_text("utf-8")
+    result = json.loads((trial / "result.json").read_text("utf-8"))
+    for name, scores in result["scores"].items():
+        numbers = " | ".join(f"{scores[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf"))
+        assert f"| {name} | {numbers} |" in card
+        assert all(f"`{scores[key]}`" in card for key in ("signature", "bleu_paper_signature", "chrf_signature"))
+    provenance = json.loads((trial / "provenance.json").read_text("utf-8"))
+    for said in (result["key"], str(provenance["commit"]), provenance["data_fingerprint"], "400 steps, seed 1"):
+        assert said in card
+    assert "beam 4, α 0.6" in card
+    assert "translates en to de" in card
+
+
+@contextmanager
+def served(model: str, uri: str, folder: Path) -> Iterator[str]:
+    """The address of the model as `mlflow models serve` serves it; its end takes its children with it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["mlflow", "models", "serve", "--model-uri", model, "--env-manager", "local", "--port", str(port)]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it brings its own code
+    environment = {**kept, "PATH": path, "MLFLOW_TRACKING_URI": uri, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    log = (folder / "serve.log").open("w")
+    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/ping", process)
+        yield f"http://127.0.0.1:{port}/invocations"
+    finally:
+        family = [*psutil.Process(process.pid).children(recursive=True), process]
+        for member in family:
+            member.terminate()
+        process.wait(30)
+        log.close()
+
+
+def wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+    raise AssertionError(f"{address} does not answer")
+
+
+def ask(address: str, question: Any) -> Any:
+    head = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(question).encode(), head)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def test_a_registered_model_is_served_over_http(trained: Path, tmp_path: Path, expected: list[str]) -> None:
+    printed = export(trained, *TRIAL, "--to", "mlflow", "--output", "registered", "--register", "copies@champion")
+    found = re.search(r"Next: MLFLOW_TRACKING_URI=(\S+) mlflow models serve --model-uri (\S+) ", printed)
+    assert found
+    assert found[2] == "models:/copies@champion"
+    lines = (trained / "dev.txt").read_text("utf-8").splitlines()
+    with served(found[2], found[1], tmp_path) as address:
+        card = example(trained / "registered" / "README.md")
+        body = re.search(r"--data '(.*)'", card[-1])
+        assert body
+        assert ask(address, json.loads(body[1])) == {"predictions": expected[:1]}
+        split = {"dataframe_split": {"columns": ["text"], "data": [[line] for line in [*lines, ""]]}}
+        assert ask(address, split) == {"predictions": [*expected, ""]}
+
+
+def test_a_version_keeps_its_files_when_the_next_is_registered(trained: Path, trial: Path) -> None:
+    for version in ("one", "two"):
+        words = ["--to", "mlflow", "--output", f"version-{version}", "--register", "versions"]
+        export(trained, *TRIAL, *words, *(["--average", "2"] if version == "two" else []))
+    script = "import sys, mlflow; c = mlflow.MlflowClient(sys.argv[1])"
+    script += "; print(*(v.source + ' ' + v.run_id for v in c.search_model_versions(\"name='versions'\")))"
+    command = [sys.executable, "-c", script, default_uri(trained / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    (run_id,) = json.loads((trial.parent / "mlflow-runs.json").read_text()).popitem()[1].values()
+    assert len(set(done[::2])) == 2
+    assert set(done[1::2]) == {run_id}
+    files = [Path(place.removeprefix("file://")) / "data/exported/model.safetensors" for place in done[::2]]
+    weights = {file.read_bytes() for file in files}
+    assert len(weights) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "safetensors", "--output", "runs"], "--output runs exists must be a new folder"),
+        (["--to", "safetensors", "--register", "a"], "only --to mlflow makes what MLflow serves"),
+        (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
+        (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
+        (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
+        (["--to", "mlflow", "--average", "9"], "must be at most 4, the checkpoints that were kept"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_left(trained: Path, words: list[str], said: str) -> None:
+    before = sorted(trained.iterdir())
+    assert said in refusal(trained, "export", *TRIAL, *words)
+    assert sorted(trained.iterdir()) == before
+
+
+def test_a_model_of_another_package_is_refused_with_who_opens_it(trained: Path) -> None:
+    export(trained, *TRIAL, "--to", "ctranslate2", "--output", "foreign")
+    said = refusal(trained, "translate", "foreign")
+    assert "is a CTranslate2 model" in said
+    assert "foreign/README.md" in said

@@ -1,0 +1,220 @@
+"""`ablate translate`: lines in, as many lines out, whatever they hold and however it ends."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import plan
+from typed import refusal, typed
+
+from sweeps.plan import recorded
+from tracking.study import write_study
+
+COMMAND = [sys.executable, "-m", "sweeps.cli", "translate", "base-s1", "sweep.name=copies"]
+ODD = {
+    "nothing": "",
+    "blanks": "   ",
+    "one piece": "a",
+    "unknown characters": "zzz %§$ 漢字",
+    "emoji": "👩‍👩‍👧 a 😀",
+    "right to left": "שלום a b مرحبا",
+    "no space": "a" * 10_000,
+    "too many pieces": "a b c d " * 20,
+    "a null": "a\0b",
+    "a line separator": "a\u2028b",
+    "a tab": "a\tb",
+    "a carriage return": "a\rb",
+}
+
+
+def translated(folder: Path, text: str, *words: str) -> list[str]:
+    """The lines that come of these, by way of files."""
+    source, target = folder / "source.txt", folder / "target.txt"
+    source.write_bytes(text.encode("utf-8"))
+    done = typed(folder, "translate", *words, "--input", str(source), "--output", str(target))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    return target.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+@pytest.fixture(scope="module")
+def dev(trained: Path) -> str:
+    return (trained / "dev.txt").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def expected(trial: Path) -> list[str]:
+    """What the trial itself wrote for dev when it was judged."""
+    return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
+
+
+def test_lines_are_translated_as_the_trial_did_it(trained: Path, dev: str, expected: list[str]) -> None:
+    assert translated(trained, dev, "base-s1", "sweep.name=copies") == expected
+    assert len(set(expected)) > 30
+
+
+def test_a_model_has_many_names(trained: Path, trial: Path, dev: str, expected: list[str]) -> None:
+    (runs,) = json.loads((trial.parent / "mlflow-runs.json").read_text()).values()
+    (run_id,) = runs.values()
+    checkpoint = "runs/copies/base-s1/checkpoints/a1/step-400"
+    for name in ("copies/base-s1", "runs/copies/base-s1", str(trial), run_id, checkpoint):
+        assert translated(trained, dev, name) == expected, name
+    earlier = translated(trained, dev, checkpoint.replace("400", "200"))
+    assert len(earlier) == len(expected)
+    assert earlier != expected
+
+
+def test_the_words_that_trained_it_name_its_study(trained: Path, dev: str, expected: list[str]) -> None:
+    """Without the files that it was trained on, which only training needs."""
+    assert translated(trained, dev, "base-s1", "data=files", "sweep.name=copies") == expected
+    assert typed(trained, "status", "data=files", "sweep.name=copies").exit_code == 0
+
+
+def test_checkpoints_kept_elsewhere_know_their_trial(trained: Path, trial: Path, dev: str, expected: list[str]) -> None:
+    elsewhere = trained / "elsewhere" / "copies" / "base-s1"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.symlink_to(trial / "checkpoints")
+    assert translated(trained, dev, str(elsewhere / "a1" / "step-400")) == expected
+
+
+def test_the_best_n_come_one_below_the_other_with_their_scores(trained: Path, dev: str, expected: list[str]) -> None:
+    lines = translated(trained, f"{dev}\n", "copies/base-s1", "--nbest", "3")
+    assert len(lines) == 3 * (len(expected) + 1)
+    pairs = [line.split("\t") for line in lines]
+    assert [text for _, text in pairs[::3]] == [*expected, ""]
+    for start in range(0, len(pairs), 3):
+        scores = [float(score) for score, _ in pairs[start : start + 3]]
+        assert scores == sorted(scores, reverse=True)
+    assert pairs[-3:] == [["0.000000", ""], ["-inf", ""], ["-inf", ""]]  # an empty line has one translation
+    assert all(re.fullmatch(r"-\d+\.\d{6}", score) for score, _ in pairs[:-3])
+
+
+def test_decoding_can_be_changed(trained: Path, dev: str, expected: list[str]) -> None:
+    short = translated(trained, dev, "copies/base-s1", "decode.max_extra=0", "decode.beam=1")
+    assert len(short) == len(expected)
+    single = translated(trained, "a\n", "copies/base-s1", "decode.beam=7", "--nbest", "7")
+    assert len({line.split("\t")[1] for line in single}) == 7
+
+
+def test_the_mean_of_checkpoints_is_another_model(trained: Path, dev: str, expected: list[str]) -> None:
+    averaged = translated(trained, dev, "copies/base-s1", "--average", "2")
+    assert averaged == translated(trained, dev, "copies/base-s1", "decode.average=2")
+    assert averaged != expected
+    before = "runs/copies/base-s1/checkpoints/a1/step-300"  # a mean ends at the checkpoint that is named
+    assert translated(trained, dev, before, "--average", "2") != averaged
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_lines_keep_the_others_and_their_number(trained: Path, name: str) -> None:
+    source, target = trained / "source.txt", trained / "target.txt"
+    source.write_bytes(f"a b\r\n{ODD[name]}\nc d e".encode())
+    done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "target.txt")
+    before, odd, after, end = target.read_bytes().decode("utf-8").split("\n")
+    assert (before, after, end) == ("a b", "c d e", "")
+    assert done.exit_code == 0
+    assert bool(odd) == bool(ODD[name].strip(" "))
+    if name in ("no space", "too many pieces"):
+        assert done.stderr == "source.txt: line 2 has more than 40 pieces; what comes after them is left out\n"
+    else:
+        assert done.stderr == ""
+
+
+def test_a_line_that_is_not_utf8_ends_it_after_those_before(trained: Path) -> None:
+    (trained / "source.txt").write_bytes(b"a b\n\nc\n\xff d\ne\n")
+    done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "target.txt")
+    assert done.exit_code == 2
+    assert "source.txt:4 is not valid UTF-8" in done.stderr
+    assert (trained / "target.txt").read_text("utf-8") == "a b\n\nc\n"
+
+
+def test_who_writes_a_line_is_answered_and_may_interrupt(trained: Path) -> None:
+    """The pipe stays open all the time; the child runs in a group of its own, as a shell starts it."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, cwd=trained, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stderr
+        for line in (b"a b c\n", b"\n", b"d e\n"):
+            child.stdin.write(line)
+            child.stdin.flush()
+            assert child.stdout.readline() == line
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(30) == 130
+        assert child.stderr.read() == b"Interrupted after line 3.\n"
+
+
+def test_a_reader_that_has_enough_ends_it(trained: Path) -> None:
+    pipe = subprocess.PIPE
+    words = " ".join(COMMAND)
+    script = f"yes 'a b c' | {{ {words}; echo $? >&2; }} | head -1"
+    done = subprocess.run(["bash", "-c", script], cwd=trained, stdout=pipe, stderr=pipe, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
+
+
+def test_progress_is_shown_where_a_person_waits(trained: Path, expected: list[str]) -> None:
+    terminal, child_side = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "OMP_NUM_THREADS": "1"}
+    with (trained / "dev.txt").open("rb") as source:
+        child = subprocess.Popen(
+            COMMAND, cwd=trained, env=environment, stdin=source, stdout=subprocess.PIPE, stderr=child_side
+        )
+        os.close(child_side)
+        printed, _ = child.communicate(timeout=120)
+    shown = b""
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    except OSError:  # how a terminal says that nobody writes any more
+        pass
+    os.close(terminal)
+    assert printed.decode("utf-8").splitlines() == expected
+    assert b"Loading base-s1" in shown
+    assert re.search(rb"\d+ lines", shown)
+
+
+def test_a_name_that_is_unknown_is_refused_with_the_nearest(trained: Path) -> None:
+    assert "did you mean base-s1?" in refusal(trained, "translate", "bse-s1", "sweep.name=copies")
+    assert "did you mean copies/base-s1?" in refusal(trained, "translate", "base-s1")
+    assert "studies there: copies" in refusal(trained, "translate", "base-s1")
+    assert "TRIAL is missing" in refusal(trained, "translate", "sweep.name=copies")
+    assert "one model translates at a time" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
+
+
+def test_a_folder_without_a_finished_model_is_refused(trained: Path, tmp_path: Path) -> None:
+    planned = plan(tmp_path, "sweep.rows=[base]")
+    write_study(recorded(planned, ["ablate", "sweep"]))
+    assert "base-s1 has not begun" in refusal(tmp_path, "translate", "base-s1")
+    assert "is a study must be one of its trials" in refusal(trained, "translate", "runs/copies")
+    assert "holds no trial" in refusal(trained, "translate", "runs")
+
+
+def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
+    words = ["model.n_layers=2", "train.steps=3", "row=big", "data.set=dev"]
+    said = refusal(trained, "translate", "copies/base-s1", *words)
+    for key in ("model.n_layers", "train.steps", "row", "data.set"):
+        assert f"{key} (command line) cannot be changed once a model is trained" in said
+    assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average" in said
+    misspelt = refusal(trained, "translate", "copies/base-s1", "decode.baem=2")
+    assert "did you mean decode.beam?" in misspelt
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
+        (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
+        (["--average", "9"], "decode.average is 9 must be at most 4, the checkpoints that were kept"),
+        (["--average", "2", "decode.average=3"], "--average (command line) is given with decode.average"),
+        (["--input", "nowhere.txt"], "--input nowhere.txt is no file"),
+        (["--output", "nowhere/target.txt"], "--output nowhere is no folder"),
+        (["--input", "dev.txt", "--output", "dev.txt"], "--output dev.txt is the input"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(trained: Path, dev: str, words: list[str], said: str) -> None:
+    assert said in refusal(trained, "translate", "copies/base-s1", *words)
+    assert (trained / "dev.txt").read_text("utf-8") == dev

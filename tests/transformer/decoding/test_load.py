@@ -1,0 +1,90 @@
+"""Models from checkpoints: the one asked for, or the mean of the last."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from small_trials import DECODE, copy_data, small_trial
+
+from transformer.config import TrialConfig
+from transformer.data.prepare import Prepared, prepare
+from transformer.decoding.load import load, mean_weights
+from transformer.schema import RefusedError
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.train import start
+
+CPU = torch.device("cpu")
+STEPS = (5, 10, 15)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("copies")
+    return prepare(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
+
+
+@pytest.fixture
+def trial() -> TrialConfig:
+    return small_trial(keep_checkpoints=3)
+
+
+@pytest.fixture
+def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
+    """Of one attempt; the weights of a step are the step."""
+    saved = Checkpoints(str(tmp_path), 1, keep=3)
+    state = start(trial, 270, CPU)
+    for step in STEPS:
+        state.step = step
+        state.model.load_state_dict({k: torch.full_like(v, float(step)) for k, v in state.model.state_dict().items()})
+        saved.save(step, state.to_dict())
+    saved.wait()
+    return saved
+
+
+def weight(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, step: int, average: int = 1) -> float:
+    """Any weight of the model that is loaded."""
+    asked = replace(trial, decode=replace(DECODE, average=average))
+    found = load(asked, prepared.vocabulary, checkpoints, step, CPU)
+    assert not found.model.training
+    assert (found.decode, found.precision) == (asked.decode, "fp32")
+    return found.model.embedding[0, 0].item()
+
+
+def test_the_checkpoint_of_a_step_is_loaded(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
+    assert [weight(trial, prepared, checkpoints, step) for step in STEPS] == [5, 10, 15]
+
+
+def test_the_mean_is_of_the_newest_up_to_the_step(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
+) -> None:
+    assert weight(trial, prepared, checkpoints, 15, average=2) == 12.5
+    assert weight(trial, prepared, checkpoints, 10, average=2) == 7.5
+    assert weight(trial, prepared, checkpoints, 15, average=3) == 10
+
+
+def test_more_than_there_are_is_refused(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
+    with pytest.raises(RefusedError, match=r"decode.average: is 4; must be at most 3"):
+        weight(trial, prepared, checkpoints, 15, average=4)
+
+
+def test_a_step_that_is_not_there_is_not_replaced_by_an_older_one(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
+) -> None:
+    with pytest.raises(RefusedError, match="the checkpoint of step 12 is missing"):
+        weight(trial, prepared, checkpoints, 12)
+
+
+def test_a_damaged_one_is_refused(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    state = tmp_path / "a1" / "step-15" / "state.pt"
+    state.write_bytes(state.read_bytes()[:-9])
+    with pytest.raises(RefusedError, match="the checkpoint of step 15 is missing"):
+        weight(trial, prepared, checkpoints, 15)
+    assert weight(trial, prepared, checkpoints, 10) == 10
+
+
+def test_a_mean_needs_no_more_memory_than_two() -> None:
+    given = ({"model": {"w": torch.tensor([float(n)])}} for n in (1, 2, 6))  # an iterator: seen once, one by one
+    assert mean_weights(given)["w"].tolist() == [3.0]

@@ -1,0 +1,72 @@
+"""Models for MLflow: written as it serves them, and registered under a name that others ask for."""
+
+import warnings
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tracking.sync import silence
+from tracking.uri import without_password
+
+INPUT, OUTPUT = "text", "translation"
+
+
+class RegistryError(Exception):
+    """MLflow refused or could not be reached; its first line."""
+
+
+def save_model(folder: Path, loader_module: str, data: Path, code: Path, packages: list[str]) -> None:
+    """Write an MLflow model into ``folder``: a column of text to a column of text.
+
+    ``loader_module`` opens ``data``; the package ``code`` that holds it goes with the model, as do the versions of the
+    ``packages`` it needs.
+    """
+    silence()
+    import mlflow.pyfunc
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    columns = (Schema([ColSpec(DataType.string, name)]) for name in (INPUT, OUTPUT))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*An input example was not provided")
+        mlflow.pyfunc.save_model(
+            path=str(folder),
+            loader_module=loader_module,
+            data_path=str(data),
+            code_paths=[str(code)],
+            signature=ModelSignature(*columns),
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in packages],
+        )
+
+
+def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str) -> None:
+    """Put the model into its trial's run at ``uri``, and register it there as a new version. Raises RegistryError.
+
+    Each time under a path of its own, so that versions registered before keep their files.
+    """
+    silence()
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    path = f"models/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
+    try:
+        client.log_artifacts(run_id, str(folder), path)
+        _ensure(client, name)
+        source = f"{client.get_run(run_id).info.artifact_uri}/{path}"
+        version = client.create_model_version(name, source, run_id, description=description).version
+        if alias is not None:
+            client.set_registered_model_alias(name, alias, version)
+    except MlflowException as error:
+        raise RegistryError(without_password(str(error)).strip().splitlines()[0]) from error
+
+
+def _ensure(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise

@@ -1,0 +1,56 @@
+"""What a trained model is judged by on one set: perplexity of the reference, and scores of its own translation."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from transformer.data.prepare import ParallelSet, Prepared
+from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
+from transformer.decoding.score import text_scores
+from transformer.decoding.translate import Translator, best_texts, search
+from transformer.training.parallel import Worker
+
+
+@dataclass(frozen=True)
+class JudgedSet:
+    """Sentences with references. ``references`` is the target text as it was given, ``language`` its language."""
+
+    pairs: ParallelSet
+    references: list[str]
+    language: str
+
+    @staticmethod
+    def of(prepared: Prepared, name: str, language: str) -> "JudgedSet":
+        return JudgedSet(prepared.pairs(name), prepared.references(name), language)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Scores with their signatures and decode settings, the hypotheses, and what each sentence adds to the scores.
+
+    A line of ``statistics`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
+    """
+
+    scores: dict[str, Any]
+    hypotheses: list[str]
+    statistics: list[dict[str, Any]]
+
+
+def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgement | None:
+    """Judge on one set; the workers share the work, and the leading one gets the judgement."""
+    nats = sentence_nats(translator.model, judged.pairs, translator.precision, worker)
+    hypotheses = translate_set(translator, judged.pairs, worker)
+    if not worker.leads:
+        return None
+    nll = mean_nll(nats, judged.pairs)
+    words, counts = text_scores(hypotheses, judged.references, judged.language)
+    scores = {"nll": nll, "ppl": perplexity(nll), **words, "decode": asdict(translator.decode)}
+    lines = zip(nats, judged.pairs.target.lengths.tolist(), counts, strict=True)
+    return Judgement(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
+
+
+def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
+    """The best hypothesis of every sentence, in their order, as text on one line; on every worker."""
+    translator.model.eval()
+    found = [(place, best[0]) for place, best in search(translator, pairs.source, worker.rank, worker.world)]
+    everything = sorted(item for share in worker.gather(found) for item in share)
+    return best_texts(translator.vocabulary, [best for _, best in everything])

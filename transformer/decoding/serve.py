@@ -1,0 +1,32 @@
+"""An exported folder as a translator: for a program of one's own, and for MLflow, which asks by these names."""
+
+from pathlib import Path
+from typing import Any
+
+from transformer.decoding.export import load_exported
+from transformer.decoding.translate import Translator
+from transformer.training.precision import fast_matmuls
+
+
+def open_exported(folder: str | Path) -> Translator:
+    """The translator in a folder that ``ablate export --to safetensors`` wrote, on the CPU. Raises RefusedError."""
+    model, vocabulary, trial = load_exported(Path(folder))
+    return Translator(model, vocabulary, trial.decode, trial.train.precision)
+
+
+class Served:
+    """What MLflow's flavour ``python_function`` calls a model."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> list[str]:
+        """The translation of each line in the first column of a data frame."""
+        lines = [str(line) for line in model_input.iloc[:, 0]]
+        with fast_matmuls(self.translator.model.config, self.translator.precision, self.translator.device):
+            return self.translator.translate(lines)
+
+
+def _load_pyfunc(path: str) -> Served:
+    """MLflow's entry: ``path`` is the exported folder within the MLflow model."""
+    return Served(open_exported(path))

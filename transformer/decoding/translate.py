@@ -1,0 +1,97 @@
+"""Translating many sentences: similar lengths together, answers in the order of the questions.
+
+A source without any piece but end-of-sentence translates to nothing, without asking the model.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from transformer.config import DecodeConfig
+from transformer.data.batches import by_length, cut, pad
+from transformer.data.pieces import EOS
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.vocabulary import Vocabulary
+from transformer.decoding.search import Hypothesis, beam_search
+from transformer.model.encoder_decoder import Transformer
+from transformer.training.precision import autocast
+
+TOKENS_PER_BATCH = 2_000  # sentences × longest source
+NOTHING = Hypothesis([], 0.0)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One line of text, and its length-normalised log-probability in nats."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A trained model in evaluation mode, and how to decode with it; ``precision`` is "fp32" or "bf16"."""
+
+    model: Transformer
+    vocabulary: Vocabulary
+    decode: DecodeConfig
+    precision: str
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.embedding.device
+
+    def translate(self, lines: list[str]) -> list[str]:
+        """The best translation of each line; one that is longer than the model's positions is cut there."""
+        return [best[0].text for best in self.translations(self.sources(lines)[0])]
+
+    def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
+        """Piece ids of each line, and the places of the lines that are longer than the model's positions: cut there."""
+        longest = self.model.config.max_positions
+        encoded = self.vocabulary.encode(lines)
+        long = [place for place, pieces in enumerate(encoded) if len(pieces) > longest]
+        return [pieces if len(pieces) <= longest else [*pieces[: longest - 1], EOS] for pieces in encoded], long
+
+    def translations(self, sources: list[list[int]]) -> Iterator[list[Translation]]:
+        """The best translations of each source, best first, in the order of the sources, as soon as they are known."""
+        known: dict[int, list[Translation]] = {}
+        following = 0
+        for place, hypotheses in search(self, Sentences.of(sources)):
+            known[place] = self._in_words(hypotheses)
+            while following in known:
+                yield known.pop(following)
+                following += 1
+
+    def _in_words(self, hypotheses: list[Hypothesis]) -> list[Translation]:
+        texts = self.vocabulary.decode([hypothesis.pieces for hypothesis in hypotheses])
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        return [Translation(one_line(text), score) for text, score in zip(texts, scores, strict=True)]
+
+
+@torch.no_grad()
+def search(
+    translator: Translator, sources: Sentences, rank: int = 0, world: int = 1
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """The place and the hypotheses of each source, in the order of their making; ``world`` workers share the work."""
+    pairs = ParallelSet(sources, sources)
+    order = by_length(pairs, np.arange(len(sources)))
+    silent = sources.lengths[order] <= 1
+    if rank == 0:
+        yield from ((int(place), [NOTHING]) for place in order[silent])
+    for places in cut(pairs, order[~silent], TOKENS_PER_BATCH)[rank::world]:
+        source = pad(sources, places).to(translator.device)
+        with autocast(translator.precision, translator.device):
+            found = beam_search(translator.model, source, translator.decode)
+        yield from ((int(place), hypotheses) for place, hypotheses in zip(places, found, strict=True))
+
+
+def one_line(text: str) -> str:
+    """A line break of any kind becomes a space: lines must stay aligned with their sources, whoever reads them."""
+    return " ".join(text.splitlines())
+
+
+def best_texts(vocabulary: Vocabulary, best: Sequence[Hypothesis]) -> list[str]:
+    """The text of each hypothesis, on one line."""
+    return [one_line(text) for text in vocabulary.decode([hypothesis.pieces for hypothesis in best])]
