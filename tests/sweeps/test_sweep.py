@@ -86,9 +86,9 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     failed = ablate("sweep", *words, cwd=study.cwd)
     assert failed.returncode == 1, failed.stdout + failed.stderr
     assert "1 of 2 finished, 1 FAILED" in failed.stdout
-    assert "d_dropout_0-s1: NotADirectoryError" in failed.stdout
+    assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in failed.stdout
     table = ablate("table", "--format", "md", cwd=study.cwd).stdout
-    assert "FAILED: NotADirectoryError" in table
+    assert "FAILED: CheckpointError" in table
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
 
     blocked.unlink()
