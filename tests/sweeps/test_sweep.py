@@ -113,7 +113,7 @@ def test_the_ui_prints_its_address_and_answers_there(study: Study) -> None:
         assert server.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
         assert found
-        wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=90)
+        wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=240)
     finally:
         os.killpg(server.pid, signal.SIGINT)
         server.wait(timeout=60)
