@@ -7,10 +7,10 @@ from typing import Any
 from benchmarks import goals
 from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import OURS
+from benchmarks.record import Result, heading
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
 from tracking import formats
 
-Result = dict[str, Any]
 Line = dict[str, Any]
 SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "utilisation")
 
@@ -33,12 +33,8 @@ def sheets(result: Result) -> Iterator[Sheet]:
 
 def document(result: Result) -> str:
     """The whole run as Markdown, with what is needed to repeat it."""
-    commit = f"{result['commit']}{' with changes' if result['dirty'] else ''}"
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
     head = [
-        "# Training on a CPU, side by side",
-        f"`{result['command']}`, commit {commit}, {result['date']}, {formats.time(result['seconds'])} in all.",
-        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless said otherwise. {versions}.",
+        *heading("Training on a CPU, side by side", result),
         f"Text: {result['text']}. Everything is measured in this run unless it says computed or extrapolated.",
         "",
     ]

@@ -3,37 +3,30 @@
 Prints the tables, and writes them with the raw figures, commit, machine and versions to ``benchmarks/results/``.
 """
 
-import json
-import shlex
-import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
 from rich.console import Console
 
+from benchmarks import record
 from benchmarks.arithmetic import best_rates, calibrate
 from benchmarks.contest import MARIAN, TORCH, Peer, contestants, describe, measure
 from benchmarks.padding import padding
-from benchmarks.report import Result, document, sheets
+from benchmarks.record import Result
+from benchmarks.report import document, sheets
 from benchmarks.sheet import to_terminal
 from benchmarks.threads import two_against_one
 from benchmarks.timing import Rounds
 from benchmarks.waiting import checkpoint_stall, start_up
 from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
-from tracking.files import write_atomic
-from tracking.provenance import collect
 from transformer.data.prepare import ParallelSet
-from transformer.schema import Problem, RefusedError
+from transformer.schema import RefusedError
 
-RESULTS = Path(__file__).parent / "results"
 BASE = SIZES[0]
 
 
@@ -59,7 +52,8 @@ def main(
     console = Console(highlight=False)
     console.width = max(console.width, 120)
     try:
-        head, pairs = _provenance(), read_pairs(data) if data else drawn_pairs()
+        head = record.provenance("benchmarks.training", ["transformers"])
+        pairs = read_pairs(data) if data else drawn_pairs()
     except RefusedError as error:
         Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNothing was started.", highlight=False)
         raise typer.Exit(2) from None
@@ -69,7 +63,7 @@ def main(
     result["seconds"] = time.perf_counter() - began
     for sheet in sheets(result):
         console.print(to_terminal(sheet))
-    console.print(f"Written: [bold]{write(result, only or [], RESULTS)}[/]", soft_wrap=True)
+    console.print(f"Written: [bold]{write(result, only or [], record.RESULTS)}[/]", soft_wrap=True)
 
 
 def _measured(parts: Sequence[Part], rounds: int | None, pairs: ParallelSet, console: Console) -> Result:
@@ -106,26 +100,7 @@ def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer
 
 def write(result: Result, only: Sequence[Part], folder: Path) -> Path:
     """The result as Markdown and JSON under one name; the Markdown's path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = "-".join(["training", result["date"][:10], str(result["commit"])[:7], *only])
-    path = folder / f"{stem}.md"
-    write_atomic(path, document(result))
-    write_atomic(folder / f"{stem}.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    return path
-
-
-def _provenance() -> dict[str, Any]:
-    """Commit, machine, versions, date and command. Raises RefusedError without the peer that is to be installed."""
-    if find_spec("transformers") is None:
-        raise RefusedError([Problem("transformers", "is not installed", "`make bench` installs it (extra `bench`)")])
-    known = collect("cpu", "")
-    versions = {name: known["versions"][name] for name in ("python", "torch")}
-    return {
-        **{name: known[name] for name in ("commit", "dirty", "cpu")},
-        "versions": {**versions, "transformers": metadata.version("transformers")},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "-m", "benchmarks.training", *sys.argv[1:]]),
-    }
+    return record.write("training", document(result), result, only, folder)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Translating:
         for place in long:
             what = f"line {first + place} has more than {longest} pieces; what comes after them is left out"
             self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
-        for best in self.translator.translations(sources):
+        for best in self.translator.translations(sources, self.nbest or 1):
             self.out.write("".join(f"{line}\n" for line in self._lines(best)).encode("utf-8"))
             self.out.flush()
             self.progress.advance(lines[self.done + 1 - first])

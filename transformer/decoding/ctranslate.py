@@ -20,7 +20,6 @@ NEVER = -10_000.0
 """A logit that leaves a piece no probability, in float16 too: padding and beginning-of-sentence are never written."""
 
 
-@torch.no_grad()
 def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:
     """Write a directory that ``ctranslate2.Translator`` opens, in float32, with the SentencePiece model in it.
 
@@ -28,22 +27,28 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     pieces; it adds end-of-sentence itself. ``folder`` appears whole or not at all; RefusedError if it exists, or if
     the package ctranslate2 is missing.
     """
-    spec, texts = _specification(model), Vocabulary(vocabulary).texts()
+    spec = specification(model, Vocabulary(vocabulary).texts())
+    with new_folder(folder) as made:
+        spec.save(str(made))
+        shutil.copyfile(vocabulary, made / VOCABULARY)
+
+
+def specification(model: Transformer, texts: list[str]) -> Any:
+    """The model and the texts of its pieces as CTranslate2's ``TransformerSpec``, ready to be saved."""
+    spec = _layers(model)
     spec.register_source_vocabulary(texts)
     spec.register_target_vocabulary(texts)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = texts[UNK], texts[BOS], texts[EOS]
     spec.config.decoder_start_token, spec.config.add_source_eos = texts[BOS], True
     spec.validate()
     spec.optimize()
-    with new_folder(folder) as made:
-        spec.save(str(made))
-        shutil.copyfile(vocabulary, made / VOCABULARY)
+    return spec
 
 
-def _specification(model: Transformer) -> Any:
+@torch.no_grad()
+def _layers(model: Transformer) -> Any:
     """CTranslate2 knows one width for keys and values: the narrower of the two are filled up with zeros."""
-    specs = _specs()
-    config = model.config
+    specs, config = _specs(), model.config
     sizes = {"num_layers": config.n_layers, "num_heads": config.n_heads, "head_dim": max(config.d_k, config.d_v)}
     encoder = specs.TransformerEncoderSpec(**sizes, pre_norm=False)
     decoder = specs.TransformerDecoderSpec(**sizes, pre_norm=False)

@@ -51,6 +51,7 @@ def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgemen
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in their order, as text on one line; on every worker."""
     translator.model.eval()
-    found = [(place, best[0]) for place, best in search(translator, pairs.source, worker.rank, worker.world)]
+    answers = search(translator, pairs.source, worker.rank, worker.world, n_best=1)
+    found = [(place, best[0]) for place, best in answers]
     everything = sorted(item for share in worker.gather(found) for item in share)
     return best_texts(translator.vocabulary, [best for _, best in everything])

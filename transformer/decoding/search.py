@@ -38,19 +38,20 @@ def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
 
 @dataclass
 class _Kept:
-    """The best finished hypotheses of one sentence."""
+    """The ``most`` best finished hypotheses of one sentence; greedy search keeps the first."""
 
-    beam: int
+    most: int
+    greedy: bool
     best: list[Hypothesis] = field(default_factory=list)
 
     def add(self, hypothesis: Hypothesis) -> None:
-        self.best = sorted([*self.best, hypothesis], key=lambda h: -h.score)[: self.beam]
+        self.best = sorted([*self.best, hypothesis], key=lambda h: -h.score)[: self.most]
 
     def beaten_by(self, bound: float) -> bool:
         """Whether a score of ``bound`` would still be kept."""
-        if self.beam == 1:
-            return not self.best
-        return len(self.best) < self.beam or bound > self.best[-1].score
+        if len(self.best) < self.most:
+            return True
+        return not self.greedy and bound > self.best[-1].score
 
 
 @dataclass
@@ -79,8 +80,12 @@ class _Beams:
 
 
 @torch.no_grad()
-def beam_search(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> list[list[Hypothesis]]:
-    """The ``decode.beam`` best hypotheses of each sentence, best first.
+def beam_search(
+    model: Transformer, source_BS: Tensor, decode: DecodeConfig, n_best: int | None = None
+) -> list[list[Hypothesis]]:
+    """The ``n_best`` best hypotheses of each sentence, best first: at most ``decode.beam``, which is the default.
+
+    The fewer are asked for, the sooner nothing can beat them, and the sooner the search is done: with the same ones.
 
     The longest output of a sentence is its own input + ``decode.max_extra`` pieces, both with end-of-sentence, and
     at most ``max_positions``. Where nothing finished by then, the best unfinished hypotheses are returned. Input
@@ -94,7 +99,7 @@ def beam_search(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> 
         told = f"{len(shortened)} of {len(source_BS)} sentences are longer than the model's {longest} positions"
         warnings.warn(f"{told}: the rest of them is not translated", ShortenedWarning, stacklevel=2)
     beams = _begin(model, source_BS, decode)
-    kept = [_Kept(decode.beam) for _ in range(len(source_BS))]
+    kept = [_Kept(n_best or decode.beam, greedy=decode.beam == 1) for _ in range(len(source_BS))]
     while beams.sentence_B:
         parents_BKL = beams.pieces_BKL
         finished_BK = _advance(beams, *_best_continuations(model, beams))

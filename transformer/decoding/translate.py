@@ -45,7 +45,7 @@ class Translator:
 
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line; one that is longer than the model's positions is cut there."""
-        return [best[0].text for best in self.translations(self.sources(lines)[0])]
+        return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
 
     def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
         """Piece ids of each line, and the places of the lines that are longer than the model's positions: cut there."""
@@ -54,11 +54,14 @@ class Translator:
         long = [place for place, pieces in enumerate(encoded) if len(pieces) > longest]
         return [pieces if len(pieces) <= longest else [*pieces[: longest - 1], EOS] for pieces in encoded], long
 
-    def translations(self, sources: list[list[int]]) -> Iterator[list[Translation]]:
-        """The best translations of each source, best first, in the order of the sources, as soon as they are known."""
+    def translations(self, sources: list[list[int]], n_best: int | None = None) -> Iterator[list[Translation]]:
+        """The ``n_best`` best translations of each source (by default the beam), best first.
+
+        In the order of the sources, as soon as they are known.
+        """
         known: dict[int, list[Translation]] = {}
         following = 0
-        for place, hypotheses in search(self, Sentences.of(sources)):
+        for place, hypotheses in search(self, Sentences.of(sources), n_best=n_best):
             known[place] = self._in_words(hypotheses)
             while following in known:
                 yield known.pop(following)
@@ -72,9 +75,12 @@ class Translator:
 
 @torch.no_grad()
 def search(
-    translator: Translator, sources: Sentences, rank: int = 0, world: int = 1
+    translator: Translator, sources: Sentences, rank: int = 0, world: int = 1, n_best: int | None = None
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """The place and the hypotheses of each source, in the order of their making; ``world`` workers share the work."""
+    """The place and the hypotheses of each source, in the order of their making; ``world`` workers share the work.
+
+    The fewer hypotheses are asked for with ``n_best``, the sooner it is done; by default the beam.
+    """
     pairs = ParallelSet(sources, sources)
     order = by_length(pairs, np.arange(len(sources)))
     silent = sources.lengths[order] <= 1
@@ -83,7 +89,7 @@ def search(
     for places in cut(pairs, order[~silent], TOKENS_PER_BATCH)[rank::world]:
         source = pad(sources, places).to(translator.device)
         with autocast(translator.precision, translator.device):
-            found = beam_search(translator.model, source, translator.decode)
+            found = beam_search(translator.model, source, translator.decode, n_best)
         yield from ((int(place), hypotheses) for place, hypotheses in zip(places, found, strict=True))
 
 

@@ -235,6 +235,17 @@ def test_the_length_penalty_is_that_of_the_paper() -> None:
     assert length_penalty(50, 0.0) == 1
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 4.0])
+def test_fewer_hypotheses_are_the_best_of_all(alpha: float) -> None:
+    for seed in range(5):
+        model, decode = peaked(12, seed=seed), replace(DECODE, alpha=alpha, max_extra=6)
+        everything = beam_search(model, padded(*SENTENCES), decode)
+        for n_best in (1, 2):
+            found = beam_search(model, padded(*SENTENCES), decode, n_best)
+            for some, every in zip(found, everything, strict=True):
+                same(some, every[:n_best])
+
+
 def test_nothing_to_translate_is_no_hypotheses() -> None:
     assert beam_search(peaked(), torch.zeros((0, 0), dtype=torch.long), DECODE) == []
 

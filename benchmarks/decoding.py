@@ -1,0 +1,259 @@
+"""``python -m benchmarks.decoding``: our beam search beside its peers on one CPU thread.
+
+Base with random weights and outputs of one length; with ``--trial`` also what a trial has learned, with outputs that
+end by themselves. Nothing is timed unless all programs find the same outputs in float32.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import numpy as np
+import sacrebleu
+import torch
+import typer
+import yaml
+from rich.console import Console
+from torch import Tensor
+
+from benchmarks import record
+from benchmarks.decoders import (
+    CTRANSLATE2,
+    MARIAN,
+    OURS,
+    Decoder,
+    Outputs,
+    ctranslate2_decoder,
+    marian,
+    ours,
+    without_cache,
+)
+from benchmarks.record import Result
+from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
+from benchmarks.timing import Rounds, in_rounds
+from sweeps.compose import compose_row
+from transformer.config import DecodeConfig, TrialConfig
+from transformer.data.batches import by_length, cut, pad
+from transformer.data.pieces import EOS
+from transformer.data.prepare import ParallelSet, Prepared, prepare
+from transformer.model.encoder_decoder import Transformer
+from transformer.schema import Problem, RefusedError, parse
+from transformer.training.checkpoint import Checkpoints
+
+SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16
+TOKENS_PER_BATCH = 2000
+WITHOUT_CACHE = 16  # sentences at most: their every step starts anew
+ENOUGH_ALIKE = 0.99
+GOALS = {  # our sentences/s over a peer's
+    ("bf16", CTRANSLATE2, "fp32"): 1.1,
+    ("bf16", MARIAN, "fp32"): 2.8,
+    ("int8", CTRANSLATE2, "int8"): 0.7,
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """What outputs are to be, sentence by sentence, and the corpus whose vocabulary they are written in."""
+
+    prepared: Prepared
+    references: list[str]
+
+    def bleu(self, outputs: Outputs) -> float:
+        """13a, cased."""
+        written = self.prepared.vocabulary.decode(outputs)
+        return float(sacrebleu.corpus_bleu(written, [self.references]).score)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model, sources in batches [B, S], and how to search; ``has_goals`` where the goals were set for it."""
+
+    name: str
+    model: Transformer
+    batches: list[Tensor]
+    decode: DecodeConfig
+    text: Text | None = None
+    has_goals: bool = False
+
+    @property
+    def sentences(self) -> int:
+        return sum(map(len, self.batches))
+
+
+def main(
+    trial: Annotated[
+        Path | None, typer.Option(help="Folder of a trained trial; its first test set is decoded.")
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="How many sentences of that set.")] = 200,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each program.")] = 5,
+) -> None:
+    """Measure decoding on one CPU thread: ours, CTranslate2, HF Marian."""
+    torch.set_num_threads(1)
+    console = Console(highlight=False)
+    console.width = max(console.width, 120)
+    began = time.perf_counter()
+    try:
+        result = record.provenance("benchmarks.decoding", ["ctranslate2", "transformers"])
+        base = compose_row(["scale=paper"]).rows[0].settings.trial
+        workloads = [one_length(base, VOCAB_SIZE, SENTENCES, LENGTH)]
+        workloads += [natural_ends(trial, sentences)] if trial else []
+        result["decoding"] = [
+            line for workload in workloads for line in measure(workload, entered(workload), Rounds(rounds, rounds))
+        ]
+    except RefusedError as error:
+        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNothing more was measured.", highlight=False)
+        raise typer.Exit(2) from None
+    result["seconds"] = time.perf_counter() - began
+    for sheet in sheets(result["decoding"]):
+        console.print(to_terminal(sheet))
+    path = record.write("decoding", document(result), result, [], record.RESULTS)
+    console.print(f"Written: [bold]{path}[/]", soft_wrap=True)
+
+
+@torch.no_grad()
+def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int) -> Workload:
+    """Random weights that give end-of-sentence no probability: every output is as long as its source."""
+    random = torch.Generator().manual_seed(SEED)
+    torch.manual_seed(SEED)
+    model = Transformer(trial.model, vocab_size).eval()
+    norm = model.decoder[-1].get_submodule("feed_forward_residual.norm")
+    norm.get_parameter("weight")[0], norm.get_parameter("bias")[0] = 0.0, 10.0
+    model.embedding[:, 0] = 0.0
+    model.embedding[EOS, 0] = -1000.0
+    source = torch.randint(EOS + 1, vocab_size, (sentences, length), generator=random)
+    decode = replace(trial.decode, alpha=0.0, max_extra=0)
+    return Workload("one length", model, [source], decode, has_goals=vocab_size == VOCAB_SIZE)
+
+
+def natural_ends(folder: Path, sentences: int) -> Workload:
+    """The last checkpoint of a trial, and the first sentences of its first test set, in batches of similar length."""
+    trial, data_folder = _read_trial(folder)
+    prepared = prepare(trial.data, data_folder)
+    model = Transformer(trial.model, len(prepared.vocabulary)).eval()
+    model.load_state_dict(_last_weights(folder))
+    name = next((name for name in prepared.judged_sets if name != "dev"), "dev")
+    source, references = prepared.pairs(name).source, prepared.references(name)
+    pairs = ParallelSet(source, source)
+    order = by_length(pairs, np.arange(min(sentences, len(source))))
+    batches = [pad(source, places) for places in cut(pairs, order, TOKENS_PER_BATCH)]
+    text = Text(prepared, [references[place] for place in order])
+    return Workload(f"natural ends, {name}", model, batches, replace(trial.decode, alpha=0.0), text)
+
+
+def entered(workload: Workload) -> list[Decoder]:
+    """Ours, first in float32, and the peers."""
+    model, decode = workload.model, workload.decode
+    return [
+        *(ours(model, arithmetic, decode) for arithmetic in ("fp32", "bf16", "int8")),
+        *(ctranslate2_decoder(model, compute_type, decode) for compute_type in ("float32", "int8")),
+        *(marian(model, arithmetic, decode) for arithmetic in ("fp32", "bf16")),
+    ]
+
+
+def measure(workload: Workload, decoders: Sequence[Decoder], rounds: Rounds) -> list[dict[str, Any]]:
+    """A line a program: how many outputs are those of the first, and the CPU seconds of each round.
+
+    Raises RefusedError where programs differ in float32: they would not do the same work.
+    """
+    outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
+    same = [_same(found, outputs[0]) for found in outputs]
+    _check(workload, decoders, same)
+    taken = in_rounds([partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds)
+    return [
+        {
+            **{"workload": workload.name, "program": decoder.program, "arithmetic": decoder.arithmetic},
+            **{"same": alike, "sentences": workload.sentences, "cpu_seconds": seconds},
+            **{"has_goals": workload.has_goals, "bleu": workload.text and workload.text.bleu(found)},
+        }
+        for decoder, alike, found, seconds in zip(decoders, same, outputs, taken, strict=True)
+    ]
+
+
+def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int]) -> None:
+    first = workload.batches[0][:WITHOUT_CACHE]
+    alone = without_cache(workload.model, workload.decode)
+    found = [
+        (f"{decoder.program}, {decoder.arithmetic}", alike, workload.sentences)
+        for decoder, alike in zip(decoders, same, strict=True)
+        if decoder.arithmetic == "fp32"
+    ]
+    found.append((alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first)))
+    allowed = f"must be the same as ours of at least {ENOUGH_ALIKE:.0%}"
+    problems = [
+        Problem(f"{workload.name}, {name}", f"{alike} outputs of {sentences} are the same", allowed)
+        for name, alike, sentences in found
+        if alike < ENOUGH_ALIKE * sentences
+    ]
+    if problems:
+        raise RefusedError(problems)
+
+
+def _same(some: Outputs, others: Outputs) -> int:
+    return sum(a == b for a, b in zip(some, others, strict=True))
+
+
+def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
+    """Speeds of all programs, then ours over the peers'."""
+    note = "Sentences per CPU second on one thread: median and range of the rounds. Same: outputs as ours in fp32."
+    columns = ("outputs", "program", "arithmetic", "sentences/s", "range", "same", "BLEU")
+    yield Sheet("Beam search", note, columns, list(map(_speed, lines)), words=3)
+    note = "Our speed over the peer's in the same round: median and range."
+    rows = [
+        _ratio(ours, peer)
+        for ours, peer in product(lines, lines)
+        if ours["program"] == OURS != peer["program"] and ours["workload"] == peer["workload"]
+    ]
+    columns = ("outputs", "ours", "peer", "its arithmetic", "ratio", "range", "goal")
+    yield Sheet("Ours against the peers", note, columns, rows, words=4)
+
+
+def document(result: Result) -> str:
+    """The whole run as Markdown."""
+    head = record.heading("Decoding on a CPU, side by side", result)
+    return "\n".join([*head, "Everything is measured in this run.", "", *map(to_markdown, sheets(result["decoding"]))])
+
+
+def _speed(line: dict[str, Any]) -> tuple[str, ...]:
+    speeds = [line["sentences"] / seconds for seconds in line["cpu_seconds"]]
+    measured = f"{median(speeds):.1f}", f"{min(speeds):.1f}–{max(speeds):.1f}"
+    bleu = "" if line["bleu"] is None else f"{line['bleu']:.2f}"
+    alike = f"{line['same']} of {line['sentences']}"
+    return line["workload"], line["program"], line["arithmetic"], *measured, alike, bleu
+
+
+def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
+    each = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
+    reached, least = median(each), GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
+    goal = f"≥ {least:.1f} {MET if reached >= least else MISSED}" if least and ours["has_goals"] else ""
+    between = f"{min(each):.2f}–{max(each):.2f}"
+    return ours["workload"], ours["arithmetic"], peer["program"], peer["arithmetic"], f"{reached:.2f}", between, goal
+
+
+def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
+    """A trial's configuration, and where its data are prepared."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise RefusedError([Problem("--trial", f"{path} is missing", "must be the folder of a trial")])
+    tree = yaml.safe_load(path.read_text("utf-8"))
+    trial, problems = parse(TrialConfig, {name: tree.get(name) for name in ("model", "train", "decode", "data")})
+    if trial is None:
+        raise RefusedError(problems)
+    if {trial.model.n_heads * width for width in (trial.model.d_k, trial.model.d_v)} != {trial.model.d_model}:
+        raise RefusedError([Problem("--trial", "has d_k or d_v unlike d_model / n_heads", "HF Marian knows no others")])
+    return trial, Path(tree["paths"]["data"])
+
+
+def _last_weights(folder: Path) -> dict[str, Tensor]:
+    for state in Checkpoints(str(folder / "checkpoints"), attempt=10**9, keep=1).last(1):
+        weights: dict[str, Tensor] = state["model"]
+        return weights
+    raise RefusedError([Problem("--trial", f"{folder} has no whole checkpoint", "must be a trained trial")])
+
+
+if __name__ == "__main__":
+    typer.run(main)

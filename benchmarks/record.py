@@ -1,0 +1,56 @@
+"""Where a run comes from, and what it leaves behind."""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tracking import formats
+from tracking.files import write_atomic
+from tracking.provenance import collect
+from transformer.schema import Problem, RefusedError
+
+RESULTS = Path(__file__).parent / "results"
+Result = dict[str, Any]
+
+
+def provenance(module: str, peers: Sequence[str]) -> Result:
+    """Commit, machine, versions, date and command. Raises RefusedError without the peers that are to be installed."""
+    missing = [peer for peer in peers if find_spec(peer) is None]
+    if missing:
+        told = "is not installed", "`make bench` installs it (extra `bench`)"
+        raise RefusedError(Problem(peer, *told) for peer in missing)
+    known = collect("cpu", "")
+    versions = {name: known["versions"][name] for name in ("python", "torch")}
+    return {
+        **{name: known[name] for name in ("commit", "dirty", "cpu")},
+        "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "-m", module, *sys.argv[1:]]),
+    }
+
+
+def heading(title: str, result: Result) -> list[str]:
+    """The title, and what is needed to repeat the run."""
+    commit = f"{result['commit']}{' with changes' if result['dirty'] else ''}"
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
+    return [
+        f"# {title}",
+        f"`{result['command']}`, commit {commit}, {result['date']}, {formats.time(result['seconds'])} in all.",
+        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless said otherwise. {versions}.",
+    ]
+
+
+def write(name: str, document: str, result: Result, only: Sequence[str], folder: Path) -> Path:
+    """The result as Markdown and JSON under one name; the Markdown's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = "-".join([name, result["date"][:10], str(result["commit"])[:7], *only])
+    path = folder / f"{stem}.md"
+    write_atomic(path, document)
+    write_atomic(folder / f"{stem}.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    return path

@@ -1,0 +1,126 @@
+"""The benchmark of decoding at toy size: all programs do the same work, and who does not is told."""
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, without_cache
+from benchmarks.decoding import Workload, document, measure, natural_ends, one_length, sheets
+from benchmarks.record import provenance, write
+from benchmarks.timing import Rounds
+from sweeps.compose import compose_row
+from transformer.data.pieces import PAD
+from transformer.schema import RefusedError
+from transformer.training.checkpoint import Checkpoints
+
+ONCE = Rounds(1, 1)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return one_length(compose_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=200, sentences=5, length=6)
+
+
+@pytest.fixture(scope="module")
+def lines(workload: Workload) -> list[dict[str, Any]]:
+    decoders = [ours(workload.model, arithmetic, workload.decode) for arithmetic in ("fp32", "bf16", "int8")]
+    decoders.append(ctranslate2_decoder(workload.model, "float32", workload.decode))
+    return measure(workload, decoders, ONCE)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a trial that `ablate train` made."""
+    folder, drawn = tmp_path_factory.mktemp("trained"), random.Random(1)
+    for name, size in (("train", 200), ("dev", 3), ("test", 5)):
+        sentences = [" ".join(drawn.choices("abcdef", k=drawn.randint(1, 8))) for _ in range(size)]
+        (folder / name).write_text("".join(f"{sentence}\n" for sentence in sentences))
+    files = [f"data.{name}=['{folder / name}','{folder / name}']" for name in ("train", "dev", "test")]
+    words = ["data=files", *files, "data.vocab_size=270", "train.steps=2", f"paths.runs={folder}/runs"]
+    command = [sys.executable, "-m", "sweeps.cli", "train", "sweep.name=toy", f"paths.data={folder}/data", *words]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return folder / "runs" / "toy" / "base-s1"
+
+
+def test_every_program_finds_the_same_outputs_and_all_of_one_length(
+    workload: Workload, lines: list[dict[str, Any]]
+) -> None:
+    exact = [line for line in lines if line["arithmetic"] == "fp32"]
+    assert [(line["program"], line["same"]) for line in exact] == [("ablate", 5), ("CTranslate2", 5)]
+    outputs = ours(workload.model, "fp32", workload.decode).translate_all(workload.batches)
+    assert {len(output) for output in outputs} == {6}
+    assert len({tuple(output) for output in outputs}) == 5
+
+
+def test_marian_with_our_weights_finds_the_same_outputs(workload: Workload) -> None:
+    pytest.importorskip("transformers")
+    found = marian(workload.model, "fp32", workload.decode).translate_all(workload.batches)
+    assert found == ours(workload.model, "fp32", workload.decode).translate_all(workload.batches)
+
+
+def test_the_first_sentences_of_a_trial_s_test_set_are_decoded_with_its_weights(trial: Path) -> None:
+    workload = natural_ends(trial, sentences=4)
+    assert workload.name == "natural ends, test"
+    assert workload.sentences == 4
+    assert workload.text is not None
+    written = workload.text.prepared.vocabulary.encode(workload.text.references)
+    read = [[piece for piece in row if piece != PAD] for batch in workload.batches for row in batch.tolist()]
+    assert written == read  # this trial copies
+    (state,) = Checkpoints(str(trial / "checkpoints"), attempt=1, keep=1).last(1)
+    assert all(torch.equal(state["model"][name], weight) for name, weight in workload.model.state_dict().items())
+    decode = replace(workload.decode, max_extra=5)
+    expected = ours(workload.model, "fp32", decode).translate_all(workload.batches)
+    assert without_cache(workload.model, decode).translate_all(workload.batches) == expected
+    assert workload.text.bleu(read) == pytest.approx(100)
+
+
+def test_a_program_that_does_other_work_is_refused_before_anything_is_timed(workload: Workload) -> None:
+    honest, rounds = ours(workload.model, "fp32", workload.decode), []
+
+    def lazy(source: torch.Tensor) -> list[list[int]]:
+        rounds.append(len(source))
+        return [output[:-1] for output in honest.translate(source)]
+
+    with pytest.raises(RefusedError, match="one length, lazy, fp32: 0 outputs of 5 are the same; must be the same"):
+        measure(workload, [honest, Decoder("lazy", "fp32", lazy)], ONCE)
+    assert rounds == [5]
+
+
+def test_goals_stand_only_where_they_were_set(lines: list[dict[str, Any]]) -> None:
+    _, without_goals = sheets(lines)
+    assert {row[-1] for row in without_goals.rows} == {""}
+    made_up = [
+        {**line, "has_goals": True, "cpu_seconds": [seconds]} for line, seconds in zip(lines, (4, 2, 1, 3), strict=True)
+    ]
+    _, ratios = sheets(made_up)
+    assert [row[1:5] + row[6:] for row in ratios.rows] == [
+        ("fp32", "CTranslate2", "fp32", "0.75", ""),
+        ("bf16", "CTranslate2", "fp32", "1.50", "≥ 1.1 met"),
+        ("int8", "CTranslate2", "fp32", "3.00", ""),
+    ]
+
+
+def test_a_run_is_written_as_a_document_and_as_figures(lines: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = {**provenance("benchmarks.decoding", ["ctranslate2"]), "decoding": lines, "seconds": 1.0}
+    path = write("decoding", document(result), result, [], tmp_path)
+    assert path.read_text("utf-8") == document(result)
+    assert "| one length | ablate | int8 |" in document(result)
+    assert json.loads(path.with_suffix(".json").read_text("utf-8")) == result
+
+
+def test_a_folder_that_is_no_trial_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"config.yaml is missing; must be the folder of a trial"):
+        natural_ends(tmp_path, 1)
+
+
+def test_peers_that_are_missing_are_all_named() -> None:
+    with pytest.raises(RefusedError) as refused:
+        provenance("benchmarks.decoding", ["no_such_peer", "torch", "nor_this"])
+    assert [problem.key for problem in refused.value.problems] == ["no_such_peer", "nor_this"]
