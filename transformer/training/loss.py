@@ -1,8 +1,9 @@
 """What training minimises and what perplexity is made of (section 5.4).
 
-Shape suffixes: B batch, T target, N target pieces that are not padding, D d_model, P pieces of the vocabulary.
+Shape suffixes: B batch, T target, N target pieces that are not padding, M some of them, D d_model, P pieces of the vocabulary.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
 """Larger buffers are handed back to the system after every use; their page faults took a third of a step."""
+GRADIENTS_AT_ONCE = 32_000_000
+"""Each product with a gradient of logits writes and adds up a gradient of all embeddings: few products are wanted."""
 LOGITS_AT_ONCE_ON_GPU = 2**27
 """Half a gigabyte of float32: enough rows to fill the matmuls."""
 
@@ -60,18 +63,19 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         embedding, inputs, gold_N1 = embedding_PD.to(matmul_dtype), x_ND.to(matmul_dtype), gold_N[:, None]
         x_gradient, embedding_gradient = torch.empty_like(x_ND), torch.zeros_like(embedding_PD)
         loss = torch.zeros((), device=x_ND.device)
-        rows = max(1, LOGITS_AT_ONCE // len(embedding_PD))
         with torch.autocast(x_ND.device.type, enabled=False):
-            for start in range(0, len(x_ND), rows):
-                some = slice(start, start + rows)
-                x, gold = inputs[some], gold_N1[some]
-                logits = (x @ embedding.T).float()
-                probability = logits.softmax(1)
-                loss += _loss(logits, probability, gold, weights)
+            for many in _slices(len(x_ND), GRADIENTS_AT_ONCE // len(embedding)):
+                x_MD, gold_M1 = inputs[many], gold_N1[many]
+                gradient_MP = x_MD.new_empty((len(x_MD), len(embedding)) if differentiate else 0)
+                for some in _slices(len(x_MD), LOGITS_AT_ONCE // len(embedding)):
+                    logits, gold = (x_MD[some] @ embedding.T).float(), gold_M1[some]
+                    probability = logits.softmax(1)
+                    loss += _loss(logits, probability, gold, weights)
+                    if differentiate:
+                        gradient_MP[some] = _gradient_in_place(probability, gold, weights)
                 if differentiate:
-                    gradient = _gradient_in_place(probability, gold, weights).to(matmul_dtype)
-                    x_gradient[some] = gradient @ embedding
-                    embedding_gradient += gradient.T @ x
+                    x_gradient[many] = gradient_MP @ embedding
+                    embedding_gradient += gradient_MP.T @ x_MD
         ctx.save_for_backward(x_gradient, embedding_gradient)
         return loss
 
@@ -114,6 +118,10 @@ class MaskedCrossEntropy(ProjectedCrossEntropy):
         x_gradient.sub_(e_D, alpha=uniform).masked_fill_(padding_N1, 0)
         ctx.save_for_backward(x_gradient, embedding_gradient)
         return loss
+
+
+def _slices(length: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + max(1, size)) for start in range(0, length, max(1, size)))
 
 
 def _matmul_dtype(x: Tensor) -> torch.dtype:
