@@ -17,6 +17,7 @@ from sweeps.models import open_model
 from sweeps.request import Request, read_request
 from transformer.decoding.translate import Translation, Translator
 from transformer.schema import Problem, RefusedError
+from transformer.training.memory import kept_memory
 from transformer.training.precision import fast_matmuls
 
 WINDOW = 1_000  # lines that are sorted by length together
@@ -37,6 +38,7 @@ def translate(
         descriptor = stack.enter_context(source.open("rb")).fileno() if source else sys.stdin.fileno()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(fast_matmuls(translator.model.config, translator.precision, translator.device))
+        stack.enter_context(kept_memory())
         with _progress(descriptor, out, err) as progress:
             return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(descriptor)
 

@@ -13,6 +13,7 @@ from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started
 from transformer.training.checkpoint import Checkpoints
+from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker, describe_device, join
 from transformer.training.precision import fast_matmuls
 from transformer.training.train import State, fit, start
@@ -26,7 +27,8 @@ def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
-        with fast_matmuls(assignment.config.model, assignment.config.train.precision, worker.device):
+        precision = assignment.config.train.precision
+        with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
             yield from _train_and_judge(assignment, prepared, worker)
 
 

@@ -1,6 +1,7 @@
 """What training minimises and what perplexity is made of (section 5.4).
 
-Shape suffixes: B batch, T target, N target pieces that are not padding, M some of them, D d_model, P pieces of the vocabulary.
+Shape suffixes: B batch, T target, N target pieces that are not padding, M some of those, D d_model, P pieces of the
+vocabulary.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from transformer.data.pieces import PAD
 from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
-"""Larger buffers are handed back to the system after every use; their page faults took a third of a step."""
+"""Few enough that they are still in the cache when the next operation reads them."""
 GRADIENTS_AT_ONCE = 32_000_000
 """Each product with a gradient of logits writes and adds up a gradient of all embeddings: few products are wanted."""
 LOGITS_AT_ONCE_ON_GPU = 2**27
@@ -61,7 +62,7 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         weights = (1 - label_smoothing - uniform, uniform)
         matmul_dtype = _matmul_dtype(x_ND)
         embedding, inputs, gold_N1 = embedding_PD.to(matmul_dtype), x_ND.to(matmul_dtype), gold_N[:, None]
-        x_gradient, embedding_gradient = torch.empty_like(x_ND), torch.zeros_like(embedding_PD)
+        x_gradient, embedding_gradient = torch.empty_like(x_ND), embedding_PD.new_empty(0)
         loss = torch.zeros((), device=x_ND.device)
         with torch.autocast(x_ND.device.type, enabled=False):
             for many in _slices(len(x_ND), GRADIENTS_AT_ONCE // len(embedding)):
@@ -75,7 +76,8 @@ class ProjectedCrossEntropy(torch.autograd.Function):
                         gradient_MP[some] = _gradient_in_place(probability, gold, weights)
                 if differentiate:
                     x_gradient[many] = gradient_MP @ embedding
-                    embedding_gradient += gradient_MP.T @ x_MD
+                    product = (gradient_MP.T @ x_MD).to(embedding_PD.dtype)
+                    embedding_gradient = embedding_gradient.add_(product) if many.start else product
         ctx.save_for_backward(x_gradient, embedding_gradient)
         return loss
 
@@ -121,7 +123,8 @@ class MaskedCrossEntropy(ProjectedCrossEntropy):
 
 
 def _slices(length: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + max(1, size)) for start in range(0, length, max(1, size)))
+    """Of at least one row, and at least one slice."""
+    return (slice(start, start + max(1, size)) for start in range(0, max(1, length), max(1, size)))
 
 
 def _matmul_dtype(x: Tensor) -> torch.dtype:
