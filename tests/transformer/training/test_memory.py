@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,5 +36,4 @@ def test_what_was_kept_goes_back_in_the_end() -> None:
 
 def resident() -> int:
     """Bytes of this process in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
