@@ -31,8 +31,17 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
         **{name: known[name] for name in ("commit", "dirty", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "-m", module, *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", module, *map(_of_any_machine, sys.argv[1:])]),
     }
+
+
+def _of_any_machine(word: str) -> str:
+    """An absolute path as others may read it: from here, or else its last two parts."""
+    path = Path(word)
+    if not path.is_absolute():
+        return word
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else Path("...", *path.parts[1:][-2:]))
 
 
 def heading(title: str, result: Result) -> list[str]:

@@ -84,7 +84,8 @@ def test_a_value_that_is_not_allowed(tmp_path: Path, word: str, found: str, allo
 
 
 def test_learned_positions_need_no_even_width(tmp_path: Path) -> None:
-    compose_row(["model.positions=learned", "model.d_model=65"], tmp_path)
+    model = compose_row(["model.positions=learned", "model.d_model=65"], tmp_path).rows[0].settings.model
+    assert (model.positions, model.d_model) == ("learned", 65)
 
 
 def test_data_of_one_s_own_needs_its_files(tmp_path: Path) -> None:

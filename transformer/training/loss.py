@@ -14,9 +14,9 @@ from transformer.data.pieces import PAD
 from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
-"""Few enough that they are still in the cache when the next operation reads them."""
+"""In float32, between the matmul and their gradient: 16 MB. More take longer, fewer make matmuls of too few rows."""
 GRADIENTS_AT_ONCE = 32_000_000
-"""Each product with a gradient of logits writes and adds up a gradient of all embeddings: few products are wanted."""
+"""In the precision of the matmuls, for each product with them adds up a gradient of all embeddings: few are wanted."""
 LOGITS_AT_ONCE_ON_GPU = 2**27
 """Half a gigabyte of float32: enough rows to fill the matmuls."""
 
@@ -33,31 +33,25 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
 def _over_real_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
     real_N = (gold_N != PAD).nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
     x_ND, gold_N = x_ND.index_select(0, real_N), gold_N.index_select(0, real_N)
-    loss: Tensor = ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x_ND, embedding_PD, gold_N, label_smoothing, torch.is_grad_enabled()
-    )
+    loss: Tensor = ProjectedCrossEntropy.apply(x_ND, embedding_PD, gold_N, label_smoothing)  # type: ignore[no-untyped-call]
     return loss
 
 
 def _over_all_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
     """How many cells are padding only the device knows: to choose the others, the host would have to wait for it."""
-    loss: Tensor = MaskedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x_ND, embedding_PD, gold_N, label_smoothing, torch.is_grad_enabled()
-    )
+    loss: Tensor = MaskedCrossEntropy.apply(x_ND, embedding_PD, gold_N, label_smoothing)  # type: ignore[no-untyped-call]
     return loss
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
-    """Projection to the pieces and cross-entropy in one, some rows at a time: no [N, P] is ever held.
+    """Projection to the pieces and cross-entropy in one, some rows at a time: no float32 [N, P] is ever held.
 
     Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1). The gradients are made on the way
     forward, while the logits are at hand.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float, differentiate: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
         uniform = label_smoothing / (len(embedding_PD) - 1)
         weights = (1 - label_smoothing - uniform, uniform)
         matmul_dtype = _matmul_dtype(x_ND)
@@ -67,24 +61,22 @@ class ProjectedCrossEntropy(torch.autograd.Function):
         with torch.autocast(x_ND.device.type, enabled=False):
             for many in _slices(len(x_ND), GRADIENTS_AT_ONCE // len(embedding)):
                 x_MD, gold_M1 = inputs[many], gold_N1[many]
-                gradient_MP = x_MD.new_empty((len(x_MD), len(embedding)) if differentiate else 0)
+                gradient_MP = x_MD.new_empty((len(x_MD), len(embedding)))
                 for some in _slices(len(x_MD), LOGITS_AT_ONCE // len(embedding)):
                     logits, gold = (x_MD[some] @ embedding.T).float(), gold_M1[some]
                     probability = logits.softmax(1)
                     loss += _loss(logits, probability, gold, weights)
-                    if differentiate:
-                        gradient_MP[some] = _gradient_in_place(probability, gold, weights)
-                if differentiate:
-                    x_gradient[many] = gradient_MP @ embedding
-                    product = (gradient_MP.T @ x_MD).to(embedding_PD.dtype)
-                    embedding_gradient = embedding_gradient.add_(product) if many.start else product
+                    gradient_MP[some] = _gradient_in_place(probability, gold, weights)
+                x_gradient[many] = gradient_MP @ embedding
+                product = (gradient_MP.T @ x_MD).to(embedding_PD.dtype)
+                embedding_gradient = embedding_gradient.add_(product) if many.start else product
         ctx.save_for_backward(x_gradient, embedding_gradient)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x_gradient, embedding_gradient = ctx.saved_tensors
-        return x_gradient * grads[0], embedding_gradient * grads[0], None, None, None
+        return x_gradient * grads[0], embedding_gradient * grads[0], None, None
 
 
 class MaskedCrossEntropy(ProjectedCrossEntropy):
@@ -95,9 +87,7 @@ class MaskedCrossEntropy(ProjectedCrossEntropy):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float, differentiate: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
         uniform = label_smoothing / (len(embedding_PD) - 1)
         gold_weight = 1 - label_smoothing - uniform
         dtype, gold_N1, padding_N1 = _matmul_dtype(x_ND), gold_N[:, None], (gold_N == PAD)[:, None]
@@ -113,10 +103,9 @@ class MaskedCrossEntropy(ProjectedCrossEntropy):
                 probability = logits.softmax(1, dtype=torch.float32)
                 losses = _log_z(logits, probability).sub_(logits.gather(1, gold), alpha=gold_weight)
                 loss += losses.masked_fill_(padding_N1[some], 0).sum()
-                if differentiate:
-                    gradient = probability.scatter_(1, gold, -gold_weight, reduce="add").to(dtype)
-                    x_gradient[some] = gradient @ embedding
-                    embedding_gradient += gradient.T @ inputs[some]
+                gradient = probability.scatter_(1, gold, -gold_weight, reduce="add").to(dtype)
+                x_gradient[some] = gradient @ embedding
+                embedding_gradient += gradient.T @ inputs[some]
         x_gradient.sub_(e_D, alpha=uniform).masked_fill_(padding_N1, 0)
         ctx.save_for_backward(x_gradient, embedding_gradient)
         return loss

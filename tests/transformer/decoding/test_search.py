@@ -108,7 +108,7 @@ def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int
     return list(pieces), False
 
 
-def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [h.pieces for h in found] == [h.pieces for h in expected]
     assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-4, abs=1e-5)
 
@@ -123,7 +123,7 @@ def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, v
     decode = DecodeConfig(beam=31, alpha=alpha, max_extra=longest - sentence.shape[1], average=1)
     (found,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
-    same(found[: len(expected)], expected)
+    assert_same(found[: len(expected)], expected)
 
 
 def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
@@ -134,7 +134,7 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
         if ends:
             decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
             (found,) = beam_search(model, sentence, decode)
-            same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
+            assert_same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
             compared += 1
     assert compared >= 5
 
@@ -144,14 +144,14 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES * 2):
         model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average=1)
-        same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
+        assert_same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize("beam", range(2, 33, 5))
 def test_no_beam_is_too_wide_for_the_vocabulary(beam: int) -> None:
     model, decode = peaked(8, seed=beam), DecodeConfig(beam, 0.6, max_extra=2, average=1)
     for sentence in SENTENCES[:2]:
-        same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
+        assert_same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -181,7 +181,7 @@ def test_a_beam_of_one_is_greedy_whatever_alpha(alpha: float) -> None:
         pieces, ends = greedy(model, sentence, longest)
         ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average=1))
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
-        same([found], [Hypothesis(pieces, expected)])
+        assert_same([found], [Hypothesis(pieces, expected)])
         ended += ends
     assert 10 <= ended <= 30
 
@@ -193,8 +193,8 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch(beam: int) -> None
     backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
     for sentence, first, second in zip(SENTENCES, together, backwards, strict=True):
         (alone,) = beam_search(model, sentence, decode)
-        same(first, alone)
-        same(second, alone)
+        assert_same(first, alone)
+        assert_same(second, alone)
 
 
 @pytest.mark.parametrize("max_extra", [0, 3])
@@ -225,7 +225,7 @@ def test_where_nothing_ends_the_best_unfinished_outputs_are_returned() -> None:
         Hypothesis(list(pieces), score(model, sentence, pieces, 0.6))
         for pieces in itertools.product(GOING_ON, repeat=2)
     ]
-    same(found, sorted(expected, key=lambda h: -h.score)[:5])
+    assert_same(found, sorted(expected, key=lambda h: -h.score)[:5])
 
 
 def test_the_length_penalty_is_that_of_the_paper() -> None:
@@ -243,7 +243,7 @@ def test_fewer_hypotheses_are_the_best_of_all(alpha: float) -> None:
         for n_best in (1, 2):
             found = beam_search(model, padded(*SENTENCES), decode, n_best)
             for some, every in zip(found, everything, strict=True):
-                same(some, every[:n_best])
+                assert_same(some, every[:n_best])
 
 
 def test_nothing_to_translate_is_no_hypotheses() -> None:
@@ -256,9 +256,9 @@ def test_the_shortest_sentences_are_searched_as_any_other(sentence: Tensor, beam
     decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
     expected = patient(peaked(12), sentence, decode)
     (found,) = beam_search(peaked(12), sentence, decode)
-    same(found[:1], expected[:1])
+    assert_same(found[:1], expected[:1])
     together = beam_search(peaked(12), padded(SENTENCES[4], sentence), decode)
-    same(together[1], found)
+    assert_same(together[1], found)
 
 
 def test_three_hundred_more_pieces_than_the_input_are_possible() -> None:
@@ -276,7 +276,7 @@ def test_input_beyond_the_position_tables_is_left_out_with_a_warning() -> None:
     with pytest.warns(ShortenedWarning, match="1 of 2 sentences are longer than the model's 40 positions"):
         together = beam_search(model, padded(long, SENTENCES[0]), decode)
     for found, sentence in zip(together, [cut, SENTENCES[0]], strict=True):
-        same(found, beam_search(model, sentence, decode)[0])
+        assert_same(found, beam_search(model, sentence, decode)[0])
 
 
 def test_input_as_long_as_the_position_tables_stays_whole() -> None:

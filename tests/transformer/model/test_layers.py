@@ -17,7 +17,7 @@ B, S, T, D = 4, 9, 7, MODEL.d_model
 Named = dict[str, Tensor]
 
 
-def close(found: Tensor, expected: Tensor) -> None:
+def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -70,15 +70,17 @@ def backward(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     return [x.grad for x in inputs if x.grad is not None]
 
 
-def compare(pairs: Any, mine: Tensor, other: Tensor, my_inputs: list[Tensor], their_inputs: list[Tensor]) -> None:
-    close(mine, other)
+def assert_equal_to_torchs(
+    pairs: Any, mine: Tensor, other: Tensor, my_inputs: list[Tensor], their_inputs: list[Tensor]
+) -> None:
+    assert_close(mine, other)
     my_gradients, their_gradients = backward(mine, my_inputs), backward(other, their_inputs)
     assert len(my_gradients) == len(my_inputs)
     for found, expected in zip(my_gradients, their_gradients, strict=True):
-        close(found, expected)
+        assert_close(found, expected)
     for my_parameter, their_parameter in pairs:
         grads = my_parameter if isinstance(my_parameter, tuple) else (my_parameter,)
-        close(torch.cat([p.grad for p in grads]), their_parameter.grad)
+        assert_close(torch.cat([p.grad for p in grads]), their_parameter.grad)
 
 
 def inputs(*shapes: tuple[int, ...]) -> tuple[list[Tensor], list[Tensor]]:
@@ -102,7 +104,7 @@ def test_encoder_layer_and_its_gradients_equal_those_of_torch(padded: bool) -> N
     pairs, pad = randomised(ours, theirs), padding(S) if padded else None
     (x,), (y,) = inputs((B, S, D))
     mine = ours(x, None if pad is None else padding_mask(pad))
-    compare(pairs, mine, theirs(y, src_key_padding_mask=pad), [x], [y])
+    assert_equal_to_torchs(pairs, mine, theirs(y, src_key_padding_mask=pad), [x], [y])
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -119,7 +121,7 @@ def test_decoder_layer_and_its_gradients_equal_those_of_torch(padded: bool, caus
     )
     mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
     other = theirs(y, other_memory, tgt_mask=mask, memory_key_padding_mask=pad)
-    compare(pairs, mine, other, [x, memory], [y, other_memory])
+    assert_equal_to_torchs(pairs, mine, other, [x, memory], [y, other_memory])
 
 
 def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
@@ -132,7 +134,7 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
         weights = torch.softmax(query[..., k] @ key[..., k].transpose(1, 2) / 4**0.5, -1)
         heads.append(weights @ value[..., v])
     found, _ = attention(x, None)
-    close(found, torch.cat(heads, -1) @ attention.output.weight.T)
+    assert_close(found, torch.cat(heads, -1) @ attention.output.weight.T)
 
 
 def test_illegal_positions_get_no_weight_at_all() -> None:

@@ -63,14 +63,6 @@ def test_padding_gets_no_gradient() -> None:
     assert ((output.grad == 0).all(-1) == (target == PAD)).all()
 
 
-def test_the_loss_without_gradients_is_the_same() -> None:
-    model, output, target = example(padded=True)
-    with torch.no_grad():
-        without = summed_loss(model, output, target, 0.1)
-    assert not without.requires_grad
-    assert torch.equal(without, summed_loss(model, output, target, 0.1).detach())
-
-
 def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
     model, output, target = example(padded=False)
     loss = summed_loss(model, output, torch.full_like(target, PAD), 0.1)
