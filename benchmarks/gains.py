@@ -1,12 +1,14 @@
 """``python -m benchmarks.gains``: what each of our own ways gains, by taking it back alone. One thread, CPU seconds.
 
-At tiny in float32 and at half in bfloat16, on batches as long as Multi30k's; about three minutes.
+At tiny in float32 and at half in bfloat16, on batches as long as Multi30k's; about ten minutes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing import get_context
 from statistics import median
 from typing import Literal
 from unittest.mock import patch
@@ -28,14 +30,16 @@ from transformer.data.pieces import EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.model.attention import KeyValue, SelfAttention
 from transformer.model.encoder_decoder import Transformer
+from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
 from transformer.training.train import State, start, train_step
 
-ROUNDS = Rounds(7, 7)
 SIZES = (
-    Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=ROUNDS),
-    Size("half, bf16", ("scale=half",), 8000, tokens=1000, batches=4, rounds=ROUNDS),
+    Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=Rounds(40, 40)),
+    Size("half, bf16", ("scale=half",), 8000, tokens=1000, batches=4, rounds=Rounds(20, 20)),
 )
+IN_A_PROCESS = Rounds(5, 5)
+PROCESSES = 5
 Way = Callable[[], AbstractContextManager[None]]
 
 
@@ -130,15 +134,23 @@ def main() -> None:
     torch.set_num_threads(1)
     console = Console(highlight=False)
     console.width = max(console.width, 120)
-    pairs, rows = drawn_pairs(), list[tuple[str, ...]]()
+    rows: list[tuple[str, ...]] = []
     for size in SIZES:
         with console.status(size.name):
-            rows += gains(workload(size, within(pairs, size.vocab_size)))
+            work = drawn_workload(size)
+            rows += [*gains(work), *gain_of_memory(work)]
     note = "Each line but a first takes one thing back. Gain: CPU seconds so over those as it is, round by round."
     columns = ("size", "what", "ms a batch", "gain", "range")
     console.print(to_terminal(Sheet("What each of our own ways gains", note, columns, rows, words=2)))
     found = collect("cpu", "")
     console.print(f"commit {found['commit']}{' with changes' if found['dirty'] else ''}, {found['cpu']}, one thread")
+
+
+def drawn_workload(size: Size) -> Workload:
+    """Batches of drawn sentences, in the precision that the size is named after."""
+    work = workload(size, within(drawn_pairs(), size.vocab_size))
+    precision: Literal["fp32", "bf16"] = "bf16" if size.name.endswith("bf16") else "fp32"
+    return replace(work, trial=replace(work.trial, train=replace(work.trial.train, precision=precision)))
 
 
 def within(pairs: ParallelSet, vocab_size: int) -> ParallelSet:
@@ -155,17 +167,38 @@ def within(pairs: ParallelSet, vocab_size: int) -> ParallelSet:
 
 def gains(work: Workload) -> list[tuple[str, ...]]:
     """A line each way that was taken back, and first one as it is."""
-    precision: Literal["fp32", "bf16"] = "bf16" if work.size.name.endswith("bf16") else "fp32"
-    trial = replace(work.trial, train=replace(work.trial.train, precision=precision))
 
     def variant(name: str, way: Way = nullcontext) -> Variant:
-        return Variant(name, trial, start(trial, work.size.vocab_size, torch.device("cpu")), way)
+        return Variant(name, work.trial, start(work.trial, work.size.vocab_size, torch.device("cpu")), way)
 
     plain_adam = variant("Adam: fused")
     plain_adam.state.optimizer = torch.optim.Adam(plain_adam.state.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     variants = [variant("as it is"), *(variant(*item) for item in WAYS.items()), plain_adam]
     taken = in_rounds([partial(variant.train, work.batches) for variant in variants], work.size.rounds)
     return [_line(work, variant.name, seconds, taken[0]) for variant, seconds in zip(variants, taken, strict=True)]
+
+
+def gain_of_memory(work: Workload) -> list[tuple[str, ...]]:
+    """By processes in turn, each with its own way of allocating from its start: what one has freed stays free."""
+
+    def seconds(kept: bool) -> float:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            return process.submit(_seconds_of_a_process, work.size, kept).result()
+
+    as_it_is, taken_back = [], []
+    for _ in range(PROCESSES):
+        as_it_is.append(seconds(kept=True))
+        taken_back.append(seconds(kept=False))
+    name = "memory: freed blocks kept"
+    return [_line(work, "as it is, processes in turn", as_it_is, as_it_is), _line(work, name, taken_back, as_it_is)]
+
+
+def _seconds_of_a_process(size: Size, kept: bool) -> float:
+    torch.set_num_threads(1)
+    with kept_memory() if kept else nullcontext():
+        work = drawn_workload(size)
+        ours = Variant("", work.trial, start(work.trial, size.vocab_size, torch.device("cpu")))
+        return median(in_rounds([partial(ours.train, work.batches)], IN_A_PROCESS)[0])
 
 
 def _line(work: Workload, name: str, seconds: list[float], as_it_is: list[float]) -> tuple[str, ...]:
