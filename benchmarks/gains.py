@@ -65,7 +65,7 @@ def torchs_softmax() -> Iterator[None]:
 
 @contextmanager
 def torchs_loss() -> Iterator[None]:
-    """All logits at once, and torch's own gradient of the smoothed cross-entropy."""
+    """All logits at once, and torch's own gradient; its smoothing gives ε/P to each piece, the gold one included."""
 
     def summed(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label_smoothing: float) -> Tensor:
         logits, gold = model.logits(output_BTD).flatten(0, 1), target_BT.flatten()

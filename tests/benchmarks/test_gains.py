@@ -13,7 +13,7 @@ from transformer.training.train import start, train_step
 
 TOY = Size(
     "toy, fp32",
-    ("scale=tiny", "model.p_drop=0", "model.max_positions=64"),
+    ("scale=tiny", "model.p_drop=0", "train.label_smoothing=0", "model.max_positions=64"),
     100,
     tokens=100,
     batches=2,
