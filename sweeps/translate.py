@@ -35,7 +35,7 @@ def translate(
         found, allowed = f"is {nbest}", f"must be at most decode.beam, which is {translator.decode.beam}"
         raise RefusedError([Problem("--nbest", found, allowed)])
     with ExitStack() as stack:
-        descriptor = stack.enter_context(source.open("rb")).fileno() if source else sys.stdin.fileno()
+        descriptor = stack.enter_context(source.open("rb")).fileno() if source else _standard_input()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(fast_matmuls(translator.model.config, translator.precision, translator.device))
         stack.enter_context(kept_memory())
@@ -66,6 +66,10 @@ class Translating:
         except KeyboardInterrupt:
             self.err.print(f"Interrupted after line {self.done}.")
             return 130
+        except OSError as error:
+            _forget(self.out)
+            self.err.print(f"[bold red]Stopped[/] at line {self.done}: {escape(error.strerror or str(error))}.")
+            return 2
         return 0
 
     def _translate(self, lines: list[str]) -> None:
@@ -74,11 +78,11 @@ class Translating:
         for place in long:
             what = f"line {first + place} has more than {longest} pieces; what comes after them is left out"
             self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
-        for best in self.translator.translations(sources, self.nbest or 1):
-            self.out.write("".join(f"{line}\n" for line in self._lines(best)).encode("utf-8"))
+        for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
+            self.done += 1  # who reads it may interrupt before ``write`` returns
+            self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
             self.out.flush()
-            self.progress.advance(lines[self.done + 1 - first])
-            self.done += 1
+            self.progress.advance(line)
 
     def _lines(self, best: list[Translation]) -> list[str]:
         """The best translation; with ``--nbest n`` always n lines, score and text, best first."""
@@ -126,14 +130,37 @@ def _check(request: Request, source: Path | None, target: Path | None) -> None:
     if len(request.names) > 1:
         found = f"names {len(request.names)} models: {', '.join(request.names)}"
         problems.append(Problem("TRIAL", found, "one model translates at a time"))
-    if source and not source.is_file():
-        problems.append(Problem("--input", f"{source} is no file", "must be a text file, one sentence a line"))
-    if source and target and target.exists() and source.exists() and target.samefile(source):
-        problems.append(Problem("--output", f"{target} is the input", "must be another file"))
-    if target and not target.absolute().parent.is_dir():
-        problems.append(Problem("--output", f"{target.parent} is no folder", "must be in a folder that exists"))
+    if source and (source.is_dir() or not os.access(source, os.R_OK)):
+        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence a line"))
+    if target:
+        problems += _problems_of_output(target, source)
     if problems:
         raise RefusedError(problems)
+
+
+def _standard_input() -> int:
+    if sys.stdin is None:
+        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "one of them is needed")])
+    return sys.stdin.fileno()
+
+
+def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        return [Problem("--output", f"{target.parent} is no folder", "must be in a folder that exists")]
+    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
+        return [Problem("--output", f"{target} cannot be written", "must be a file that may be written")]
+    if target.is_file() and _is_input(target, source):
+        return [Problem("--output", f"{target} is the input", "must be another file")]
+    return []
+
+
+def _is_input(target: Path, source: Path | None) -> bool:
+    """Whether the file is what is about to be read."""
+    try:
+        return os.path.samestat(target.stat(), source.stat() if source else os.fstat(sys.stdin.fileno()))
+    except (OSError, AttributeError):  # the source is refused on its own; a closed standard input is None
+        return False
 
 
 def _forget(out: BinaryIO) -> None:

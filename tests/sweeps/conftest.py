@@ -1,6 +1,7 @@
 """One trial that was really trained, for all tests of what is done with finished models."""
 
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from typed import typed
 WORDS = [*"abcdefgh", "a-b", "c-d"]
 MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
 TRAIN = ("steps=400", "warmup_steps=80", "lr_factor=0.7", "tokens_per_batch=600", "label_smoothing=0")
+# a shell's background job ignores Ctrl-C, and so would what the tests start from one
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:

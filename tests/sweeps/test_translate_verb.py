@@ -4,10 +4,10 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -78,8 +78,7 @@ def test_the_words_that_trained_it_name_its_study(trained: Path, dev: str, expec
 
 def test_checkpoints_kept_elsewhere_know_their_trial(trained: Path, trial: Path, dev: str, expected: list[str]) -> None:
     elsewhere = trained / "elsewhere" / "copies" / "base-s1"
-    elsewhere.parent.mkdir(parents=True)
-    elsewhere.symlink_to(trial / "checkpoints")
+    shutil.copytree(trial / "checkpoints", elsewhere)
     assert translated(trained, dev, str(elsewhere / "a1" / "step-400")) == expected
 
 
@@ -144,10 +143,35 @@ def test_who_writes_a_line_is_answered_and_may_interrupt(trained: Path) -> None:
             child.stdin.write(line)
             child.stdin.flush()
             assert child.stdout.readline() == line
-        time.sleep(1)  # a person's hand; the line's own work is over by then
         os.killpg(child.pid, signal.SIGINT)
         assert child.wait(60) == 130
         assert child.stderr.read() == b"Interrupted after line 3.\n"
+
+
+def test_standard_input_is_not_written_over(trained: Path, dev: str) -> None:
+    words = " ".join([*COMMAND, "--output", "dev.txt", "<", "dev.txt"])
+    done = subprocess.run(["bash", "-c", words], cwd=trained, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "--output dev.txt is the input" in " ".join(done.stderr.split())
+    assert (trained / "dev.txt").read_text("utf-8") == dev
+
+
+def test_a_full_disk_and_a_closed_input_end_it_in_one_line(trained: Path) -> None:
+    for words, said in (
+        (["<<<", "a", "--output", "/dev/full"], "Stopped at line 1: No space left on device."),
+        (["<&-"], "--input is missing, and standard input is closed"),
+    ):
+        script = " ".join([*COMMAND, *words])
+        done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2
+        assert said in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+
+
+def test_another_program_s_output_is_read_as_a_file(trained: Path) -> None:
+    script = " ".join([*COMMAND, "--input", "<(echo a b)"])
+    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "a b\n"
 
 
 def test_a_reader_that_has_enough_ends_it(trained: Path) -> None:
@@ -212,7 +236,9 @@ def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
         (["--average", "9"], "decode.average is 9 must be at most 4, the checkpoints that were kept"),
         (["--average", "2", "decode.average=3"], "--average (command line) is given with decode.average"),
-        (["--input", "nowhere.txt"], "--input nowhere.txt is no file"),
+        (["--input", "nowhere.txt"], "--input nowhere.txt cannot be read"),
+        (["--input", "runs"], "--input runs cannot be read"),
+        (["--output", "runs"], "--output runs cannot be written"),
         (["--output", "nowhere/target.txt"], "--output nowhere is no folder"),
         (["--input", "dev.txt", "--output", "dev.txt"], "--output dev.txt is the input"),
     ],
