@@ -1,12 +1,11 @@
 """``ablate VERB [key=value …]``: parse, call, show.
 
-Exit codes: 0 done, 1 a trial failed, 2 refused, 130 interrupted.
+Exit codes: 0 done, 1 a trial or a check failed or MLflow has not everything, 2 refused, 130 interrupted.
 """
 
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,16 +15,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sweeps.naming import naming
+from sweeps.screen import ERR, OUT, next_command, next_verb, print_refusal, typed, typed_words
 from transformer.schema import Problem, RefusedError
-
-OUT = Console(highlight=False)
-if not OUT.is_terminal:
-    OUT.width = 120  # a file or a pipe has no width of its own
-ERR = Console(stderr=True, highlight=False)
 
 app = typer.Typer(
     help="Ablation studies: state a base and one named difference a row, see the cost, run it, get the table.",
@@ -69,10 +63,10 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
         try:
             code = run(*args, **kwargs) or 0
         except RefusedError as error:
-            _print_refusal(error.problems)
+            print_refusal(error)
             code = 2
         except KeyboardInterrupt:
-            ERR.print(f"\nInterrupted. Nothing is lost; to go on, type again: [bold]{escape(_typed())}[/]")
+            ERR.print(f"\nInterrupted. Nothing is lost; to go on, type again: [bold]{escape(typed())}[/]")
             code = 130
         raise typer.Exit(code)
 
@@ -91,9 +85,9 @@ def plan(words: Words = None, as_json: Json = False) -> None:
         return
     OUT.print(plan_table(planned))
     if planned.pending:
-        _next("sweep", words)
+        next_verb("sweep", words)
     else:
-        _next("table", naming(words))
+        next_verb("table", naming(words))
 
 
 @app.command()
@@ -103,7 +97,7 @@ def sweep(words: Words = None) -> int:
     from sweeps.run import run_plan
 
     planned = _sweep_plan(words)
-    run_plan(planned, _command(), OUT)
+    run_plan(planned, typed_words(), OUT)
     return _outcome(planned, words)
 
 
@@ -117,7 +111,7 @@ def train(words: Words = None) -> int:
 
     composition = compose_row(words or [])
     planned = make_plan(composition, [composition.shared.train.seed])
-    run_single(planned, _command(), OUT)
+    run_single(planned, typed_words(), OUT)
     return _outcome(planned, words)
 
 
@@ -132,7 +126,7 @@ def status(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study))
-    _next("table", naming(words))
+    next_verb("table", naming(words))
 
 
 @app.command()
@@ -148,7 +142,7 @@ def table(
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows))
-        _next("ui", naming(words))
+        next_verb("ui", naming(words))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -179,7 +173,7 @@ def doctor(as_json: Json = False) -> int:
         OUT.print(examination_table(findings))
     failed = any(finding.state == "failed" for finding in findings)
     if not failed and not as_json:
-        _next("plan", None)
+        next_verb("plan", None)
     return 1 if failed else 0
 
 
@@ -212,7 +206,7 @@ def evaluate(words: Models, average: Average = None, as_json: Json = False) -> N
     OUT.print(scores_table(evaluations))
     for line in notes(evaluations):
         OUT.print(escape(line), style="dim", soft_wrap=True)
-    _next("translate", [os.path.relpath(evaluations[0].trial.path)])
+    next_verb("translate", [os.path.relpath(evaluations[0].trial.path)])
 
 
 @app.command()
@@ -230,14 +224,14 @@ def export(
     folder, registration = run(words, to, output, average, register, ERR)
     OUT.print(f"{folder}/: its README.md says how to use it", soft_wrap=True)
     if registration:
-        serve = f"mlflow models serve --model-uri {registration.model_uri} --env-manager local"
-        _next_words(f"MLFLOW_TRACKING_URI={shlex.quote(registration.uri)} {serve}")
+        serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
+        next_command(f"MLFLOW_TRACKING_URI={shlex.quote(registration.uri)} {serve}")
     elif to == Kind.mlflow:
-        _next_words(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
+        next_command(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
     elif to == Kind.safetensors:
-        _next("translate", [str(folder)])
+        next_verb("translate", [str(folder)])
     else:
-        _next_words(f"cd {shlex.quote(str(folder))}")
+        next_command(f"cd {shlex.quote(str(folder))}")
 
 
 @app.command()
@@ -298,17 +292,18 @@ def _settings(words: list[str] | None) -> Any:
 
 
 def _study(words: list[str] | None) -> Any:
+    from sweeps.saved import studies_there
     from tracking.study import StudyMissing, read_study
 
     settings = _settings(words)
     try:
         return read_study(settings.study_folder)
     except StudyMissing:
-        runs = Path(settings.paths.runs)
-        others = sorted(path.parent.name for path in runs.glob("*/study.json"))
-        allowed = f"studies there: {', '.join(others)}" if others else "`ablate sweep` makes one"
-        found = f"there is no study {settings.study_folder.name} in {runs}"
-        raise RefusedError([Problem("sweep.name", found, allowed)]) from None
+        found = f"there is no study {settings.study_folder.name} in {settings.paths.runs}"
+        raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))]) from None
+    except ValueError as error:
+        damaged = settings.study_folder / "study.json"
+        raise RefusedError([Problem(str(damaged), f"is damaged: {error}", "`ablate sweep` writes it anew")]) from None
 
 
 def _outcome(planned: Any, words: list[str] | None) -> int:
@@ -326,45 +321,10 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
         OUT.print(f"  {trial.trial.name}: {escape((trial.folder.error() or '').splitlines()[0])}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
     if failed:
-        OUT.print(f"To try those again: [bold]{escape(_typed())}[/]", soft_wrap=True)
+        OUT.print(f"To try those again: [bold]{escape(typed())}[/]", soft_wrap=True)
         return 1
-    _next("ui", naming(words))
+    next_verb("ui", naming(words))
     return 0
-
-
-def _next(verb: str, words: list[str] | None) -> None:
-    _next_words(shlex.join([_program(), verb, *(words or [])]))
-
-
-def _next_words(command: str) -> None:
-    OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
-
-
-def _command() -> list[str]:
-    """What was typed, as it can be typed again."""
-    return [_program(), *sys.argv[1:]]
-
-
-def _program() -> str:
-    """``ablate``, or the way to it for who has it in a virtual environment that is not on the path."""
-    typed = Path(sys.argv[0])
-    unreachable = typed.name == "ablate" and shutil.which("ablate") is None
-    return os.path.relpath(typed) if unreachable else "ablate"
-
-
-def _typed() -> str:
-    return shlex.join(_command())
-
-
-def _print_refusal(problems: list[Problem]) -> None:
-    ERR.print(f"[bold red]Refused[/], for {len(problems)} reason{'s' * (len(problems) > 1)}:")
-    for problem in problems:
-        place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
-        ERR.print(f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True)
-        ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
-        if problem.nearest:
-            ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
-    ERR.print("Nothing was started.")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Settings of ``decode`` other than the trial's own leave its result as it is: wha
 own, such as ``hypotheses/dev@beam8.txt``.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from sweeps.request import Request, read_request
 from sweeps.saved import SavedTrial, named_trials
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
-from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
@@ -39,15 +37,26 @@ class Evaluation:
     decoded: bool
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is wanted of one trial: sets in their order, those that are known already, and those to judge."""
+
+    trial: SavedTrial
+    sets: list[str]
+    known: dict[str, Evaluation]
+    missing: dict[str, JudgedSet]
+
+
 def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
-    """Every named trial on the named set, or on each set of its data. Raises RefusedError before anything is judged."""
+    """Every named trial on the named set, or on each set of its data. Raises RefusedError."""
     request = read_request("evaluate", words, average, sets=True)
-    trials = named_trials(request)
-    asked = [(trial, list(_sets(trial, request))) for trial in trials]
-    problems = [problem for trial, sets in asked for name in sets for problem in _unknown(trial, name)]
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
-    return [evaluation for trial, sets in asked for evaluation in _evaluate(trial, sets, request, err)]
+    evaluations: list[Evaluation] = []
+    for asked in _all_asked(request):
+        try:
+            evaluations += _evaluate(asked, request, err)
+        except RefusedError as error:
+            raise RefusedError(error.problems, _outcome(evaluations)) from error
+    return evaluations
 
 
 def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
@@ -57,8 +66,31 @@ def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[s
     return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
 
 
-def _sets(trial: SavedTrial, request: Request) -> list[str]:
-    return [request.set_name] if request.set_name else _sets_of(trial)
+def _all_asked(request: Request) -> list[_Asked]:
+    """Every set is read before the first is judged. Raises RefusedError with all that is wrong."""
+    asked, problems = list[_Asked](), list[Problem]()
+    for trial in named_trials(request):
+        try:
+            asked.append(_ask(trial, request))
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+    return asked
+
+
+def _ask(trial: SavedTrial, request: Request) -> _Asked:
+    sets, decode = [request.set_name] if request.set_name else _sets_of(trial), request.decoding(trial.config.decode)
+    if problems := [problem for name in sets for problem in _unknown(trial, name)]:
+        raise RefusedError(problems)
+    recorded = {name: _recorded(trial, name, decode) for name in sets}
+    known = {name: evaluation for name, evaluation in recorded.items() if evaluation is not None}
+    return _Asked(trial, sets, known, {name: _judged_set(trial, name) for name in sets if name not in known})
+
+
+def _outcome(evaluations: list[Evaluation]) -> str:
+    judged = sum(evaluation.decoded for evaluation in evaluations)
+    return f"What was judged before ({judged}) is kept, and not judged again." if judged else "Nothing was judged."
 
 
 def _sets_of(trial: SavedTrial) -> list[str]:
@@ -74,17 +106,15 @@ def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
     return [Problem("data.set", found, allowed, nearest(name, judged) or nearest_set(name))]
 
 
-def _evaluate(trial: SavedTrial, sets: list[str], request: Request, err: Console) -> Iterator[Evaluation]:
-    decode = request.decoding(trial.config.decode)
-    recorded = {name: _recorded(trial, name, decode) for name in sets}
-    missing = [name for name, evaluation in recorded.items() if evaluation is None]
-    if missing:
-        with holding(trial.folder), err.status("") as status:
+def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
+    trial, found = asked.trial, dict(asked.known)
+    if asked.missing:
+        with holding(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
             translator = of_trial(trial, request)
-            for name in missing:
+            for name, judged in asked.missing.items():
                 status.update(f"{trial.name}: judging {name}")
-                recorded[name] = _judge(trial, name, translator, request)
-    yield from (evaluation for evaluation in recorded.values() if evaluation is not None)
+                found[name] = _judge(trial, name, judged, translator, request)
+    return [found[name] for name in asked.sets]
 
 
 def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
@@ -100,17 +130,19 @@ def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation 
     return Evaluation(trial, name, head["scores"], len(sentences), hypotheses, decoded=False)
 
 
-def _judge(trial: SavedTrial, name: str, translator: Translator, request: Request) -> Evaluation:
+def _judge(trial: SavedTrial, name: str, judged: JudgedSet, translator: Translator, request: Request) -> Evaluation:
     worker = Worker(device=translator.device, tokens_per_pass=request.shared.cluster.tokens_per_pass)
     with fast_matmuls(trial.config.model, translator.precision, worker.device), kept_memory():
-        judgement = judge(translator, _judged_set(trial, name, translator.vocabulary), worker)
+        judgement = judge(translator, judged, worker)
     assert judgement is not None, "a gang of one is led by its only worker"
     folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
     folder.write_hypotheses(label, judgement.hypotheses)
     head = {"key": trial.key, "step": result["step"], "scores": judgement.scores}
     folder.write_statistics(label, head, judgement.statistics)
-    if label == name:
-        folder.write_result(result | {"scores": result["scores"] | {name: judgement.scores}})
+    scores = result["scores"] | {name: judgement.scores}
+    alike = all(each["decode"] == judgement.scores["decode"] for each in scores.values())
+    if label == name and alike:  # after a change of settings `ablate sweep` scores all sets anew, and mixes none
+        folder.write_result(result | {"scores": scores})
     hypotheses = folder.hypotheses_path(label)
     return Evaluation(trial, name, judgement.scores, len(judgement.hypotheses), hypotheses, decoded=True)
 
@@ -122,13 +154,13 @@ def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
     return "@".join([name, "-".join(other)]) if other else name
 
 
-def _judged_set(trial: SavedTrial, name: str, vocabulary: Vocabulary) -> JudgedSet:
+def _judged_set(trial: SavedTrial, name: str) -> JudgedSet:
     """A set of the trial's own data, or one of sacreBLEU's. Raises RefusedError."""
     data, prepared = trial.config.data, trial.prepared()
     if name in prepared.judged_sets:
         return JudgedSet.of(prepared, name, data.target)
     sides = read_set(name, data.source, data.target)
-    pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
+    pairs = ParallelSet(*(Sentences.of(prepared.vocabulary.encode(lines)) for lines in sides))
     longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
     if longest > allowed:
         found = f"{name} has a sentence of {longest} pieces"

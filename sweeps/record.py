@@ -19,10 +19,12 @@ from transformer.schema import Problem, RefusedError
 
 
 @contextmanager
-def holding(folder: TrialFolder) -> Iterator[None]:
+def holding(
+    folder: TrialFolder, key: str = "sweep.name", allowed: str = "wait for it, or give this study another name"
+) -> Iterator[None]:
     """No other process writes the trial's folder meanwhile; the lock goes with this process, however it ends.
 
-    Raises RefusedError if another process holds it.
+    Raises RefusedError, in these words, if another process holds it.
     """
     lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
     Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +32,7 @@ def holding(folder: TrialFolder) -> Iterator[None]:
         held = lock.acquire()
     except Timeout:
         found = f"{folder.path.name} is being run by another process"
-        raise RefusedError([Problem("sweep.name", found, "wait for it, or give this study another name")]) from None
+        raise RefusedError([Problem(key, found, allowed)]) from None
     with held:
         yield
 
@@ -115,10 +117,19 @@ class Recorder:
         self.folder.write_statistics(event.set_name, head, event.statistics)
 
     def _finish(self, event: Finished) -> None:
-        trial = self.planned.trial
+        trial, before = self.planned.trial, self.folder.result()
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
-        self.folder.write_result({**head, **event.costs, "scores": event.scores})
+        scores = _still_true(before, trial.key, event) | event.scores
+        self.folder.write_result({**head, **event.costs, "scores": scores})
         self.end("finished")
+
+
+def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
+    """Scores of further sets that an earlier result has of the same model, decoded as this one: none are mixed."""
+    if before is None or (before["key"], before["step"]) != (key, event.step):
+        return {}
+    decodes = [scores["decode"] for scores in event.scores.values()]
+    return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
 
 
 def _yaml(content: dict[str, Any]) -> str:

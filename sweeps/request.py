@@ -57,5 +57,6 @@ def _means(key: str) -> bool:
 
 def _foreign(verb: str, key: str) -> Problem:
     ways = ", ".join(f"decode.{name}" for name in DecodeConfig.__dataclass_fields__)
-    allowed = f"`ablate {verb}` takes {ways}; and data=, scale=, sweep.name= and paths., which say where the study lies"
+    where = "data=, scale=, sweep.name=, paths. and tracking., which say where the study and its runs lie"
+    allowed = f"`ablate {verb}` takes {ways}; and {where}"
     return Problem(key, "cannot be changed once a model is trained", allowed, None, COMMAND_LINE)

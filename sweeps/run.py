@@ -122,7 +122,7 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
     _connect(cluster)
     scribe = Scribe(recorders, progress)
     try:
-        _check_resources(ray.cluster_resources(), plan.trials[0])
+        check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
         assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
         trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster)
         with tempfile.TemporaryDirectory(prefix="ablate-") as storage:
@@ -161,14 +161,17 @@ def _connect(cluster: Cluster) -> None:
         raise RefusedError([Problem("cluster.address", f"{cluster.address}: {error}", allowed)]) from error
 
 
-def _check_resources(have: dict[str, float], planned: PlannedTrial) -> None:
-    """A gang that can never be placed would wait for ever."""
+def check_resources(nodes: list[dict[str, float]], planned: PlannedTrial) -> None:
+    """A gang that can never be placed would wait for ever: its workers may lie on several nodes, but each on one."""
     cluster = planned.settings.cluster
     for kind, each, key in (
         ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),
         ("GPU", cluster.gpus_per_worker, "cluster.gpus_per_worker"),
     ):
-        needed, found = each * cluster.workers, have.get(kind, 0)
-        if needed > found:
-            allowed = f"the cluster has {found:g} {kind}, and a trial of {cluster.workers} workers needs {needed:g}"
+        places = sum(int(node.get(kind, 0) // each) for node in nodes) if each else cluster.workers
+        if places < cluster.workers:
+            have = " + ".join(f"{node.get(kind, 0):g}" for node in nodes)
+            allowed = (
+                f"the cluster's nodes have {have} {kind}, and a trial of {cluster.workers} workers needs {each:g} each"
+            )
             raise RefusedError([Problem(key, f"is {each:g}", allowed)])

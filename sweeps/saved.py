@@ -17,6 +17,7 @@ from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, fingerprint, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError, nearest, parse
 
+TRIALS = "must be one of the study's trials, or a trial's folder, or an MLflow run id"
 KINDS = "must be one of the study's trials, or the folder of a trial, checkpoint or exported model, or an MLflow run id"
 SOME = 30  # names that a refusal lists
 
@@ -61,8 +62,8 @@ class SavedTrial:
         return prepare(self.config.data, self.data[0])
 
 
-def find(name: str, shared: Settings) -> Path:
-    """The folder that is meant. Raises RefusedError with the nearest name that there is."""
+def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
+    """The folder that is meant. Raises RefusedError with what is allowed and the nearest name that there is."""
     runs = Path(shared.paths.runs)
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser().resolve()
@@ -72,16 +73,24 @@ def find(name: str, shared: Settings) -> Path:
     if found is None and re.fullmatch("[0-9a-f]{32}", name):
         found = trial_of_run(runs, name)
     if found is None:
-        raise RefusedError([_unknown(name, shared, list(known), list(everywhere))])
+        raise RefusedError([_unknown(name, shared, list(known), list(everywhere), allowed)])
     return found
 
 
-def read_trial(path: Path, shared: Settings) -> SavedTrial:
+def studies_there(runs: Path) -> str:
+    """What to say to who named a study that is not there."""
+    names = [study.name for study in _studies(runs)]
+    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` makes one"
+
+
+def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
     """The trial whose folder this is. Raises RefusedError."""
     folder = TrialFolder(path)
     if not folder.config_path.is_file():
         state = folder.state()
-        raise RefusedError([_no_trial(path) if state == "missing" and path.is_dir() else _not_finished(path, state)])
+        raise RefusedError(
+            [_no_trial(path, allowed) if state == "missing" and path.is_dir() else _not_finished(path, state)]
+        )
     stored = yaml.safe_load(folder.config_path.read_text("utf-8"))
     config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
     if config is None:
@@ -97,7 +106,7 @@ def named_trials(request: Request) -> list[SavedTrial]:
     problems: list[Problem] = []
     for name in request.names:
         try:
-            trial = read_trial(find(name, request.shared), request.shared)
+            trial = read_trial(find(name, request.shared, TRIALS), request.shared, TRIALS)
             trial.result()
             trials[trial.path] = trial
         except RefusedError as error:
@@ -114,21 +123,20 @@ def _studies(runs: Path) -> Iterator[Path]:
 def _trials(study: Path) -> list[str]:
     try:
         return [trial.name for trial in read_study(study).trials]
-    except StudyMissing:
+    except (StudyMissing, ValueError):  # a damaged one hides its own trials, not those of others
         return []
 
 
-def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str]) -> Problem:
+def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str], allowed: str) -> Problem:
     study, near = shared.study_folder.name, nearest(name, known) or nearest(name, everywhere)
     same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
     if not known:
-        studies = sorted({other.rsplit("/", 1)[0] for other in everywhere})
-        there = f"studies there: {', '.join(studies)}" if studies else "`ablate sweep` makes one"
+        there = studies_there(Path(shared.paths.runs))
         found = f'is "{name}", and there is no study {study} in {shared.paths.runs}; {there}'
     else:
         more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
         found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
-    return Problem("TRIAL", found, KINDS, same_name[0] if same_name else near)
+    return Problem("TRIAL", found, allowed, same_name[0] if same_name else near)
 
 
 def _not_finished(path: Path, state: str) -> Problem:
@@ -137,8 +145,8 @@ def _not_finished(path: Path, state: str) -> Problem:
     return Problem("TRIAL", f"{path.name} {words}", allowed)
 
 
-def _no_trial(path: Path) -> Problem:
+def _no_trial(path: Path, allowed: str) -> Problem:
     names = _trials(path)
     if names:
         return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
-    return Problem("TRIAL", f"{path} holds no trial", KINDS)
+    return Problem("TRIAL", f"{path} holds no trial", allowed)

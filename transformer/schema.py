@@ -30,10 +30,10 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """What was asked for cannot be run; carries every problem found."""
+    """What was asked for cannot be run; carries every problem found, and what has come of the rest."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = list(problems)
+    def __init__(self, problems: Iterable[Problem], outcome: str = "Nothing was started.") -> None:
+        self.problems, self.outcome = list(problems), outcome
         super().__init__("\n".join(map(str, self.problems)))
 
 

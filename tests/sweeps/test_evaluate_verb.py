@@ -182,3 +182,44 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
         done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "base-s1 is being run by another process" in done.stderr
+    assert "wait for it" in done.stderr
+    assert done.stderr.splitlines()[-1] == "Nothing was judged."
+
+
+def test_what_was_judged_before_a_refusal_is_kept(trained: Path, twin: Path) -> None:
+    """The second trial has fewer checkpoints than are to be averaged."""
+    poor = twin.with_name("poor-s1")
+    shutil.copytree(twin, poor)
+    for step in (100, 200, 300):
+        shutil.rmtree(poor / "checkpoints" / "a1" / f"step-{step}")
+    words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
+    said = refusal(trained, "evaluate", *words)
+    assert "decode.average is 2" in said
+    assert said.endswith("What was judged before (1) is kept, and not judged again.")
+    assert (twin / "hypotheses" / "dev@average2.txt").is_file()
+
+
+def test_settings_of_a_scoring_that_was_interrupted_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
+    """`ablate sweep decode.beam=1` has written its settings, and was stopped before it scored."""
+    config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
+    config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
+    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
+    assert (twin / "result.json").read_text("utf-8") == result
+
+
+def test_only_trials_are_judged(trained: Path, trial: Path) -> None:
+    said = refusal(trained, "evaluate", str(trial / "checkpoints" / "a1" / "step-400"))
+    assert "holds no trial" in said
+    assert "checkpoint or exported" not in said
+
+
+def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
+    damaged = trained / "runs" / "damaged"
+    damaged.mkdir()
+    (damaged / "study.json").write_text("{", "utf-8")
+    try:
+        assert evaluated(trained, "copies/base-s1", "data.set=dev")[0]["trial"] == "copies/base-s1"
+        assert "study.json" in refusal(trained, "status", "sweep.name=damaged")
+    finally:
+        shutil.rmtree(damaged)

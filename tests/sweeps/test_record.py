@@ -200,6 +200,26 @@ def test_what_was_judged_otherwise_is_not_taken_for_it(planned: PlannedTrial) ->
     assert Recorder(other).assignment().judged == {}
 
 
+def test_a_set_that_was_judged_besides_stays_in_the_result_until_decoding_changes(planned: PlannedTrial) -> None:
+    recorder = begun(planned)
+    recorder.take(1, finished())
+    first = planned.folder.result()
+    assert first
+    further = {"wmt14/full": {**SCORES, "decode": DECODE}}
+    planned.folder.write_result(first | {"scores": first["scores"] | further})
+    recorder.begin()
+    recorder.take(2, finished())
+    same = planned.folder.result()
+    assert same
+    assert same["scores"] == first["scores"] | further
+    other = {name: {**SCORES, "decode": {**DECODE, "beam": 8}} for name in ("dev", "test")}
+    recorder.begin()
+    recorder.take(3, replace(finished(), scores=other))
+    changed = planned.folder.result()
+    assert changed
+    assert changed["scores"] == other
+
+
 def test_failing_writes_the_cause_in_the_first_line(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, Failed("ValueError: no", "Traceback …\nValueError: no"))

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ablate_in_folder import plan
 from studies import SMALL, ablate, command, lines, mlflow_runs, wait_until
+
+from sweeps.run import check_resources
+from transformer.schema import RefusedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
@@ -105,6 +109,27 @@ def test_a_gang_that_cannot_be_placed_is_refused(study: Study) -> None:
     refused = ablate("sweep", *words, cwd=study.cwd)
     assert refused.returncode == 2
     assert "cluster.cpus_per_worker" in refused.stderr
+
+
+def test_each_worker_needs_one_node_that_is_large_enough(tmp_path: Path) -> None:
+    words = ["sweep.rows=[base]", "cluster.workers=2", "cluster.cpus_per_worker=3"]
+    (planned,) = plan(tmp_path, *words).pending
+    check_resources([{"CPU": 6.0}], planned)
+    check_resources([{"CPU": 3.0}, {"CPU": 4.0, "GPU": 1.0}], planned)
+    with pytest.raises(RefusedError, match=r"nodes have 4 \+ 2 CPU, and a trial of 2 workers needs 3 each"):
+        check_resources([{"CPU": 4.0}, {"CPU": 2.0}], planned)
+
+
+def test_a_reader_that_leaves_does_not_end_the_sweep(study: Study) -> None:
+    words = " ".join(command("sweep", *SHORT, "sweep.rows=[base]", "sweep.name=unread"))
+    script = f"{{ {words}; echo $? > code; }} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout == "unread: 1 of 1 trials to run\n"
+    wait_until((study.cwd / "code").exists, "the sweep's end", timeout=300)
+    assert (study.cwd / "code").read_text() == "0\n"
+    assert (study.cwd / "runs" / "unread" / "base-s1" / "result.json").is_file()
 
 
 def test_the_ui_prints_its_address_and_answers_there(study: Study) -> None:
