@@ -292,18 +292,15 @@ def _settings(words: list[str] | None) -> Any:
 
 
 def _study(words: list[str] | None) -> Any:
+    from sweeps.plan import known_study
     from sweeps.saved import studies_there
-    from tracking.study import StudyMissing, read_study
 
     settings = _settings(words)
-    try:
-        return read_study(settings.study_folder)
-    except StudyMissing:
+    study = known_study(settings.study_folder)
+    if study is None:
         found = f"there is no study {settings.study_folder.name} in {settings.paths.runs}"
-        raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))]) from None
-    except ValueError as error:
-        damaged = settings.study_folder / "study.json"
-        raise RefusedError([Problem(str(damaged), f"is damaged: {error}", "`ablate sweep` writes it anew")]) from None
+        raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))])
+    return study
 
 
 def _outcome(planned: Any, words: list[str] | None) -> int:

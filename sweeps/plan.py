@@ -154,10 +154,7 @@ def config_dict(planned: PlannedTrial) -> dict[str, Any]:
 
 def recorded(plan: Plan, command: list[str]) -> Study:
     """The study on disk with this plan's trials added, in the order of the table."""
-    try:
-        before = read_study(plan.folder)
-    except StudyMissing:
-        before = Study(plan.folder, (), {}, ())
+    before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
     asked: dict[str, str | list[str]] = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(command),
@@ -166,6 +163,19 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     return Study(plan.folder, ordered, {**before.cells, **plan.cells}, (*before.asked, asked))
+
+
+def known_study(folder: Path) -> Study | None:
+    """The study on disk, if there is one. Raises RefusedError if its file is damaged."""
+    try:
+        return read_study(folder)
+    except StudyMissing:
+        return None
+    except ValueError as error:
+        allowed = (
+            "must be as it was written; move it away, and `ablate sweep` writes it anew and keeps what is finished"
+        )
+        raise RefusedError([Problem("study.json", str(error), allowed)]) from None
 
 
 def _table_order(plan: Plan, before: Study) -> Any:

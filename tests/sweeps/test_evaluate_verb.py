@@ -220,6 +220,7 @@ def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
     (damaged / "study.json").write_text("{", "utf-8")
     try:
         assert evaluated(trained, "copies/base-s1", "data.set=dev")[0]["trial"] == "copies/base-s1"
-        assert "study.json" in refusal(trained, "status", "sweep.name=damaged")
+        for verb in ("status", "sweep"):
+            assert "study.json: not a study" in refusal(trained, verb, "sweep.name=damaged")
     finally:
         shutil.rmtree(damaged)
