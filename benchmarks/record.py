@@ -36,12 +36,11 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
 
 
 def _of_any_machine(word: str) -> str:
-    """An absolute path as others may read it: from here, or else its last two parts."""
-    path = Path(word)
-    if not path.is_absolute():
-        return word
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else Path("...", *path.parts[1:][-2:]))
+    """A path as others may read it: from here, or of what lies elsewhere its last two parts."""
+    path, here = Path(word), Path.cwd()
+    if path.is_absolute() and path.is_relative_to(here):
+        return str(path.relative_to(here))
+    return str(Path("...", *path.parts[-2:])) if path.is_absolute() or ".." in path.parts else word
 
 
 def heading(title: str, result: Result) -> list[str]:

@@ -128,7 +128,7 @@ def test_peers_that_are_missing_are_all_named() -> None:
 
 def test_a_recorded_command_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    given = [f"{tmp_path}/runs/study/base-s1", "/elsewhere/runs/study/base-s1", "runs/study/base-s1", "--rounds"]
+    given = [f"{tmp_path}/runs/study/base-s1", "/elsewhere/runs/study/base-s1", "../data/text", "--rounds"]
     monkeypatch.setattr(sys, "argv", ["decoding", *given])
     told = provenance("benchmarks.decoding", [])["command"].split()
-    assert told[3:] == ["runs/study/base-s1", ".../study/base-s1", "runs/study/base-s1", "--rounds"]
+    assert told[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]
