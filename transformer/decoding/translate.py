@@ -68,9 +68,8 @@ class Translator:
                 following += 1
 
     def _in_words(self, hypotheses: list[Hypothesis]) -> list[Translation]:
-        texts = self.vocabulary.decode([hypothesis.pieces for hypothesis in hypotheses])
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        return [Translation(one_line(text), score) for text, score in zip(texts, scores, strict=True)]
+        texts = best_texts(self.vocabulary, hypotheses)
+        return [Translation(text, each.score) for text, each in zip(texts, hypotheses, strict=True)]
 
 
 @torch.no_grad()
