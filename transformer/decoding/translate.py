@@ -4,6 +4,7 @@ A source without any piece but end-of-sentence translates to nothing, without as
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.search import Hypothesis, beam_search
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.precision import autocast
+from transformer.training.precision import autocast, fast_matmuls
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
 NOTHING = Hypothesis([], 0.0)
@@ -42,6 +43,10 @@ class Translator:
     @property
     def device(self) -> torch.device:
         return self.model.embedding.device
+
+    def fast_matmuls(self) -> AbstractContextManager[None]:
+        """Within it, the model's matmuls are as fast as its precision allows on its device."""
+        return fast_matmuls(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line; one that is longer than the model's positions is cut there."""
