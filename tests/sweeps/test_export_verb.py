@@ -64,6 +64,28 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     assert f"{folder.name}/: its README.md says how to use it" in printed
 
 
+def test_a_card_s_ctranslate2_searches_as_the_trial_does_without_a_length_penalty(trained: Path) -> None:
+    settings = ["decode.alpha=0", "decode.beam=1"]
+    short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
+    export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
+    lines = (trained / "test.txt").read_text("utf-8").splitlines()
+    ours, uncut = (translated(trained, *words) for words in (short, settings))
+    assert ours != uncut
+    code, known = example(trained / "searched" / "README.md"), (trained / "dev.txt").read_text("utf-8").splitlines()[0]
+    assert code[-1].count(f'"{known}"') == 1
+    asked = [code[-1].replace(f'"{known}"', json.dumps(line)) for line in lines]
+    command = [sys.executable, "-c", "\n".join([*code[:-1], *asked])]
+    done = subprocess.run(command, cwd=trained / "searched", capture_output=True, text=True)
+    assert done.stdout.splitlines() == ours, done.stderr
+
+
+def translated(trained: Path, *words: str) -> list[str]:
+    """What `ablate translate` makes of the test set."""
+    files = ["--input", "test.txt", "--output", "ours.txt"]
+    assert typed(trained, "translate", *TRIAL, *words, *files).exit_code == 0
+    return (trained / "ours.txt").read_text("utf-8").splitlines()
+
+
 def test_an_exported_model_translates_like_its_trial(trained: Path, expected: list[str]) -> None:
     export(trained, *TRIAL, "--to", "safetensors", "--output", "mine", "--average", "1")
     for name in ("mine", "served"):
