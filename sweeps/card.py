@@ -13,7 +13,8 @@ from transformer.cost import parameters
 
 PENALTY = (
     "CTranslate2 divides log P by |Y|^α where the paper has ((5 + |Y|) / 6)^α: with a length penalty its translations "
-    "differ a little from those that were scored, without one they are the same."
+    "differ a little from those that were scored. Without one, and in float32, they are those of `decode.alpha=0`, "
+    "save where two are as likely or the longest output is reached."
 )
 
 
@@ -55,8 +56,12 @@ class Card:
         return _code("python", lines)
 
     def _ctranslate2(self) -> str:
-        search = f"beam_size={self.config.decode.beam}, length_penalty={self.config.decode.alpha:g}"
-        source = f"pieces.encode({_quoted(self.example)}, out_type=str)"
+        decode = self.config.decode
+        extra = decode.max_extra + 1  # end-of-sentence, which CTranslate2 adds to the source itself
+        longest = f"min(len(source) + {extra}, {self.config.model.max_positions})"
+        search = f"beam_size={decode.beam}, length_penalty={decode.alpha:g}"
+        search += f", min_decoding_length=0, max_decoding_length={longest}"
+        source = f"source := pieces.encode({_quoted(self.example)}, out_type=str)"
         opened = 'sentencepiece.SentencePieceProcessor(model_file="vocabulary.model"), ctranslate2.Translator(".")'
         lines = (
             "import ctranslate2, sentencepiece",

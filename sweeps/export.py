@@ -2,9 +2,9 @@
 
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -14,10 +14,9 @@ from sweeps.evaluate import recorded_scores
 from sweeps.models import EXPORTED, of_trial
 from sweeps.request import Request, read_request
 from sweeps.saved import SavedTrial, named_trials
-from tracking.files import write_atomic
 from tracking.registry import RegistryError, register, save_model
 from tracking.replay import run_of_trial
-from tracking.uri import default_uri
+from tracking.uri import default_uri, without_password
 from transformer.config import TrialConfig
 from transformer.decoding import serve
 from transformer.decoding.ctranslate import export_ctranslate2
@@ -27,11 +26,13 @@ from transformer.schema import Problem, RefusedError
 
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
 """What the exported code imports."""
+NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""What may be registered: MLflow itself takes v1 and latest for versions."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """The name and alias to register a model under, and its trial's run at ``uri``."""
+    """The name and alias to register a model under, and its trial's run at ``uri``, "" if it has none there."""
 
     name: str
     alias: str | None
@@ -50,30 +51,37 @@ def export(
     request = read_request("export", words, average)
     trial = _one(named_trials(request))
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
-    registration = _registration(trial, request, to, name)
-    if folder.exists():
-        raise RefusedError([Problem("--output", f"{folder} exists", "must be a new folder")])
+    problems = [Problem("--output", f"{folder} exists", "must be a new folder")] if folder.exists() else []
+    registration = None
+    if name is not None:
+        registration = _registration(trial, request, name)
+        problems += _not_registered(trial, to, name, registration)
+    if problems:
+        raise RefusedError(problems)
     with err.status(f"Exporting {trial.name}"):
         translator = of_trial(trial, request)
         card = _card(trial, translator).text(to)
-        _write(trial, translator, to, folder)
-        write_atomic(folder / "README.md", card)
-        if registration:
-            _register(folder, registration, card)
+        with new_folder(folder) as made:  # all of it or nothing, so that it can be typed again
+            _write(trial, translator, to, made)
+            (made / "README.md").write_text(card, "utf-8")
+            if registration:
+                _register(made, registration, card)
     return folder, registration
 
 
 def _write(trial: SavedTrial, translator: Translator, to: str, folder: Path) -> None:
+    """Into ``folder``, which is there and empty."""
     vocabulary = trial.prepared().vocabulary_path
     if to == "ctranslate2":
         export_ctranslate2(translator.model, vocabulary, folder)
     elif to == "safetensors":
         export_weights(translator.model, vocabulary, _as_exported(trial, translator), folder)
     else:
-        with new_folder(folder) as made, tempfile.TemporaryDirectory() as temporary:
+        with tempfile.TemporaryDirectory() as temporary:
             data = Path(temporary) / EXPORTED
+            data.mkdir()
             export_weights(translator.model, vocabulary, _as_exported(trial, translator), data)
-            save_model(made, serve.__name__, data, Path(transformer.__file__).parent, list(SERVED_WITH))
+            save_model(folder, serve.__name__, data, Path(transformer.__file__).parent, list(SERVED_WITH))
 
 
 def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
@@ -95,29 +103,27 @@ def _one(trials: list[SavedTrial]) -> SavedTrial:
     return trials[0]
 
 
-def _registration(trial: SavedTrial, request: Request, to: str, name: str | None) -> Registration | None:
-    """What --register NAME[@ALIAS] asks for, looked at before anything is written. Raises RefusedError."""
-    if name is None:
-        return None
+def _registration(trial: SavedTrial, request: Request, name: str) -> Registration:
+    """What --register NAME[@ALIAS] asks for."""
     uri = request.shared.tracking.uri or default_uri(trial.path.parents[1])
-    run_id = run_of_trial(trial.path.parent, trial.key, uri)
-    found = re.fullmatch(r"([^/:@]+)(?:@(?!v\d+$|latest$)([\w-]+))?", name)
-    problems: list[Any] = []
+    model, _, alias = name.partition("@")
+    return Registration(model, alias or None, run_of_trial(trial.path.parent, trial.key, uri) or "", uri)
+
+
+def _not_registered(trial: SavedTrial, to: str, name: str, registration: Registration) -> Iterator[Problem]:
+    """What is wrong with --register, seen before anything is written."""
     if to != "mlflow":
-        problems.append(Problem("--register", f"is given with --to {to}", "only --to mlflow makes what MLflow serves"))
-    if found is None:
+        yield Problem("--register", f"is given with --to {to}", "only --to mlflow makes what MLflow serves")
+    if not NAME.fullmatch(name):
         allowed = "must be NAME or NAME@ALIAS, the name without / and :, the alias of letters, digits, - and _"
-        problems.append(Problem("--register", f'is "{name}"', allowed))
-    if run_id is None:
-        problems.append(Problem("--register", f"{trial.name} has no run at {uri}", "`ablate sync` carries it there"))
-    if problems or found is None or run_id is None:
-        raise RefusedError(problems)
-    return Registration(found[1], found[2], run_id, uri)
+        yield Problem("--register", f'is "{name}"', allowed)
+    if not registration.run_id:
+        found = f"{trial.name} has no run at {without_password(registration.uri)}"
+        yield Problem("--register", found, "`ablate sync` carries it there")
 
 
 def _register(folder: Path, to: Registration, card: str) -> None:
     try:
         register(folder, to.name, to.alias, to.run_id, to.uri, card)
     except RegistryError as error:
-        allowed = f"the model lies in {folder}; when that is mended, remove the folder and export again"
-        raise RefusedError([Problem("--register", f"failed: {error}", allowed)]) from error
+        raise RefusedError([Problem("--register", f"failed: {error}", "when that is mended, type it again")]) from error

@@ -63,7 +63,7 @@ def _judge(
     state: State, trial: TrialConfig, prepared: Prepared, known: Scores, worker: Worker
 ) -> Generator[Event, None, Scores]:
     """Each set that is not known yet, by all workers; the leading one yields what they find, and has all scores."""
-    translator = Translator(state.model, prepared.vocabulary, trial.decode, trial.train.precision)
+    translator = Translator(state.model.eval(), prepared.vocabulary, trial.decode, trial.train.precision)
     scores = {}
     for name in prepared.judged_sets:
         if name in known:

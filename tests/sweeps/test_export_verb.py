@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import psutil
 import pytest
 from typed import refusal, typed
 
+from tracking.replay import RUNS_FILE, Ledger
 from tracking.uri import default_uri
 
 TRIAL = ("base-s1", "sweep.name=copies")
@@ -59,6 +62,28 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.stdout == f"{first}\n", done.stderr
     assert f"{folder.name}/: its README.md says how to use it" in printed
+
+
+def test_a_card_s_ctranslate2_searches_as_the_trial_does_without_a_length_penalty(trained: Path) -> None:
+    settings = ["decode.alpha=0", "decode.beam=1"]
+    short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
+    export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
+    lines = (trained / "test.txt").read_text("utf-8").splitlines()
+    ours, uncut = (translated(trained, *words) for words in (short, settings))
+    assert ours != uncut
+    code, known = example(trained / "searched" / "README.md"), (trained / "dev.txt").read_text("utf-8").splitlines()[0]
+    assert code[-1].count(f'"{known}"') == 1
+    asked = [code[-1].replace(f'"{known}"', json.dumps(line)) for line in lines]
+    command = [sys.executable, "-c", "\n".join([*code[:-1], *asked])]
+    done = subprocess.run(command, cwd=trained / "searched", capture_output=True, text=True)
+    assert done.stdout.splitlines() == ours, done.stderr
+
+
+def translated(trained: Path, *words: str) -> list[str]:
+    """What `ablate translate` makes of the test set."""
+    files = ["--input", "test.txt", "--output", "ours.txt"]
+    assert typed(trained, "translate", *TRIAL, *words, *files).exit_code == 0
+    return (trained / "ours.txt").read_text("utf-8").splitlines()
 
 
 def test_an_exported_model_translates_like_its_trial(trained: Path, expected: list[str]) -> None:
@@ -179,6 +204,75 @@ def test_a_version_keeps_its_files_when_the_next_is_registered(trained: Path, tr
     files = [Path(place.removeprefix("file://")) / "data/exported/model.safetensors" for place in done[::2]]
     weights = {file.read_bytes() for file in files}
     assert len(weights) == 2
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "ctranslate2", "mlflow"])
+def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: Path, kind: str) -> None:
+    """A mirror changes no trial's key, so that one may be added afterwards."""
+    study = trained / "runs" / "mirrored"
+    if not study.exists():
+        shutil.copytree(trial.parent, study)
+        config = study / trial.name / "config.yaml"
+        told = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:secret@mirror.example/text")
+        assert "secret" in told
+        config.write_text(told, "utf-8")
+    export(trained, "mirrored/base-s1", "--to", kind, "--output", f"shipped-{kind}")
+    files = [path for path in (trained / f"shipped-{kind}").rglob("*") if path.is_file()]
+    assert {"README.md", "vocabulary.model"} <= {path.name for path in files}
+    for told in (str(trained), "secret", "mirror.example"):
+        assert not [path for path in files if told.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def run_at(trial: Path) -> Iterator[Callable[[str], None]]:
+    """Lets the study believe that its trial has a run at a URI."""
+    key, ledger = json.loads((trial / "result.json").read_text("utf-8"))["key"], trial.parent / RUNS_FILE
+    before = ledger.read_text("utf-8")
+    yield lambda uri: Ledger(ledger, uri).put(key, "0123456789abcdef0123456789abcdef")
+    ledger.write_text(before, "utf-8")
+
+
+def test_an_interrupted_registration_can_be_typed_again(trained: Path, run_at: Callable[[str], None]) -> None:
+    before = sorted(trained.iterdir())
+    words = ["export", *TRIAL, "--to", "mlflow", "--output", "interrupted", "--register", "interrupted"]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        run_at(uri)
+        command = [sys.executable, "-m", "sweeps.cli", *words, f"tracking.uri={uri}"]
+        process = subprocess.Popen(command, cwd=trained, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        silent.settimeout(120)
+        asked, _ = silent.accept()  # the model is written, and MLflow is asked to take it
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+        asked.close()
+    assert (process.returncode, printed) == (130, ""), said
+    assert "type again" in said
+    assert sorted(trained.iterdir()) == before
+    export(trained, *words[1:])
+    assert (trained / "interrupted" / "README.md").is_file()
+
+
+def test_a_registration_that_fails_can_be_typed_again(
+    trained: Path, run_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    before = sorted(trained.iterdir())
+    words = [*TRIAL, "--to", "mlflow", "--output", "failed", "--register", "failed"]
+    run_at("http://127.0.0.1:9")  # nothing listens there
+    said = refusal(trained, "export", *words, "tracking.uri=http://127.0.0.1:9")
+    assert "--register failed: " in said
+    assert "when that is mended, type it again" in said
+    assert sorted(trained.iterdir()) == before
+    export(trained, *words)
+
+
+def test_everything_wrong_is_told_at_once(trained: Path) -> None:
+    words = ["--to", "safetensors", "--output", "runs", "--register", "a/b"]
+    said = refusal(trained, "export", *TRIAL, *words, "tracking.uri=http://anna:secret@127.0.0.1:9")
+    assert said.startswith("Refused, for 4 reasons: --output runs exists")
+    for each in ("is given with --to safetensors", 'is "a/b"', "has no run at http://127.0.0.1:9"):
+        assert each in said
+    assert "secret" not in said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
-from transformer.decoding.export import VOCABULARY, new_folder
+from transformer.decoding.export import VOCABULARY
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.blocks import FeedForward, Residual
 from transformer.model.encoder_decoder import Transformer
@@ -21,16 +21,14 @@ NEVER = -10_000.0
 
 
 def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:
-    """Write a directory that ``ctranslate2.Translator`` opens, in float32, with the SentencePiece model in it.
+    """Make ``folder``, which is there, one that ``ctranslate2.Translator`` opens, in float32 and with the vocabulary.
 
     The Translator takes the pieces of a line as text, as ``sentencepiece`` encodes them to ``str``, and gives such
-    pieces; it adds end-of-sentence itself. ``folder`` appears whole or not at all; RefusedError if it exists, or if
-    the package ctranslate2 is missing.
+    pieces; it adds end-of-sentence itself. RefusedError if the package ctranslate2 is missing.
     """
     spec = specification(model, Vocabulary(vocabulary).texts())
-    with new_folder(folder) as made:
-        spec.save(str(made))
-        shutil.copyfile(vocabulary, made / VOCABULARY)
+    spec.save(str(folder))
+    shutil.copyfile(vocabulary, folder / VOCABULARY)
 
 
 def specification(model: Transformer, texts: list[str]) -> Any:

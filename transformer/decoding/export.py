@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import safetensors
@@ -27,14 +27,14 @@ AS_EXPORTED = "must be as it was exported"
 def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
     """Write weights (safetensors), configuration (JSON) and SentencePiece model: what ``load_exported`` reads.
 
-    ``folder`` appears whole or not at all; RefusedError if it exists.
+    ``folder`` is there. Where the text lay is not told: a mirror may hold a password, a path a name.
     """
+    data = replace(trial.data, mirror=None, train=None, dev=None, test=None)
     weights = {name: weight.detach().float().cpu().contiguous() for name, weight in model.state_dict().items()}
-    text = json.dumps({"format": FORMAT, "trial": asdict(trial)}, indent=2, ensure_ascii=False)
-    with new_folder(folder) as made:
-        safetensors.torch.save_file(weights, made / WEIGHTS)
-        (made / CONFIG).write_text(text + "\n", "utf-8")
-        shutil.copyfile(vocabulary, made / VOCABULARY)
+    text = json.dumps({"format": FORMAT, "trial": asdict(replace(trial, data=data))}, indent=2, ensure_ascii=False)
+    safetensors.torch.save_file(weights, folder / WEIGHTS)
+    (folder / CONFIG).write_text(text + "\n", "utf-8")
+    shutil.copyfile(vocabulary, folder / VOCABULARY)
 
 
 def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:

@@ -50,7 +50,6 @@ def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgemen
 
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in their order, as text on one line; on every worker."""
-    translator.model.eval()
     answers = search(translator, pairs.source, worker.rank, worker.world, n_best=1)
     found = [(place, best[0]) for place, best in answers]
     everything = sorted(item for share in worker.gather(found) for item in share)

@@ -1,6 +1,5 @@
 """A trained model from the checkpoints of its trial, ready to translate."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -40,15 +39,13 @@ def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
 def _newest(checkpoints: Checkpoints, step: int, n: int) -> Iterator[dict[str, Any]]:
     """The checkpoint of ``step`` and the ``n`` − 1 before it, newest first."""
     found = 0
-    for state in checkpoints.last(sys.maxsize):
-        if state["step"] > step:
-            continue
+    for state in checkpoints.last(n, up_to=step):
         if found == 0 and state["step"] < step:
             break
         yield state
         found += 1
-        if found == n:
-            return
+    if found == n:
+        return
     if found == 0:
         damage = "".join(f" ({line})" for line in checkpoints.passed_over)
         allowed = f"must lie whole in {checkpoints.root}, where it was written"

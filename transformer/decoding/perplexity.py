@@ -21,8 +21,10 @@ LOGITS_AT_ONCE = 4_000_000
 
 @torch.no_grad()
 def sentence_nats(model: Transformer, pairs: ParallelSet, precision: str, worker: Worker) -> list[float]:
-    """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all."""
-    model.eval()
+    """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all.
+
+    ``model`` is in evaluation mode.
+    """
     found: list[tuple[int, float]] = []
     for places, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
         with autocast(precision, worker.device):

@@ -5,7 +5,6 @@ from typing import Any
 
 from transformer.decoding.export import load_exported
 from transformer.decoding.translate import Translator
-from transformer.training.precision import fast_matmuls
 
 
 def open_exported(folder: str | Path) -> Translator:
@@ -23,7 +22,7 @@ class Served:
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> list[str]:
         """The translation of each line in the first column of a data frame."""
         lines = [str(line) for line in model_input.iloc[:, 0]]
-        with fast_matmuls(self.translator.model.config, self.translator.precision, self.translator.device):
+        with self.translator.fast_matmuls():
             return self.translator.translate(lines)
 
 

@@ -4,6 +4,7 @@ A source without any piece but end-of-sentence translates to nothing, without as
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.search import Hypothesis, beam_search
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.precision import autocast
+from transformer.training.precision import autocast, fast_matmuls
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
 NOTHING = Hypothesis([], 0.0)
@@ -43,6 +44,10 @@ class Translator:
     def device(self) -> torch.device:
         return self.model.embedding.device
 
+    def fast_matmuls(self) -> AbstractContextManager[None]:
+        """Within it, the model's matmuls are as fast as its precision allows on its device."""
+        return fast_matmuls(self.model.config, self.precision, self.device)
+
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line; one that is longer than the model's positions is cut there."""
         return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
@@ -68,9 +73,8 @@ class Translator:
                 following += 1
 
     def _in_words(self, hypotheses: list[Hypothesis]) -> list[Translation]:
-        texts = self.vocabulary.decode([hypothesis.pieces for hypothesis in hypotheses])
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        return [Translation(one_line(text), score) for text, score in zip(texts, scores, strict=True)]
+        texts = best_texts(self.vocabulary, hypotheses)
+        return [Translation(text, each.score) for text, each in zip(texts, hypotheses, strict=True)]
 
 
 @torch.no_grad()

@@ -5,6 +5,7 @@ cannot disturb its successor. What is not whole is passed over.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -68,14 +69,14 @@ class Checkpoints:
         """The state of the newest whole checkpoint of an earlier attempt."""
         return self._first_whole(self._finished(range(self.attempt)))
 
-    def last(self, n: int) -> Iterator[State]:
+    def last(self, n: int, up_to: int = sys.maxsize) -> Iterator[State]:
         """The states of the newest ``n`` whole checkpoints, this attempt's included, each step once, newest first.
 
-        Read one by one, since ``n`` of them may be more than memory holds.
+        Read one by one, since ``n`` of them may be more than memory holds. Those after step ``up_to`` are not read.
         """
         self._settle()
         steps: set[int] = set()
-        for place, manifest in self._finished(range(self.attempt + 1)):
+        for place, manifest in self._finished(range(self.attempt + 1), up_to):
             state = self._read(place, manifest) if place.step not in steps else None
             if state is not None:
                 yield state
@@ -127,9 +128,9 @@ class Checkpoints:
         if self.filesystem.exists(self._path(place)):
             self.filesystem.rm(self._path(place), recursive=True)
 
-    def _finished(self, attempts: range) -> Iterator[tuple[Place, Manifest]]:
+    def _finished(self, attempts: range, up_to: int = sys.maxsize) -> Iterator[tuple[Place, Manifest]]:
         """Those with a manifest, newest first."""
-        for place in sorted(self._places(attempts), reverse=True):
+        for place in sorted((place for place in self._places(attempts) if place.step <= up_to), reverse=True):
             try:
                 manifest = files.read_manifest(self.filesystem, self._path(place))
             except DamagedError as damage:

@@ -122,8 +122,11 @@ def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> T
 
 
 def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: Worker) -> float:
-    """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1)."""
-    nats = sentence_nats(model, pairs, trial.train.precision, worker)
+    """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1).
+
+    ``model`` is in training mode afterwards.
+    """
+    nats = sentence_nats(model.eval(), pairs, trial.train.precision, worker)
     model.train()
     return mean_nll(nats, pairs)
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 from small_trials import small_model, small_trial
 from trained_letters import Trained
 
-from transformer.decoding.export import export_weights, load_exported
+from transformer.config import TrialConfig
+from transformer.decoding.export import export_weights, load_exported, new_folder
 from transformer.decoding.search import beam_search
+from transformer.model.encoder_decoder import Transformer
 from transformer.schema import RefusedError
 
 LOADS_ALONE = """
@@ -42,8 +45,14 @@ class _Intruder:
 
 @pytest.fixture
 def exported(trained: Trained, tmp_path: Path) -> Path:
-    export_weights(trained.model, trained.vocabulary, trained.trial, tmp_path / "exported")
-    return tmp_path / "exported"
+    return written(trained.model, trained.vocabulary, trained.trial, tmp_path / "exported")
+
+
+def written(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> Path:
+    """``folder``, new and whole."""
+    with new_folder(folder) as made:
+        export_weights(model, vocabulary, trial, made)
+    return folder
 
 
 def edit(path: Path, change: Callable[[Any], object]) -> None:
@@ -55,7 +64,7 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 
 def test_an_exported_model_is_the_model(trained: Trained, exported: Path) -> None:
     model, vocabulary, trial = load_exported(exported)
-    assert trial == trained.trial
+    assert replace(trial, data=trained.trial.data) == trained.trial
     assert vocabulary.texts() == trained.prepared.vocabulary.texts()
     source = torch.tensor(vocabulary.encode(["j a b c"]))
     assert beam_search(model, source, trial.decode) == beam_search(trained.model, source, trial.decode)
@@ -65,8 +74,8 @@ def test_an_exported_model_is_the_model(trained: Trained, exported: Path) -> Non
 @pytest.mark.parametrize("changes", [{"positions": "learned"}, {"attention_bias": True, "d_k": 3}], ids=str)
 def test_every_kind_of_model_comes_back_to_the_bit(trained: Trained, tmp_path: Path, changes: dict[str, Any]) -> None:
     model = small_model(281, **changes)
-    export_weights(model, trained.vocabulary, small_trial(model=model.config), tmp_path / "exported")
-    found, _, _ = load_exported(tmp_path / "exported")
+    folder = written(model, trained.vocabulary, small_trial(model=model.config), tmp_path / "exported")
+    found, _, _ = load_exported(folder)
     assert all(torch.equal(found.state_dict()[name], weight) for name, weight in model.state_dict().items())
 
 
@@ -74,6 +83,17 @@ def test_a_folder_holds_three_files_and_anyone_may_read_it(exported: Path) -> No
     assert {path.name for path in exported.iterdir()} == {"model.safetensors", "config.json", "vocabulary.model"}
     assert exported.stat().st_mode & 0o055 == 0o055
     assert [path.name for path in exported.parent.iterdir()] == ["exported"]
+
+
+def test_where_the_text_lay_is_not_told(trained: Trained, tmp_path: Path) -> None:
+    data = replace(trained.trial.data, mirror="https://anna:secret@mirror.example/text")
+    folder = written(trained.model, trained.vocabulary, replace(trained.trial, data=data), tmp_path / "exported")
+    for told in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
+        assert not [path.name for path in folder.iterdir() if told in path.read_bytes()]
+    kept = asdict(load_exported(folder)[2].data)
+    places = ("mirror", "train", "dev", "test")
+    assert [kept.pop(name) for name in places] == [None] * 4
+    assert kept == {name: value for name, value in asdict(data).items() if name not in places}
 
 
 def test_it_is_loaded_without_the_code_that_trains(exported: Path) -> None:
@@ -85,12 +105,12 @@ def test_it_is_loaded_without_the_code_that_trains(exported: Path) -> None:
 
 def test_an_export_is_refused_where_something_is_already(trained: Trained, exported: Path) -> None:
     with pytest.raises(RefusedError, match="exists; must be a new folder"):
-        export_weights(trained.model, trained.vocabulary, trained.trial, exported)
+        written(trained.model, trained.vocabulary, trained.trial, exported)
 
 
 def test_an_export_that_fails_leaves_nothing_behind(trained: Trained, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        export_weights(trained.model, tmp_path / "no.model", trained.trial, tmp_path / "exported")
+        written(trained.model, tmp_path / "no.model", trained.trial, tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -56,9 +56,9 @@ def judged(translator: Translator, prepared: Prepared) -> Judgement:
 
 @pytest.mark.parametrize("tokens_per_pass", [20, 97, 5000])
 def test_nats_are_those_of_each_sentence_alone(tokens_per_pass: int) -> None:
-    model, pairs = small_model(p_drop=0.3).train(), random_pairs(40)
+    model, pairs = small_model(p_drop=0.3), random_pairs(40)
     found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_pass=tokens_per_pass))
-    assert found == pytest.approx(nats(model.eval(), pairs), rel=1e-5)
+    assert found == pytest.approx(nats(model, pairs), rel=1e-5)
 
 
 def test_a_mean_is_over_the_pieces_of_the_whole_set_without_dropout_or_smoothing() -> None:

@@ -1,7 +1,10 @@
 """Models from checkpoints: the one asked for, or the mean of the last."""
 
+import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -85,6 +88,25 @@ def test_a_damaged_one_is_refused(
     assert weight(trial, prepared, checkpoints, 10) == 10
 
 
-def test_a_mean_needs_no_more_memory_than_two() -> None:
-    given = ({"model": {"w": torch.tensor([float(n)])}} for n in (1, 2, 6))  # an iterator: seen once, one by one
-    assert mean_weights(given)["w"].tolist() == [3.0]
+def test_one_that_is_newer_is_not_looked_at(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    (tmp_path / "a1" / "step-15" / "state.pt").unlink()
+    (tmp_path / "a1" / "step-10" / "manifest.json").write_text("no JSON")
+    assert weight(trial, prepared, checkpoints, 5) == 5
+    assert checkpoints.passed_over == []
+
+
+def test_a_mean_holds_two_checkpoints_at_a_time() -> None:
+    weights: list[weakref.ref[torch.Tensor]] = []
+    alive = []
+
+    def given() -> Iterator[dict[str, Any]]:
+        for n in (1.0, 2.0, 4.0, 5.0):
+            alive.append(sum(weight() is not None for weight in weights))
+            weight = torch.tensor([n])
+            weights.append(weakref.ref(weight))
+            yield {"model": {"w": weight}}
+
+    assert mean_weights(given())["w"].tolist() == [3.0]
+    assert max(alive) <= 1, alive

@@ -1,15 +1,19 @@
 """BLEU, BLEU as the paper counted it, chrF, and sacreBLEU's own test sets."""
 
+import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sacrebleu
+import sacremoses
 from sacrebleu.dataset import DATASETS
 
-from transformer.decoding.score import known_set, nearest_set, read_set, text_scores
+from transformer.decoding.score import _split_compounds, known_set, nearest_set, read_set, text_scores
 from transformer.schema import RefusedError
 
 HYPOTHESES = [
@@ -62,10 +66,11 @@ def test_bleu_is_cased_and_tokenised_as_13a_and_says_so() -> None:
 
 def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenised_them() -> None:
     hypothesis, reference = ["a red-hot iron , see Dr. No"], ["a red-hot iron, see Dr. No"]
+    moses = sacremoses.MosesTokenizer(lang="en")
+    for line in (*hypothesis, *reference):
+        assert _split_compounds(moses, line) == "a red ##AT##-##AT## hot iron , see Dr. No"
     counts = text_scores(hypothesis, reference, "en")[1][0]["bleu_paper"]
-    tokens = ["a", "red", "##AT##-##AT##", "hot", "iron", ",", "see", "Dr.", "No"]
     assert counts == [9, 9, 9, 8, 7, 6, 9, 8, 7, 6]
-    assert len(tokens) == 9
     half = text_scores(["a red-cold iron, see Dr. No"], reference, "en")[1][0]
     assert half["bleu_paper"][2] == 8  # of nine tokens only "cold" is wrong
     assert half["bleu"][2] < half["bleu"][0]
@@ -96,24 +101,52 @@ def test_the_sums_of_the_sentences_are_what_a_score_is_made_of() -> None:
     assert [len(each) for each in counts[0].values()] == [10, 10, 18]
 
 
-def test_a_set_of_sacrebleu_is_read_from_where_it_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_sets_in(tmp_path, monkeypatch)
-    (tmp_path / "wmt13.en-de.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
-    (tmp_path / "wmt13.en-de.ref").write_text("Ein Hund.\nZwei Hunde.\n", "utf-8")
-    assert read_set("wmt13", "en", "de") == (["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."])
+@pytest.mark.parametrize("name", ["wmt13", "wmt14/full", "wmt21/B"])
+def test_a_set_of_sacrebleu_is_read_from_where_it_keeps_them(tmp_path: Path, name: str) -> None:
+    put(tmp_path, name, "en-ru" if name == "wmt21/B" else "en-de", "ref-B" if name == "wmt21/B" else "ref")
+    target = "ru" if name == "wmt21/B" else "de"
+    assert read_in(tmp_path, name, "en", target) == [["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."]]
 
 
+@pytest.mark.parametrize(
+    ("name", "pair", "reference"),
+    [
+        ("wmt13", "en-de", "wmt13.en-de.ref"),
+        ("wmt14/full", "en-de", "wmt14_full.en-de.ref"),
+        ("wmt20/tworefs", "en-de", "wmt20_tworefs.en-de.ref-0"),
+        ("wmt21/B", "en-ru", "wmt21_B.en-ru.ref-B"),
+        ("wmt21/dev", "en-ha", "wmt21_dev.en-ha.ref-A or wmt21_dev.en-ha.ref"),
+        ("wmt22", "en-cs", "wmt22.en-cs.ref-B"),
+        ("wmt22", "liv-en", "wmt22.liv-en.ref"),
+    ],
+)
 def test_a_set_that_cannot_be_fetched_is_refused_with_the_files_to_put_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, pair: str, reference: str
 ) -> None:
-    keep_sets_in(tmp_path, monkeypatch)
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
-    with pytest.raises(RefusedError) as caught:
-        read_set("wmt13", "en", "de")
-    (problem,) = caught.value.problems
-    assert problem.found.startswith("wmt13 cannot be fetched")
-    for part in (str(tmp_path), "wmt13.en-de.src", "wmt13.en-de.ref"):
-        assert part in problem.allowed
+    said = read_in(tmp_path, name, *pair.split("-"))
+    assert said.startswith(f"data.set: {name} cannot be fetched")
+    source = f"{name.replace('/', '_')}.{pair}.src"
+    assert f"lie in {tmp_path / name}{os.sep} as {source} and {reference}, a sentence a line" in said
+
+
+@pytest.mark.parametrize("order", range(4))
+@pytest.mark.parametrize(("name", "reference"), [("wmt21/B", "B"), ("wmt21/AB", "A"), ("wmt21", "A")])
+def test_the_reference_is_the_one_that_the_set_names(tmp_path: Path, name: str, reference: str, order: int) -> None:
+    fetched(tmp_path, name, "en-ru", ("C", "B", "A"))
+    found = read_in(tmp_path, name, "en", "ru", PYTHONHASHSEED=str(order))
+    assert found == [["A dog."], [f"As {reference} has it."]]
+
+
+def test_a_reference_without_a_translator_is_taken_where_the_set_allows_it(tmp_path: Path) -> None:
+    fetched(tmp_path, "wmt21/dev", "en-ha", (None,))
+    assert read_in(tmp_path, "wmt21/dev", "en", "ha") == [["A dog."], ["As None has it."]]
+
+
+def test_what_was_fetched_without_the_reference_that_the_set_names_is_refused(tmp_path: Path) -> None:
+    fetched(tmp_path, "wmt21/B", "en-ru", ("A",))
+    said = read_in(tmp_path, "wmt21/B", "en", "ru")
+    assert "what was fetched has no wmt21_B.en-ru.ref-B" in said
+    assert "as wmt21_B.en-ru.src and wmt21_B.en-ru.ref-B, a sentence a line" in said
 
 
 def test_a_pair_of_languages_that_a_set_lacks_is_refused_with_those_it_has() -> None:
@@ -128,7 +161,46 @@ def test_names_of_sets() -> None:
     assert nearest_set("wmt14/ful") == "wmt14/full"
 
 
-def keep_sets_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """sacreBLEU reads where from the environment once, when it is imported."""
-    monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(folder))
-    monkeypatch.setattr(DATASETS["wmt13"], "_rawdir", str(folder / "raw"))
+READS = """
+import json, sys
+from transformer.decoding.score import read_set
+from transformer.schema import RefusedError
+try:
+    print(json.dumps(read_set(*sys.argv[1:])))
+except RefusedError as refused:
+    print(json.dumps(str(refused)))
+"""
+
+
+def read_in(folder: Path, *words: str, **environment: str) -> Any:
+    """What is read, or why it is refused, by a process whose sets are in ``folder`` and which reaches no network."""
+    nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # nothing listens there
+    environment = {**os.environ, **nowhere, "SACREBLEU": str(folder), **environment}
+    command = [sys.executable, "-c", READS, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def put(folder: Path, name: str, pair: str, reference: str) -> None:
+    """Two lines of a set, as a user puts them there."""
+    (folder / name).mkdir(parents=True)
+    stem = f"{name.replace('/', '_')}.{pair}"
+    (folder / name / f"{stem}.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
+    (folder / name / f"{stem}.{reference}").write_text("Ein Hund.\nZwei Hunde.\n", "utf-8")
+
+
+def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, ...]) -> None:
+    """One sentence of a set of 2021, as sacreBLEU lays it down when it has fetched and unpacked its archive."""
+    dataset, (source, target) = DATASETS[name], pair.split("-")
+    raw = folder / name / "raw"
+    file = raw / dataset.langpairs[pair][0]
+    file.parent.mkdir(parents=True)
+    for url in dataset.data:
+        (raw / dataset._get_tarball_filename(url)).write_text("unpacked")
+    named = ((each, f' translator="{each}"' if each else "") for each in translators)
+    references = [
+        f'<ref lang="{target}"{credit}><p><seg id="1">As {each} has it.</seg></p></ref>' for each, credit in named
+    ]
+    text = f'<src lang="{source}"><p><seg id="1">A dog.</seg></p></src>{"".join(references)}'
+    file.write_text(f'<dataset><doc id="1" origlang="{source}">{text}</doc></dataset>', "utf-8")

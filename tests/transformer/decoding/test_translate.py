@@ -4,11 +4,13 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
+import torch
 from small_trials import DECODE, copy_data, small_model
 
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.translate import Translation, Translator, one_line
+from transformer.training.precision import WORTH_IT, fast_matmuls
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """So that a model that has learned nothing writes something."""
@@ -54,6 +56,17 @@ def test_answers_are_given_before_later_ones_are_sought(translator: Translator) 
     assert len(list(islice(answers, 600))) == 600
     with pytest.raises(IndexError):
         next(answers)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("d_model", [16, WORTH_IT])
+def test_matmuls_are_as_fast_as_width_and_precision_allow(prepared: Prepared, d_model: int, precision: str) -> None:
+    translator = Translator(small_model(270, d_model=d_model), prepared.vocabulary, WORDY, precision)
+    matmul = torch.backends.mkldnn.matmul
+    with fast_matmuls(translator.model.config, precision, translator.device):
+        expected = matmul.fp32_precision
+    with translator.fast_matmuls():
+        assert matmul.fp32_precision == expected
 
 
 def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator) -> None:

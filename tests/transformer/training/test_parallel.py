@@ -42,7 +42,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     """What this worker finds."""
     prepared = prepare(trial.data, folder)
     model = start(trial, 270, worker.device).model
-    translator = Translator(model, prepared.vocabulary, trial.decode, "fp32")
+    translator = Translator(start(trial, 270, worker.device).model.eval(), prepared.vocabulary, trial.decode, "fp32")
     return {
         "many": first_gradients(trial, worker, list(range(9))),
         "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
