@@ -22,7 +22,6 @@ from transformer.decoding.translate import Translator
 from transformer.schema import Problem, RefusedError, nearest
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
-from transformer.training.precision import fast_matmuls
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation 
 
 def _judge(trial: SavedTrial, name: str, judged: JudgedSet, translator: Translator, request: Request) -> Evaluation:
     worker = Worker(device=translator.device, tokens_per_pass=request.shared.cluster.tokens_per_pass)
-    with fast_matmuls(trial.config.model, translator.precision, worker.device), kept_memory():
+    with translator.fast_matmuls(), kept_memory():
         judgement = judge(translator, judged, worker)
     assert judgement is not None, "a gang of one is led by its only worker"
     folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)

@@ -18,7 +18,6 @@ from sweeps.request import Request, read_request
 from transformer.decoding.translate import Translation, Translator
 from transformer.schema import Problem, RefusedError
 from transformer.training.memory import kept_memory
-from transformer.training.precision import fast_matmuls
 
 WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))
@@ -37,7 +36,7 @@ def translate(
     with ExitStack() as stack:
         descriptor = stack.enter_context(source.open("rb")).fileno() if source else _standard_input()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
-        stack.enter_context(fast_matmuls(translator.model.config, translator.precision, translator.device))
+        stack.enter_context(translator.fast_matmuls())
         stack.enter_context(kept_memory())
         with _progress(descriptor, out, err) as progress:
             return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(descriptor)
