@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from studies_on_disk import Store, begin, finish, history, only_run, report, result, runs_of
+from studies_on_disk import DECODE, Store, begin, finish, history, only_run, report, result, runs_of
 
 from tracking.describe import run_name, run_spec
 from tracking.replay import Replay
@@ -187,6 +187,29 @@ def test_a_lower_score_by_other_decode_settings_is_the_latest(study: Study, fold
     folder.write_result(result(study.trials[0], attempt, 30, bleu=25.0))
     carry(study, store)
     assert only_run(study, store).data.metrics["dev/bleu"] == 25.0
+
+
+def test_decode_settings_are_tags_of_the_scores_that_stand(study: Study, folder: TrialFolder, store: Store) -> None:
+    def carried() -> dict[str, str]:
+        carry(study, store)
+        run = only_run(study, store)
+        assert not [name for name in run.data.params if name.startswith("decode.")]
+        return {name: value for name, value in run.data.tags.items() if name.startswith("decode.")}
+
+    attempt = begin(folder)
+    folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE}))
+    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average": "1"}
+    assert carried() == usual
+    finish(study, study.trials[0], attempt, 30)
+    assert carried() == usual
+    folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE | {"beam": 8}}))
+    attempt = begin(folder)
+    assert carried() == usual, "it is being scored again, and the old scores stand"
+    finish(study, study.trials[0], attempt, 30, bleu=31.0, decode=DECODE | {"beam": 8})
+    assert carried() == usual | {"decode.beam": "8"}
+    assert only_run(study, store).data.metrics["dev/bleu"] == 31.0
+    assert carry(study, store) == 0
+    assert carried() == usual | {"decode.beam": "8"}
 
 
 def test_params_tags_and_name(study: Study, store: Store) -> None:
