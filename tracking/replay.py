@@ -64,11 +64,18 @@ class Ledger:
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was."""
+    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was.
+
+    A study that cannot be read is passed over: it must not hide the others.
+    """
     for path in sorted(runs.glob(f"*/{RUNS_FILE}")):
-        ledgers: dict[str, dict[str, str]] = json.loads(path.read_text())
+        try:
+            ledgers: dict[str, dict[str, str]] = json.loads(path.read_text())
+            trials = read_study(path.parent).trials
+        except (OSError, ValueError):
+            continue
         keys = {key for runs_of_one in ledgers.values() for key, known in runs_of_one.items() if known == run_id}
-        for trial in read_study(path.parent).trials:
+        for trial in trials:
             if trial.key in keys:
                 return path.parent / trial.name
     return None

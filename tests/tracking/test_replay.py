@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from studies_on_disk import DECODE, Store, begin, finish, history, only_run, report, result, runs_of
 
 from tracking.describe import run_name, run_spec
-from tracking.replay import Replay
+from tracking.replay import Replay, trial_of_run
 from tracking.study import Study, Trial
 from tracking.tracker import MemoryTracker
 from tracking.trial import TrialFolder
@@ -60,6 +61,24 @@ def test_one_run_a_trial_also_without_the_map(study: Study, folder: TrialFolder,
     carry(study, store)
     assert only_run(study, store).info.run_id == first
     assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+
+
+@pytest.mark.parametrize("damage", [None, "", '{"trials": '])
+def test_a_runs_trial_is_found_beside_studies_that_cannot_be_read(
+    study: Study, folder: TrialFolder, store: Store, tmp_path: Path, damage: str | None
+) -> None:
+    begin(folder)
+    carry(study, store)
+    run_id = only_run(study, store).info.run_id
+    for name in ("a-broken", "b-whole"):
+        shutil.copytree(study.folder, tmp_path / name)
+    if damage is None:
+        (tmp_path / "a-broken" / "study.json").unlink()
+    else:
+        (tmp_path / "a-broken" / "study.json").write_text(damage)
+    assert trial_of_run(tmp_path, run_id) == tmp_path / "b-whole" / study.trials[0].name
+    (tmp_path / "b-whole" / "mlflow-runs.json").write_text(damage or "")
+    assert trial_of_run(tmp_path, run_id) is None
 
 
 def test_one_run_after_a_crash_between_create_and_store(study: Study, folder: TrialFolder, store: Store) -> None:
