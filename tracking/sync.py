@@ -2,9 +2,9 @@
 
     python -m tracking.sync --study FOLDER --experiment NAME [--uri URI] [--follow]
 
-Once: one pass; exit code 1 when something could not be carried. With --follow: a pass every two seconds,
-patient with a server that is away, until stdin reaches its end (the parent has finished or died); then one
-last whole pass. The only place that imports MLflow, and only when it connects: that takes three seconds.
+Once: one pass; exit code 1 when something could not be carried, 130 after Ctrl-C. With --follow: a pass every
+two seconds, patient with a server that is away, until stdin reaches its end (the parent has finished or died);
+then one last whole pass. MLflow is imported when a store is opened, not before: that takes three seconds.
 """
 
 import argparse
@@ -212,6 +212,14 @@ def silence() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def _end_at_ctrl_c() -> None:
+    """Exit code 130, at once: SQLAlchemy may turn KeyboardInterrupt into an error like others, which we would survive.
+
+    Nothing is lost by it: the next pass carries what is missing, as after a kill.
+    """
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -226,4 +234,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    _end_at_ctrl_c()
     sys.exit(main())
