@@ -22,8 +22,7 @@ from filelock import FileLock, Timeout
 
 from tracking.replay import Pass, Replay
 from tracking.tracker import Point, RunSpec, Status
-from tracking.uri import artifact_folder, without_password
-from tracking.uri import default_uri as default_uri
+from tracking.uri import artifact_folder, default_uri, without_password
 
 BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
