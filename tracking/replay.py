@@ -104,7 +104,7 @@ class Replay:
             try:
                 sent = self._replay_changes(study, trial)
             except Exception as error:  # a broken file, or a server out of reach: reported, tried again
-                problems.append(f"{trial.name}: {_first_line(error)}")
+                problems.append(f"{trial.name}: {first_line(error)}")
                 continue
             runs += sent is not None
             points += sent or 0
@@ -202,5 +202,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _first_line(error: Exception) -> str:
-    return without_password(f"{type(error).__name__}: {error}".strip().splitlines()[0])
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line that may be shown."""
+    return without_password(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])

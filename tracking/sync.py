@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
-from tracking.replay import Pass, Replay
+from tracking.replay import Pass, Replay, first_line
 from tracking.tracker import Point, RunSpec, Status
 from tracking.uri import artifact_folder, default_uri, without_password
 
@@ -178,8 +178,7 @@ def _attempt(once: Callable[[], Pass]) -> Pass:
     try:
         return once()
     except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
-        text = without_password(str(error)).strip().splitlines() or [""]
-        return Pass(0, 0, (f"{type(error).__name__}: {text[0]}",))
+        return Pass(0, 0, (first_line(error),))
 
 
 def _report(done: Pass, uri: str) -> int:
