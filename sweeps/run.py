@@ -66,13 +66,18 @@ def _prepare_data(plan: Plan, console: Console) -> None:
             raise RefusedError(dict.fromkeys(problems))
 
 
+def sync_command(settings: Settings) -> list[str]:
+    """The command that carries the study's journals to MLflow once; with `--follow`, until its stdin ends."""
+    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
+    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
+    return [sys.executable, "-m", "tracking.sync", *where, *uri]
+
+
 @contextmanager
 def _syncing(settings: Settings, console: Console) -> Iterator[None]:
     """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
-    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
-    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tracking.sync", *where, *uri, "--follow"],
+        [*sync_command(settings), "--follow"],
         stdin=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for us; its end is the end of its stdin
     )

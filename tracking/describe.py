@@ -4,13 +4,14 @@ from typing import Any
 
 import yaml
 
+from tracking.rows import DEV
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
 from tracking.trial import Attempt, TrialFolder
 from tracking.uri import without_password
 
-# of the machine, or of the whole sweep: not of the trial
-NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "hydra"})
+# of the machine, or of the whole sweep, not of the trial; `decode` may change under a trial that is scored again
+NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "decode"})
 COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
@@ -26,9 +27,10 @@ def run_name(trial: Trial) -> str:
 
 
 def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
-    """Tags may change from attempt to attempt, params may not: so machine and code stand here."""
+    """Tags may change from attempt to attempt, params may not: so machine, code and decode settings stand here."""
     rows = list(dict.fromkeys(other.row for other in study.trials))
-    provenance = study.trial_folder(trial).provenance()
+    folder = study.trial_folder(trial)
+    provenance = folder.provenance()
     return {
         "sweep.id": study.name,
         "table3.group": trial.group,
@@ -39,16 +41,13 @@ def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
         "attempt": str(attempts[-1].number),
         "host": attempts[-1].host,
         **{name: str(provenance.get(name)) for name in ("commit", "dirty", "device")},
+        **_decode_tags(folder, trial.key),
     }
 
 
 def params(folder: TrialFolder) -> dict[str, str]:
     """`config.yaml` flattened to dotted keys; {} without one."""
-    try:
-        config = yaml.safe_load(folder.config_path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return _flatten({name: value for name, value in (config or {}).items() if name not in NOT_PARAMS})
+    return _flatten({name: value for name, value in _config(folder).items() if name not in NOT_PARAMS})
 
 
 def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
@@ -65,6 +64,21 @@ def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
 
 def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
+
+
+def _decode_tags(folder: TrialFolder, key: str) -> dict[str, str]:
+    """`decode.beam` and its like of the scores that stand; of those to come as long as there are none."""
+    result = folder.result()
+    scores = result["scores"] if result is not None and result["key"] == key else {}
+    decode = scores[DEV]["decode"] if DEV in scores else _config(folder).get("decode", {})
+    return _flatten(decode, "decode.")
+
+
+def _config(folder: TrialFolder) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(folder.config_path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        return {}
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

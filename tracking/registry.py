@@ -6,14 +6,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tracking.replay import first_line
 from tracking.sync import silence
-from tracking.uri import without_password
 
 INPUT, OUTPUT = "text", "translation"
 
 
 class RegistryError(Exception):
-    """MLflow refused or could not be reached; its first line."""
+    """MLflow refused, could not be reached or lacks what the store needs; what went wrong, in one line."""
 
 
 def save_model(folder: Path, loader_module: str, data: Path, code: Path, packages: list[str]) -> None:
@@ -46,20 +46,19 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
     Each time under a path of its own, so that versions registered before keep their files.
     """
     silence()
-    from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
     path = f"models/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     try:
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.log_artifacts(run_id, str(folder), path)
         _ensure(client, name)
         source = f"{client.get_run(run_id).info.artifact_uri}/{path}"
         version = client.create_model_version(name, source, run_id, description=description).version
         if alias is not None:
             client.set_registered_model_alias(name, alias, version)
-    except MlflowException as error:
-        raise RegistryError(without_password(str(error)).strip().splitlines()[0]) from error
+    except Exception as error:  # also a driver's, a bucket's, a disk's: they differ from store to store
+        raise RegistryError(first_line(error)) from error
 
 
 def _ensure(client: Any, name: str) -> None:

@@ -64,11 +64,18 @@ class Ledger:
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was."""
+    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was.
+
+    A study that cannot be read is passed over: it must not hide the others.
+    """
     for path in sorted(runs.glob(f"*/{RUNS_FILE}")):
-        ledgers: dict[str, dict[str, str]] = json.loads(path.read_text())
+        try:
+            ledgers: dict[str, dict[str, str]] = json.loads(path.read_text())
+            trials = read_study(path.parent).trials
+        except (OSError, ValueError):
+            continue
         keys = {key for runs_of_one in ledgers.values() for key, known in runs_of_one.items() if known == run_id}
-        for trial in read_study(path.parent).trials:
+        for trial in trials:
             if trial.key in keys:
                 return path.parent / trial.name
     return None
@@ -97,7 +104,7 @@ class Replay:
             try:
                 sent = self._replay_changes(study, trial)
             except Exception as error:  # a broken file, or a server out of reach: reported, tried again
-                problems.append(f"{trial.name}: {_first_line(error)}")
+                problems.append(f"{trial.name}: {first_line(error)}")
                 continue
             runs += sent is not None
             points += sent or 0
@@ -195,5 +202,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _first_line(error: Exception) -> str:
-    return without_password(f"{type(error).__name__}: {error}".strip().splitlines()[0])
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line that may be shown."""
+    return without_password(f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])

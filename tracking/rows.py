@@ -1,6 +1,6 @@
 """The rows of the study's table: what each measured, beside what the paper printed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,9 @@ class TableRow:
     paper_delta_ppl: float | None  # the paper's row to the paper's base
     paper_delta_bleu: float | None
     cells: dict[str, object]
+    decode: dict[str, Any]  # the settings of `decode` behind the scores, as far as all seeds have them alike
+    mixed_decode: tuple[str, ...]  # the others: what they change has no mean
+    other_decode: tuple[str, ...]  # those that base has not alike: what they change has no difference to base
     note: str  # missing | FAILED: why | running | interrupted; "2 of 3 seeds; …" in part; "" when all is there
 
     @property
@@ -44,12 +47,20 @@ class TableRow:
 
 @dataclass(frozen=True)
 class _Means:
+    seeds: int
     steps: float | None
     ppl: float | None
     bleu: float | None
     params: float | None
     flops: float | None
     seconds: float | None
+    decode: dict[str, list[Any]]  # the values of each setting, one unless the seeds were scored differently
+
+    def agreed(self) -> dict[str, Any]:
+        return {name: values[0] for name, values in self.decode.items() if len(values) == 1}
+
+    def mixed(self) -> dict[str, list[Any]]:
+        return {name: values for name, values in self.decode.items() if len(values) > 1}
 
 
 def table(study: Study) -> list[TableRow]:
@@ -57,26 +68,42 @@ def table(study: Study) -> list[TableRow]:
     rows: dict[str, list[Trial]] = {}
     for trial in study.trials:
         rows.setdefault(trial.row, []).append(trial)
-    finished = {row: _finished(study, trials) for row, trials in rows.items()}
-    base = _means(finished.get(BASE, []))
+    means = {row: _means(_finished(study, trials)) for row, trials in rows.items()}
+    base = means.get(BASE, _means([]))
+    decode: dict[str, Any] = {}  # each setting as base has it, else as the first row that has one value of it
+    for each in (base, *means.values()):
+        decode = each.agreed() | decode
     paper = rows[BASE][0].published if BASE in rows else {}
-    return [_row(study, trials, finished[row], base, paper) for row, trials in rows.items()]
+    return [_row(study, trials, means[row], base, decode, paper) for row, trials in rows.items()]
+
+
+def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
+    """The settings that the rows are held against, where a row has them all: base's, without base the first row's."""
+    return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
+
+
+def decides(settings: Collection[str], measure: str) -> bool:
+    """Whether any of these settings of `decode` changes the measure: "ppl", which asks for no search, or "bleu"."""
+    return "average" in settings if measure == "ppl" else bool(settings)
 
 
 def _row(
     study: Study,
     trials: Sequence[Trial],
-    results: Sequence[dict[str, Any]],
+    means: _Means,
     base: _Means,
+    decode: dict[str, Any],
     paper_base: dict[str, float | None],
 ) -> TableRow:
-    first, means = trials[0], _means(results)
+    first = trials[0]
     paper = first.published
+    other = {name: value for name, value in means.agreed().items() if value != decode.get(name, value)}
+    notes = (_note(study, trials, means.seeds), _decode_note(means.mixed(), other, decode))
     return TableRow(
         row=first.row,
         group=first.group,
         change=first.change,
-        seeds=len(results),
+        seeds=means.seeds,
         asked=len(trials),
         steps=means.steps,
         ppl=means.ppl,
@@ -87,12 +114,15 @@ def _row(
         paper_ppl=paper.get("ppl"),
         paper_bleu=paper.get("bleu"),
         paper_params_m=paper.get("params_m"),
-        delta_ppl=_minus(means.ppl, base.ppl),
-        delta_bleu=_minus(means.bleu, base.bleu),
+        delta_ppl=None if decides(other, "ppl") else _minus(means.ppl, base.ppl),
+        delta_bleu=None if decides(other, "bleu") else _minus(means.bleu, base.bleu),
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
         cells=study.cells.get(first.row, {}),
-        note=_note(study, trials, len(results)),
+        decode=means.agreed(),
+        mixed_decode=tuple(means.mixed()),
+        other_decode=tuple(other),
+        note="; ".join(filter(None, notes)),
     )
 
 
@@ -104,13 +134,27 @@ def _finished(study: Study, trials: Iterable[Trial]) -> list[dict[str, Any]]:
 
 def _means(results: Sequence[dict[str, Any]]) -> _Means:
     dev = [result["scores"].get(DEV, {}) for result in results]
+    decode = _values([scores.get("decode", {}) for scores in dev])
+    mixed = [name for name, values in decode.items() if len(values) > 1]
     costs = {name: _mean([result.get(name) for result in results]) for name in ("params", "flops", "seconds")}
     return _Means(
+        seeds=len(results),
         steps=_mean([result["step"] for result in results]),
-        ppl=_mean([scores.get("ppl") for scores in dev]),
-        bleu=_mean([scores.get("bleu") for scores in dev]),
+        ppl=None if decides(mixed, "ppl") else _mean([scores.get("ppl") for scores in dev]),
+        bleu=None if decides(mixed, "bleu") else _mean([scores.get("bleu") for scores in dev]),
         **costs,
+        decode=decode,
     )
+
+
+def _values(decodes: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Each setting's values, every value once."""
+    found: dict[str, list[Any]] = {}
+    for decode in decodes:
+        for name, value in decode.items():
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+    return found
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -135,6 +179,12 @@ def _note(study: Study, trials: Sequence[Trial], finished: int) -> str:
         return "; ".join(dict.fromkeys(sorted((note for _, note in notes), key=_gravity)))
     rest = [f"s{trial.seed} {note}" for trial, note in notes if note]
     return "; ".join([f"{finished} of {len(trials)} seeds", *rest])
+
+
+def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dict[str, Any]) -> str:
+    """What base has otherwise, then what the seeds have: "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
+    differs = [f"decode.{name} {value}, not {decode[name]}" for name, value in other.items()]
+    return "; ".join(differs + [f"seeds mix decode.{name} {', '.join(map(str, v))}" for name, v in mixed.items()])
 
 
 def _trial_note(study: Study, trial: Trial) -> str:

@@ -50,14 +50,14 @@ class Study:
 
 
 def read_study(folder: Path) -> Study:
-    """The study in `folder`. Raises StudyMissing, or ValueError when its file is damaged."""
+    """The study in `folder`. Raises StudyMissing, or ValueError with the file's name when that is damaged."""
     path = folder / STUDY_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise StudyMissing(f"no study at {path}") from None
     try:
-        return _parse(folder, json.loads(text))
+        return _parse(folder, json.loads(content))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a study: {type(error).__name__}: {error}") from error
 
@@ -77,4 +77,4 @@ def write_study(study: Study) -> None:
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(Trial(**fields) for fields in content["trials"])
     # resolved, so that `.` has a name and the store's default address is absolute
-    return Study(folder.resolve(), trials, content["cells"], tuple(content["asked"]))
+    return Study(folder.resolve(), trials, dict(content["cells"]), tuple(content["asked"]))

@@ -2,9 +2,9 @@
 
     python -m tracking.sync --study FOLDER --experiment NAME [--uri URI] [--follow]
 
-Once: one pass; exit code 1 when something could not be carried. With --follow: a pass every two seconds,
-patient with a server that is away, until stdin reaches its end (the parent has finished or died); then one
-last whole pass. The only place that imports MLflow, and only when it connects: that takes three seconds.
+Once: one pass; exit code 1 when something could not be carried, 130 after Ctrl-C. With --follow: a pass every
+two seconds, patient with a server that is away, until stdin reaches its end (the parent has finished or died);
+then one last whole pass. MLflow is imported when a store is opened, not before: that takes three seconds.
 """
 
 import argparse
@@ -20,10 +20,9 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
-from tracking.replay import Pass, Replay
+from tracking.replay import Pass, Replay, first_line
 from tracking.tracker import Point, RunSpec, Status
-from tracking.uri import artifact_folder, without_password
-from tracking.uri import default_uri as default_uri
+from tracking.uri import artifact_folder, default_uri, without_password
 
 BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
@@ -179,8 +178,7 @@ def _attempt(once: Callable[[], Pass]) -> Pass:
     try:
         return once()
     except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
-        text = without_password(str(error)).strip().splitlines() or [""]
-        return Pass(0, 0, (f"{type(error).__name__}: {text[0]}",))
+        return Pass(0, 0, (first_line(error),))
 
 
 def _report(done: Pass, uri: str) -> int:
@@ -212,6 +210,14 @@ def silence() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def _end_at_ctrl_c() -> None:
+    """Exit code 130, at once: SQLAlchemy may turn KeyboardInterrupt into an error like others, which we would survive.
+
+    Nothing is lost by it: the next pass carries what is missing, as after a kill.
+    """
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -226,4 +232,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    _end_at_ctrl_c()
     sys.exit(main())

@@ -5,11 +5,12 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracking.formats import flops, millions, number, signed, time
 from tracking.rows import BASE as BASE
 from tracking.rows import TableRow as TableRow
+from tracking.rows import decides, decode_of
 from tracking.rows import table as table
 from tracking.study import Study
 
@@ -22,6 +23,7 @@ CSV_COLUMNS = (
     *("paper_delta_ppl", "paper_delta_bleu", "asked", "note"),
 )
 OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
+SCORES = frozenset({"ppl", "bleu"})
 CELLS = {  # the paper's columns
     "n_layers": "N",
     "d_model": "d_model",
@@ -37,9 +39,11 @@ MEASURES = (
     *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
     *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
 )
+EXPLAINED = ("other decode", "mixed decode")  # by the row's note
 WHAT_IS_WHAT = (
-    "PPL and BLEU: measured on dev, last checkpoint, not averaged; time: measured; params: computed; "
-    "FLOPs: computed from the real lengths; Δ: difference to base. "
+    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenised text, as is "
+    "bleu_paper in result.json; time: measured; params: computed; FLOPs: computed from the real lengths; "
+    "Δ: difference to base. "
     "Published values are of another vocabulary and corpus: compare the differences, not the values."
 )
 
@@ -67,7 +71,7 @@ def to_markdown(rows: Sequence[TableRow]) -> str:
     body = [[*_setting_cells(row, other), *_measure_cells(row), row.note] for row in rows]
     lines = [head, ["---"] * len(head), *body]
     table_text = "\n".join("| " + " | ".join(map(_escape, line)) + " |" for line in lines)
-    return f"{table_text}\n\n{WHAT_IS_WHAT} {seeds_note(rows)}\n"
+    return f"{table_text}\n\n{caption(rows)}\n"
 
 
 def render(study: Study, rows: Sequence[TableRow]) -> "Table":
@@ -75,7 +79,7 @@ def render(study: Study, rows: Sequence[TableRow]) -> "Table":
     from rich import box
     from rich.table import Table
 
-    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=f"{WHAT_IS_WHAT} {seeds_note(rows)}")
+    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=caption(rows))
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
     shown.add_column("change", max_width=32, overflow="fold")
@@ -88,6 +92,12 @@ def render(study: Study, rows: Sequence[TableRow]) -> "Table":
     return shown
 
 
+def caption(rows: Sequence[TableRow]) -> str:
+    """What the columns are and how much stands behind them."""
+    words = _decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
+    return f"{WHAT_IS_WHAT.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
+
+
 def seeds_note(rows: Sequence[TableRow]) -> str:
     """How many seeds stand behind the numbers, and what may therefore not be concluded."""
     counts = sorted({row.seeds for row in rows if row.seeds})
@@ -98,6 +108,16 @@ def seeds_note(rows: Sequence[TableRow]) -> str:
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
+def _decode_words(decode: dict[str, Any]) -> list[str]:
+    """The settings of `decode` as the paper speaks of them."""
+    names = {"beam": "beam", "alpha": "α"}
+    words = [f"{symbol} {decode[name]}" for name, symbol in names.items() if name in decode]
+    average = decode.get("average")
+    if average is not None:
+        words.append("last checkpoint" if average == 1 else f"mean of the last {average} checkpoints")
+    return words
+
+
 def _csv_cell(row: TableRow, name: str) -> object:
     value = getattr(row, name)
     if value is None:
@@ -106,8 +126,11 @@ def _csv_cell(row: TableRow, name: str) -> object:
 
 
 def _absent(row: TableRow, name: str) -> str:
-    """Why there is no number; a difference may also lack base's."""
-    return "no base" if name.startswith("delta") and getattr(row, name[6:]) is not None else row.status
+    """Why there is no number; a difference may also lack base's, or base's with the same settings of `decode`."""
+    measure = name.removeprefix("delta_")
+    if name != measure and getattr(row, measure) is not None:
+        return "other decode" if decides(row.other_decode, measure) else "no base"
+    return "mixed decode" if measure in SCORES and decides(row.mixed_decode, measure) else row.status
 
 
 def _setting_cells(row: TableRow, other: bool) -> list[str]:
@@ -126,25 +149,27 @@ def _words(key: str, value: object) -> str:
 
 
 def _measure_cells(row: TableRow) -> list[str]:
-    ours = [*_score_cells(row), millions(row.params), flops(row.flops), time(row.seconds)]
+    costs = [millions(row.params), flops(row.flops), time(row.seconds)]
+    ours = [*_score_cells(row), *(cell or row.status for cell in costs)]
     paper = [number(row.paper_ppl, 2), number(row.paper_bleu, 1), number(row.paper_params_m, 0)]
-    shown = [cell or row.status for cell in ours]
-    return [*shown, *paper, signed(row.paper_delta_ppl, 2), signed(row.paper_delta_bleu, 1)]
+    return [*ours, *paper, signed(row.paper_delta_ppl, 2), signed(row.paper_delta_bleu, 1)]
 
 
 def _score_cells(row: TableRow) -> list[str]:
-    deltas = [
+    return [
+        number(row.ppl, 2) or _absent(row, "ppl"),
+        number(row.bleu, 1) or _absent(row, "bleu"),
         signed(row.delta_ppl, 2) or _absent(row, "delta_ppl"),
         signed(row.delta_bleu, 1) or _absent(row, "delta_bleu"),
     ]
-    return [number(row.ppl, 2), number(row.bleu, 1), *deltas]
 
 
 def _terminal_cells(row: TableRow) -> list[str]:
     ppl, bleu, delta_ppl, delta_bleu, params, work, took, *_, paper_ppl, paper_bleu = _measure_cells(row)
     if row.seeds == 0:  # once is enough here: the note stands below the change
         return [ppl, "–", paper_ppl, "–", "–", paper_bleu, "–", "–", "–"]
-    return [ppl, delta_ppl, paper_ppl, bleu, delta_bleu, paper_bleu, params, work, took]
+    scores = [ppl, delta_ppl, paper_ppl, bleu, delta_bleu, paper_bleu]
+    return [*("–" if cell in EXPLAINED else cell for cell in scores), params, work, took]
 
 
 def _described(row: TableRow) -> str:

@@ -3,14 +3,15 @@
 import json
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from studies_on_disk import Store, begin, finish, history, only_run, report, result, runs_of
+from studies_on_disk import DECODE, Store, begin, finish, history, only_run, report, result, runs_of
 
 from tracking.describe import run_name, run_spec
-from tracking.replay import Replay
+from tracking.replay import Replay, trial_of_run
 from tracking.study import Study, Trial
 from tracking.tracker import MemoryTracker
 from tracking.trial import TrialFolder
@@ -60,6 +61,24 @@ def test_one_run_a_trial_also_without_the_map(study: Study, folder: TrialFolder,
     carry(study, store)
     assert only_run(study, store).info.run_id == first
     assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+
+
+@pytest.mark.parametrize("damage", [None, "", '{"trials": '])
+def test_a_runs_trial_is_found_beside_studies_that_cannot_be_read(
+    study: Study, folder: TrialFolder, store: Store, tmp_path: Path, damage: str | None
+) -> None:
+    begin(folder)
+    carry(study, store)
+    run_id = only_run(study, store).info.run_id
+    for name in ("a-broken", "b-whole"):
+        shutil.copytree(study.folder, tmp_path / name)
+    if damage is None:
+        (tmp_path / "a-broken" / "study.json").unlink()
+    else:
+        (tmp_path / "a-broken" / "study.json").write_text(damage)
+    assert trial_of_run(tmp_path, run_id) == tmp_path / "b-whole" / study.trials[0].name
+    (tmp_path / "b-whole" / "mlflow-runs.json").write_text(damage or "")
+    assert trial_of_run(tmp_path, run_id) is None
 
 
 def test_one_run_after_a_crash_between_create_and_store(study: Study, folder: TrialFolder, store: Store) -> None:
@@ -187,6 +206,29 @@ def test_a_lower_score_by_other_decode_settings_is_the_latest(study: Study, fold
     folder.write_result(result(study.trials[0], attempt, 30, bleu=25.0))
     carry(study, store)
     assert only_run(study, store).data.metrics["dev/bleu"] == 25.0
+
+
+def test_decode_settings_are_tags_of_the_scores_that_stand(study: Study, folder: TrialFolder, store: Store) -> None:
+    def carried() -> dict[str, str]:
+        carry(study, store)
+        run = only_run(study, store)
+        assert not [name for name in run.data.params if name.startswith("decode.")]
+        return {name: value for name, value in run.data.tags.items() if name.startswith("decode.")}
+
+    attempt = begin(folder)
+    folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE}))
+    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average": "1"}
+    assert carried() == usual
+    finish(study, study.trials[0], attempt, 30)
+    assert carried() == usual
+    folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE | {"beam": 8}}))
+    attempt = begin(folder)
+    assert carried() == usual, "it is being scored again, and the old scores stand"
+    finish(study, study.trials[0], attempt, 30, bleu=31.0, decode=DECODE | {"beam": 8})
+    assert carried() == usual | {"decode.beam": "8"}
+    assert only_run(study, store).data.metrics["dev/bleu"] == 31.0
+    assert carry(study, store) == 0
+    assert carried() == usual | {"decode.beam": "8"}
 
 
 def test_params_tags_and_name(study: Study, store: Store) -> None:

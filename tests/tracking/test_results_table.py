@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from studies_on_disk import begin, finish, make_study
+from studies_on_disk import DECODE, begin, finish, make_study
 
 from tracking import formats
 from tracking.study import Study
@@ -24,6 +24,21 @@ def mixed(tmp_path: Path) -> Study:
     failed.end_attempt(begin(failed), "failed")
     failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
+
+
+def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
+    """A finished study: row, seed, and which of its settings of `decode` are not the usual ones."""
+    study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
+    for trial, (*_, decode) in zip(study.trials, settings, strict=True):
+        finish(study, trial, begin(study.trial_folder(trial)), 30, decode=DECODE | decode)
+    return study
+
+
+def shown(study: Study) -> str:
+    console = Console(width=120, file=io.StringIO(), color_system=None)
+    console.print(render(study, table(study)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def by_name(study: Study) -> dict[str, TableRow]:
@@ -124,14 +139,69 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
 
 
 def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None:
-    console = Console(width=120, file=io.StringIO(), color_system=None)
-    console.print(render(mixed, table(mixed)))
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = shown(mixed)
     assert max(len(line) for line in text.splitlines()) <= 120
     for part in ("4.50", "+1.50", "−3.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
         assert part in text
     assert "…" not in text, "a cell was cut"
+
+
+def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
+    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
+    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average": 5}))
+    for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
+        assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
+        assert "decode" not in text
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(table(averaged))
+    assert "on dev; " in to_markdown(table(make_study(tmp_path / "empty", {"base": [1]})))
+
+
+def test_base_scored_again_by_another_beam_has_no_bleu_in_common_with_the_others(tmp_path: Path) -> None:
+    study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
+    rows = by_name(study)
+    heads, layers = rows["a_heads_1"], rows["c_layers_2"]
+    assert (heads.bleu, heads.delta_ppl, heads.delta_bleu) == (30.0, 0.0, None)
+    assert heads.note == "decode.beam 4, not 8"
+    assert (layers.delta_bleu, layers.note, rows["base"].note) == (0.0, "", "")
+    text = to_markdown(table(study))
+    assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
+    assert "measured on dev, beam 8," in text
+    assert ",0,other decode," in to_csv(table(study))
+    assert "decode.beam 4, not 8" in shown(study)
+    assert json.loads(to_json(table(study)))[0]["other_decode"] == ["beam"]
+
+
+def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
+    study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average": 5, "alpha": 1.0}))
+    heads = by_name(study)["a_heads_1"]
+    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
+    assert heads.note == "decode.alpha 1.0, not 0.6; decode.average 5, not 1"
+
+
+def test_without_base_rows_are_held_against_the_first(tmp_path: Path) -> None:
+    rows = table(scored(tmp_path / "no-base", ("a_heads_1", 1, {}), ("c_layers_2", 1, {"max_extra": 5})))
+    assert [row.note for row in rows] == ["", "decode.max_extra 5, not 50"]
+
+
+def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
+    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"beam": 8}), ("c_layers_2", 1, {"beam": 8})]
+    study = scored(tmp_path / "seeds", *settings)
+    rows = by_name(study)
+    heads = rows["a_heads_1"]
+    assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
+    assert heads.note == "seeds mix decode.beam 4, 8"
+    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
+    assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
+    averaged = scored(tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average": 5}), ("a_heads_1", 1, {}))
+    base, heads = table(averaged)
+    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average 1, 5")
+    assert (heads.ppl, heads.delta_ppl, heads.note) == (4.5, None, "")
+    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown([base, heads])
+    both = [("base", 1, {"average": 5}), ("base", 2, {"average": 5, "beam": 8}), ("a_heads_1", 1, {})]
+    _, heads = table(scored(tmp_path / "both", *both))
+    assert (heads.delta_ppl, heads.note) == (None, "decode.average 1, not 5"), "base's own seeds agree in that"
+    alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
+    assert "measured on dev, mixed decode settings;" in to_markdown(alone)
 
 
 @pytest.mark.parametrize(

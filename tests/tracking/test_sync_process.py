@@ -1,6 +1,7 @@
 """The syncer as a process: killed, orphaned, refused."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -61,6 +62,35 @@ def test_follow_killed_and_started_anew_leaves_one_run_and_all_points(
     assert (second.stdout.read(), second.stderr.read()) == ("", ""), "MLflow speaks on our terminal"
     assert history(study, store) == [(step, 10.0 + step) for step in range(1, 10)]
     assert only_run(study, store).info.status == "FINISHED"
+
+
+def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFolder, store: Store) -> None:
+    """While it waits for a server that takes its call and never answers."""
+    report(folder, begin(folder), range(1, 3), checkpoints=(2,))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = start(study, "--uri", f"http://127.0.0.1:{server.getsockname()[1]}")
+        server.settimeout(40)
+        server.accept()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "")
+    assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 0
+    assert len(history(study, store)) == 2
+
+
+def test_ctrl_c_while_the_database_is_written_loses_nothing(study: Study, folder: TrialFolder, store: Store) -> None:
+    """SQLAlchemy raises errors of its own when it is interrupted: they are no reason to go on with the next trial."""
+    many = {f"many/{number}": 1.0 for number in range(10_000)}
+    assert folder.report(begin(folder), 1, many | {"loss": 11.0, "checkpoint": 1.0})
+    process = start(study)
+    wait_for(lambda: (study.folder / "mlflow-runs.json").exists())  # points are next
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "")
+    assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 0
+    assert history(study, store) == [(1, 11.0)]
+    assert len(only_run(study, store).data.metrics) == 10_002
 
 
 def test_once_says_what_it_did(

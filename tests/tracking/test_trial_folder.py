@@ -131,7 +131,11 @@ def test_a_missing_study_is_named(tmp_path: Path) -> None:
         read_study(tmp_path)
 
 
-def test_a_damaged_study_is_named(tmp_path: Path) -> None:
-    (tmp_path / "study.json").write_text('{"trials": [{}]}')
+DAMAGED = [b'{"trials": [{}]}', b'{"trials', b'{"\xff": 1}', b"", b"[]", b'{"trials": [], "cells": null, "asked": []}']
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_study_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "study.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"study\.json: not a study"):
         read_study(tmp_path)

@@ -1,0 +1,22 @@
+"""The command beside a sweep, and of `ablate sync`."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sweeps.compose import compose_settings
+from sweeps.run import sync_command
+from tracking.study import Study, write_study
+
+
+@pytest.mark.parametrize("uri", [None, "sqlite:///{folder}/elsewhere.db"])
+def test_a_study_is_carried_to_where_its_settings_say(tmp_path: Path, uri: str | None) -> None:
+    given = uri.format(folder=tmp_path) if uri else None
+    words = [f"tracking.uri={given}"] if given else []
+    settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine", *words])
+    write_study(Study(tmp_path / "runs" / "mine", (), {}, ()))
+    done = subprocess.run(sync_command(settings), capture_output=True, text=True)
+    there = given or f"sqlite:///{tmp_path}/runs/mlflow.db"
+    assert (done.returncode, done.stderr) == (0, f"sync: 0 runs, 0 new points, {there}\n")
+    assert Path(there.removeprefix("sqlite:///")).exists()

@@ -1,0 +1,52 @@
+"""What keeps a model out of the registry is said in a line, whoever raised it."""
+
+from pathlib import Path
+
+import pytest
+from studies_on_disk import Store
+
+from tracking.registry import RegistryError, register
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
+    return tmp_path / "model"
+
+
+def run_with_artifacts_at(place: str, store: Store, name: str) -> str:
+    client = store[0].client
+    return str(client.create_run(client.create_experiment(name, place)).info.run_id)
+
+
+def refusal(model: Path, run_id: str, uri: str) -> str:
+    with pytest.raises(RegistryError) as refused:
+        register(model, "model", None, run_id, uri, "")
+    (line,) = str(refused.value).splitlines()
+    return line
+
+
+def test_a_store_whose_driver_is_not_installed(model: Path) -> None:
+    said = refusal(model, "0" * 32, "postgresql+pg8000://me:secret@127.0.0.1:9/mlflow")
+    assert said == "ModuleNotFoundError: No module named 'pg8000'"
+
+
+def test_artifacts_that_cannot_be_written(model: Path, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    run_id = run_with_artifacts_at((tmp_path / "file" / "artifacts").as_uri(), store, "blocked")
+    assert refusal(model, run_id, store[1]).startswith("NotADirectoryError: ")
+
+
+def test_a_bucket_without_credentials(model: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+    for name, value in (nowhere | {"AWS_EC2_METADATA_DISABLED": "true"}).items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    run_id = run_with_artifacts_at("s3://nobodys-bucket/artifacts", store, "bucket")
+    assert "credentials" in refusal(model, run_id, store[1])
+
+
+def test_a_run_that_the_store_has_not(model: Path, store: Store) -> None:
+    assert refusal(model, "0" * 32, store[1]).startswith("MlflowException: ")
