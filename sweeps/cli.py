@@ -238,24 +238,23 @@ def export(
 @_verb
 def sync(words: Words = None) -> int:
     """Carry a study's journals to MLflow once, for example after copying them from another machine."""
-    settings = _settings(words)
+    from sweeps.run import sync_command
+
     _study(words)
-    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
-    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
-    return subprocess.run([sys.executable, "-m", "tracking.sync", *where, *uri], check=False).returncode
+    return subprocess.run(sync_command(_settings(words)), check=False).returncode
 
 
 @app.command()
 @_verb
 def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
     """Open the MLflow UI of the runs on 127.0.0.1."""
-    from tracking.uri import default_uri
+    from tracking.uri import default_uri, without_password
     from tracking.views import free_port, ui_command, ui_environment
 
     settings = _settings(words)
     runs = Path(settings.paths.runs)
     if settings.tracking.uri and settings.tracking.uri.startswith(("http://", "https://")):
-        OUT.print(f"The tracking server runs already: [bold]{escape(settings.tracking.uri)}[/]")
+        OUT.print(f"The tracking server runs already: [bold]{escape(without_password(settings.tracking.uri))}[/]")
         return 0
     if settings.tracking.uri is None and not (runs / "mlflow.db").exists():
         allowed = "is made by the first run; start one with `ablate sweep`"
