@@ -141,7 +141,7 @@ def table(
     study = _study(words)
     rows = tables.table(study)
     if as_format is None:
-        OUT.print(tables.render(study, rows))
+        OUT.print(tables.render(study, rows, OUT.width))
         next_verb("ui", naming(words))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
@@ -310,7 +310,7 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     finished = sum(trial.finished for trial in planned.trials)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    OUT.print(tables.render(study, tables.table(study)))
+    OUT.print(tables.render(study, tables.table(study), OUT.width))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -39,6 +39,10 @@ MEASURES = (
     *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
     *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
 )
+TERMINAL_COLUMNS = (  # and from which width on there is room for one
+    *((name, 0) for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ")),
+    *(("params", 86), ("FLOPs", 109), ("time", 109)),
+)
 EXPLAINED = ("other decode", "mixed decode")  # by the row's note
 WHAT_IS_WHAT = (
     "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenised text, as is "
@@ -74,21 +78,24 @@ def to_markdown(rows: Sequence[TableRow]) -> str:
     return f"{table_text}\n\n{caption(rows)}\n"
 
 
-def render(study: Study, rows: Sequence[TableRow]) -> "Table":
-    """For a terminal of 120 columns: a section a group, ours beside the paper's differences."""
+def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
+    """For a terminal: a section a group, ours beside the paper's differences; a narrow one gets fewer columns."""
     from rich import box
     from rich.table import Table
 
-    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=caption(rows))
+    columns = [name for name, least in TERMINAL_COLUMNS if width >= least]
+    left_out = [name for name, _ in TERMINAL_COLUMNS[len(columns) :]]
+    words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
+    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=caption(rows) + words)
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
     shown.add_column("change", max_width=32, overflow="fold")
-    for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ", "params", "FLOPs", "time"):
+    for name in columns:
         shown.add_column(name, justify="right", no_wrap=True, style="dim" if name == "paper\nΔ" else None)
     for place, row in enumerate(rows):
         group = row.group if place == 0 or rows[place - 1].group != row.group else ""
         ends = place + 1 < len(rows) and rows[place + 1].group != row.group
-        shown.add_row(group, _described(row), *_terminal_cells(row), end_section=ends)
+        shown.add_row(group, _described(row), *_terminal_cells(row)[: len(columns)], end_section=ends)
     return shown
 
 

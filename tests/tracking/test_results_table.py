@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,25 @@ def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
     return study
 
 
-def shown(study: Study) -> str:
-    console = Console(width=120, file=io.StringIO(), color_system=None)
-    console.print(render(study, table(study)))
+def shown(study: Study, width: int = 120) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(render(study, table(study), width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def by_name(study: Study) -> dict[str, TableRow]:
     return {row.row: row for row in table(study)}
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (90, "FLOPs, time"), (109, "")])
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, width: int, left_out: str) -> None:
+    text = shown(mixed, width)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    told = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
+    assert (told[1] if told else "") == left_out
+    assert ("63.046M" in text) == ("params" not in left_out)
 
 
 def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
