@@ -47,16 +47,14 @@ class Library:
         return Problem(group, f'is "{name}", which is no file in conf/{group}/', allowed, nearest(name, options), place)
 
     def shadows(self) -> list[Problem]:
-        """Files of the user's that bear the name of a shipped one."""
+        """Files of the user's that bear the name of a shipped one and say something else."""
         if self.own is None:
             return []
-        names = [path.relative_to(self.own) for path in self.own.rglob("*.yaml")]
+        allowed = "must have a name of its own, or be the same"
         return [
-            Problem(
-                str(name), "shadows a shipped file", "must have a name of its own", None, self.show(self.own / name)
-            )
-            for name in names
-            if (SHIPPED / name).exists()
+            Problem(str(path.relative_to(self.own)), "shadows a shipped file", allowed, None, self.show(path))
+            for path in sorted(self.own.rglob("*.yaml"))
+            if _differs(path, SHIPPED / path.relative_to(self.own))
         ]
 
     @cached_property
@@ -111,3 +109,7 @@ def _line(node: yaml.Node | None, names: list[str]) -> int | None:
         if name_node.value == names[0]:
             return name_node.start_mark.line + 1 if len(names) == 1 else _line(value_node, names[1:])
     return None
+
+
+def _differs(path: Path, shipped: Path) -> bool:
+    return shipped.exists() and path.read_bytes() != shipped.read_bytes()

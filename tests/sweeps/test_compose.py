@@ -1,5 +1,6 @@
 """Base, then the row, then the scale, then the command line; and the files of a user's own beside the shipped ones."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from ablate_in_folder import own, own_row, plan, refused
 
 from sweeps.changes import describe
 from sweeps.compose import compose_row, compose_sweep
+from sweeps.files import SHIPPED
 from sweeps.settings import Settings
 
 SWEEP = "name: null\nseeds: [1]\nmax_failures: 3\n"
@@ -134,6 +136,13 @@ def test_files_of_one_s_own_in_other_groups(tmp_path: Path) -> None:
     assert [row.name for row in composition.rows] == ["base", "big"]
     assert composition.shared.data.train == [str(tmp_path / "a"), str(tmp_path / "b")]
     assert composition.shared.study_folder.name == "files-tiny"
+
+
+def test_a_copy_of_the_shipped_files_changes_nothing(tmp_path: Path) -> None:
+    """As in a clone beside the one that is installed."""
+    before = compose_row(["row=big"], tmp_path).rows[0]
+    shutil.copytree(SHIPPED, tmp_path / "conf")
+    assert compose_row(["row=big"], tmp_path).rows[0] == before
 
 
 @pytest.mark.parametrize("name", ["row/base", "data/synthetic", "config"])
