@@ -5,6 +5,7 @@ import select
 from collections.abc import Iterator
 
 PAUSE_S = 0.05  # lines that come closer together than this are taken together
+LOOK_UP_S = 0.5  # Ctrl-C just before a call that blocks would else wait for the next line
 
 
 def windows(descriptor: int, size: int) -> Iterator[list[bytes]]:
@@ -18,6 +19,8 @@ def windows(descriptor: int, size: int) -> Iterator[list[bytes]]:
         while len(waiting) >= size or (waiting and not _readable(descriptor, PAUSE_S)):
             yield waiting[:size]
             waiting = waiting[size:]
+        while not _readable(descriptor, LOOK_UP_S):
+            pass
         chunk = os.read(descriptor, 1 << 16)
         if not chunk:
             break
