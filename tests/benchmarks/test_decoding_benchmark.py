@@ -60,7 +60,6 @@ def test_every_program_finds_the_same_outputs_and_all_of_one_length(
 
 
 def test_marian_with_our_weights_finds_the_same_outputs(workload: Workload) -> None:
-    pytest.importorskip("transformers")
     found = marian(workload.model, "fp32", workload.decode).translate_all(workload.batches)
     assert found == ours(workload.model, "fp32", workload.decode).translate_all(workload.batches)
 
