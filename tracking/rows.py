@@ -36,7 +36,7 @@ class TableRow:
     cells: dict[str, object]
     decode: dict[str, Any]  # the settings of `decode` behind the scores, as far as all seeds have them alike
     mixed_decode: tuple[str, ...]  # the others: what they change has no mean
-    other_decode: tuple[str, ...]  # those that base has not alike: what they change has no difference to base
+    other_decode: tuple[str, ...]  # those that base has not alike, unasked: what they change has no difference to base
     note: str  # missing | FAILED: why | running | interrupted; "2 of 3 seeds; …" in part; "" when all is there
 
     @property
@@ -97,7 +97,8 @@ def _row(
 ) -> TableRow:
     first = trials[0]
     paper = first.published
-    other = {name: value for name, value in means.agreed().items() if value != decode.get(name, value)}
+    changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
+    other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
     notes = (_note(study, trials, means.seeds), _decode_note(means.mixed(), other, decode))
     return TableRow(
         row=first.row,
@@ -118,7 +119,7 @@ def _row(
         delta_bleu=None if decides(other, "bleu") else _minus(means.bleu, base.bleu),
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
-        cells=study.cells.get(first.row, {}),
+        cells=changed,
         decode=means.agreed(),
         mixed_decode=tuple(means.mixed()),
         other_decode=tuple(other),

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,13 @@ def test_base_scored_again_by_another_beam_has_no_bleu_in_common_with_the_others
     assert ",0,other decode," in to_csv(table(study))
     assert "decode.beam 4, not 8" in shown(study)
     assert json.loads(to_json(table(study)))[0]["other_decode"] == ["beam"]
+
+
+def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
+    study = scored(tmp_path / "about", ("base", 1, {}), ("a_heads_1", 1, {"beam": 8}))
+    study = replace(study, cells={**study.cells, "a_heads_1": {"beam": 8}})
+    heads = by_name(study)["a_heads_1"]
+    assert (heads.delta_bleu, heads.note, heads.other_decode) == (0.0, "", ())
 
 
 def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
