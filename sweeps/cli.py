@@ -1,11 +1,12 @@
 """``ablate VERB [key=value …]``: parse, call, show.
 
-Exit codes: 0 done, 1 a trial or a check failed or MLflow has not everything, 2 refused, 130 interrupted.
+Exit codes: 0 done, 1 a trial or a check failed or `sync` could not carry everything, 2 refused, 130 interrupted.
 """
 
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,7 +127,10 @@ def status(words: Words = None, as_json: Json = False) -> None:
         print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study))
-    next_verb("table", naming(words))
+    if {line["state"] for line in status_json(study)} <= {"finished", "running"}:
+        next_verb("table", naming(words))
+    else:
+        next_verb("sweep", words)
 
 
 @app.command()
@@ -266,12 +270,14 @@ def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred po
 
 
 def _serve(command: list[str], environment: dict[str, str]) -> int:
-    """Run a server until Ctrl-C, which is its normal end."""
-    process = subprocess.Popen(command, env=environment)
+    """Run a server until Ctrl-C, which is its normal end: the server is told by a signal that it ends quietly on."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         return process.wait()
     except KeyboardInterrupt:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
 

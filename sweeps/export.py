@@ -51,7 +51,9 @@ def export(
     request = read_request("export", words, average)
     trial = _one(named_trials(request))
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
-    problems = [Problem("--output", f"{folder} exists", "must be a new folder")] if folder.exists() else []
+    problems = (
+        [Problem("--output", f"{folder} exists", "must be a new folder: --output NEW")] if folder.exists() else []
+    )
     registration = None
     if name is not None:
         registration = _registration(trial, request, name)

@@ -33,6 +33,10 @@ class Line:
         return self.planned.settings.train.steps
 
     @property
+    def progress(self) -> str:
+        return f"{self.step}/{self.steps}" if self.state == "running" else self.state
+
+    @property
     def seconds_left(self) -> float | None:
         """Extrapolated from this attempt's pace; None before there is one."""
         if self.state != "running" or self.began is None or self.step <= self.began_step:
@@ -106,9 +110,7 @@ class Progress:
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
             return
         self._said = time.monotonic()
-        running = [
-            f"{n} {line.step}/{line.steps}" for n, line in self.lines.items() if line.state in ("running", "scoring")
-        ]
+        running = [f"{n} {line.progress}" for n, line in self.lines.items() if line.state in ("running", "scoring")]
         self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
 
     def headline(self) -> str:

@@ -18,7 +18,7 @@ from sweeps.progress import Progress
 from sweeps.record import Recorder, holding
 from sweeps.settings import Cluster, Settings
 from tracking.study import write_study
-from transformer.data.prepare import check_lengths, prepare
+from transformer.data.prepare import check_lengths, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError
 
 QUIET = {
@@ -58,8 +58,11 @@ def _prepare_data(plan: Plan, console: Console) -> None:
     """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
     corpora = {trial.fingerprint: trial for trial in plan.pending}
     for planned in corpora.values():
+        data = Path(planned.settings.paths.data)
+        if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
+            console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
         with console.status(f"Preparing {planned.settings.data.name}"):
-            prepared = prepare(planned.settings.data, Path(planned.settings.paths.data))
+            prepared = prepare(planned.settings.data, data)
         peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
         problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
         if problems:
@@ -93,9 +96,11 @@ def _syncing(settings: Settings, console: Console) -> Iterator[None]:
 def _wait_for_sync(process: "subprocess.Popen[bytes]", console: Console) -> None:
     """Another sweep of this study may hold the syncer's lock for long: then it carries our journals too."""
     try:
-        process.wait(timeout=60)
+        carried = process.wait(timeout=60) == 0
     except subprocess.TimeoutExpired:
         process.terminate()
+        carried = False
+    if not carried:
         console.print("MLflow has not everything yet; `ablate sync` carries the rest")
 
 

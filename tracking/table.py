@@ -183,7 +183,8 @@ def _described(row: TableRow) -> str:
     from rich.markup import escape
 
     change = row.change if row.row != BASE else BASE
-    return escape(change) + (f"\n[italic]{escape(row.note)}[/]" if row.note else "")
+    said = not row.note or row.note == row.status  # where the numbers would stand
+    return escape(change) + ("" if said else f"\n[italic]{escape(row.note)}[/]")
 
 
 def _escape(cell: str) -> str:

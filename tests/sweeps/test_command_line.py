@@ -146,7 +146,7 @@ def test_the_status(folder: Path) -> None:
     ]
     shown = ablate(folder, "status", ROWS)
     assert "1 of 3 finished" in shown.stdout
-    assert next_command(shown) == "Next: ablate table"
+    assert next_command(shown) == "Next: ablate sweep 'sweep.rows=[base,a_heads_1,c_layers_2]'"
 
 
 def test_the_plan_knows_what_is_left(folder: Path) -> None:

@@ -132,8 +132,11 @@ def test_a_reader_that_leaves_does_not_end_the_sweep(study: Study) -> None:
     assert (study.cwd / "runs" / "unread" / "base-s1" / "result.json").is_file()
 
 
-def test_the_ui_prints_its_address_and_answers_there(study: Study) -> None:
-    server = subprocess.Popen(command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, text=True, start_new_session=True)
+def test_the_ui_prints_its_address_answers_there_and_ends_quietly(study: Study) -> None:
+    with (study.cwd / "ui.log").open("w") as log:
+        server = subprocess.Popen(
+            command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
     try:
         assert server.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
@@ -141,7 +144,16 @@ def test_the_ui_prints_its_address_and_answers_there(study: Study) -> None:
         wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=240)
     finally:
         os.killpg(server.pid, signal.SIGINT)
-        server.wait(timeout=60)
+        assert server.wait(timeout=60) == 0
+    assert "Traceback" not in (study.cwd / "ui.log").read_text()
+    assert not _answers(found[0])
+
+
+def test_a_run_that_mlflow_did_not_get_is_told(study: Study) -> None:
+    words = [*SHORT, "train.steps=2", "sweep.name=uncarried", "tracking.uri=http://127.0.0.1:9"]
+    done = ablate("train", *words, cwd=study.cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "MLflow has not everything yet; `ablate sync` carries the rest" in done.stdout
 
 
 def _answers(address: str) -> bool:
