@@ -10,6 +10,9 @@ import sweeps
 from transformer.schema import Problem, nearest
 
 SHIPPED = Path(sweeps.__file__).resolve().parent.parent / "conf"
+HEADER = "# @package _global_"
+ABOUT_ALL_GROUPS = ("row", "scale")
+"""Groups whose files set keys of the others; without the header Hydra would take those for their own."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,23 @@ class Library:
 
     @cached_property
     def broken(self) -> dict[Path, Problem]:
-        """The user's files that are not YAML, each with the line."""
-        found = {}
-        for path in sorted(self.own.rglob("*.yaml")) if self.own else []:
-            try:
-                yaml.compose(path.read_text("utf-8"))
-            except (yaml.YAMLError, UnicodeDecodeError) as error:
-                mark = getattr(error, "problem_mark", None)
-                place = f"{self.show(path)}:{mark.line + 1}" if mark else self.show(path)
-                cause = getattr(error, "problem", None) or str(error)
-                found[path] = Problem(path.stem, f"cannot be read: {cause}", "must be YAML", None, place)
-        return found
+        """The user's files that are not YAML, each with the line, and those whose keys Hydra would put elsewhere."""
+        files = sorted(self.own.rglob("*.yaml")) if self.own else []
+        return {path: problem for path in files if (problem := self._broken(path)) is not None}
+
+    def _broken(self, path: Path) -> Problem | None:
+        try:
+            text = path.read_text("utf-8")
+            yaml.compose(text)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"{self.show(path)}:{mark.line + 1}" if mark else self.show(path)
+            cause = getattr(error, "problem", None) or str(error)
+            return Problem(path.stem, f"cannot be read: {cause}", "must be YAML", None, place)
+        shadows = (SHIPPED / path.parent.name / path.name).exists()  # refused for that
+        if path.parent.name in ABOUT_ALL_GROUPS and HEADER not in text and not shadows:
+            return Problem(path.stem, f'lacks "{HEADER}"', "must begin with that line", None, f"{self.show(path)}:1")
+        return None
 
     def is_broken(self, group: str, name: str) -> bool:
         return self.own is not None and self.own / group / f"{name}.yaml" in self.broken

@@ -1,5 +1,6 @@
 """The command line's ``key=value`` words: parsed by Hydra's grammar, checked against the schema, all at once."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,8 @@ def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException:
-            problems.append(_refused(word, "is not key=value", HOW_TO_WRITE))
+            meant = _row_of(word, library)
+            problems.append(Problem(word, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
             continue
         problem = _problem(override, library)
         if problem:
@@ -56,6 +58,12 @@ def _problem(override: Override, library: Library) -> Problem | None:
             return _refused(key, f"is {value}", f"must be one of {', '.join(library.options(key))}")
         return library.unknown_option(key, value, COMMAND_LINE)
     return None if key in _known_keys() else _unknown(key, library)
+
+
+def _row_of(word: str, library: Library) -> str | None:
+    """Who types a row's or a trial's name alone means its row."""
+    row = re.sub(r"-s\d+$", "", word)
+    return f"row={row}" if row in library.options("row") else None
 
 
 def _known_keys() -> list[str]:

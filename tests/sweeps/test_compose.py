@@ -153,6 +153,19 @@ def test_a_file_that_shadows_a_shipped_one_is_refused(tmp_path: Path, name: str)
     assert "shadows" in problem.found
 
 
+def test_a_row_without_its_header_is_refused_by_its_file(tmp_path: Path) -> None:
+    own(tmp_path, "row/mine", "row: {group: F, change: mine}\nmodel: {d_ff: 512}\n")
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]")
+    assert (problem.key, problem.place) == ("mine", "conf/row/mine.yaml:1")
+    assert problem.found == 'lacks "# @package _global_"'
+
+
+@pytest.mark.parametrize("word", ["big", "big-s2"])
+def test_a_row_s_name_alone_is_told_how_to_be_written(tmp_path: Path, word: str) -> None:
+    (problem,) = refused(tmp_path, word, by=compose_row)
+    assert problem.nearest == "row=big"
+
+
 @pytest.mark.parametrize("broken", ["model: {d_ff: \n", "model:\n\td_ff: 3\n", "model: {d_ff: 1, d_ff: 2}\n"])
 def test_a_row_that_is_no_yaml_is_refused_by_its_file(tmp_path: Path, broken: str) -> None:
     own_row(tmp_path, broken)
