@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 from rich.console import Console
 
-from sweeps.plan import Plan, PlannedTrial, recorded
+from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder, holding
 from sweeps.settings import Cluster, Settings
@@ -42,6 +42,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
 @contextmanager
 def taking(plan: Plan, command: list[str], console: Console) -> Iterator[None]:
     """Make the plan this process's: its trials locked, its data ready, the study written, its journals carried."""
+    known_study(plan.folder)  # a damaged one is refused before its data is prepared
     _prepare_data(plan, console)
     with ExitStack() as stack:
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
