@@ -123,11 +123,12 @@ def status(words: Words = None, as_json: Json = False) -> None:
     from sweeps.show import status_json, status_table
 
     study = _study(words)
+    lines = status_json(study)
     if as_json:
-        print(json.dumps(status_json(study), indent=1, ensure_ascii=False))
+        print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
-    OUT.print(status_table(study))
-    if {line["state"] for line in status_json(study)} <= {"finished", "running"}:
+    OUT.print(status_table(study, lines))
+    if {line["state"] for line in lines} <= {"finished", "running"}:
         next_verb("table", naming(words))
     else:
         next_verb("sweep", words)
@@ -270,7 +271,10 @@ def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred po
 
 
 def _serve(command: list[str], environment: dict[str, str]) -> int:
-    """Run a server until Ctrl-C, which is its normal end: the server is told by a signal that it ends quietly on."""
+    """Run a server until Ctrl-C, which is its normal end.
+
+    It is in a session of its own, so that it is not interrupted itself: SIGTERM ends it without a traceback.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     process = subprocess.Popen(command, env=environment, start_new_session=True)

@@ -49,9 +49,8 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def status_table(study: Study) -> Table:
-    """Where each trial stands."""
-    lines = status_json(study)
+def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
+    """Where each trial stands, as ``status_json`` has read it."""
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
