@@ -1,5 +1,6 @@
 """The YAML files of ``conf/``: the shipped ones, and the user's own in ``./conf``; which line says what."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ import sweeps
 from transformer.schema import Problem, nearest
 
 SHIPPED = Path(sweeps.__file__).resolve().parent.parent / "conf"
-HEADER = "# @package _global_"
+HEADER = re.compile(r"\s*#\s*@package +_global_\s*$", re.MULTILINE)  # Hydra reads it before any other line
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of the others; without the header Hydra would take those for their own."""
 
@@ -76,8 +77,9 @@ class Library:
             cause = getattr(error, "problem", None) or str(error)
             return Problem(path.stem, f"cannot be read: {cause}", "must be YAML", None, place)
         shadows = (SHIPPED / path.parent.name / path.name).exists()  # refused for that
-        if path.parent.name in ABOUT_ALL_GROUPS and HEADER not in text and not shadows:
-            return Problem(path.stem, f'lacks "{HEADER}"', "must begin with that line", None, f"{self.show(path)}:1")
+        if path.parent.name in ABOUT_ALL_GROUPS and not HEADER.match(text) and not shadows:
+            found = 'lacks "# @package _global_"'
+            return Problem(path.stem, found, "must begin with that line", None, f"{self.show(path)}:1")
         return None
 
     def is_broken(self, group: str, name: str) -> bool:

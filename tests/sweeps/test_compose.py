@@ -160,6 +160,13 @@ def test_a_row_without_its_header_is_refused_by_its_file(tmp_path: Path) -> None
     assert problem.found == 'lacks "# @package _global_"'
 
 
+@pytest.mark.parametrize("header", ["#@package _global_", "\n #  @package  _global_ "])
+def test_a_header_may_be_written_as_hydra_reads_it(tmp_path: Path, header: str) -> None:
+    own(tmp_path, "row/mine", f"{header}\nrow: {{group: F, change: mine}}\nmodel: {{d_ff: 512}}\n")
+    base, mine = compose_sweep(["sweep.rows=[base,mine]", "scale=paper"], tmp_path).rows
+    assert (base.settings.model.d_ff, mine.settings.model.d_ff) == (2048, 512)
+
+
 @pytest.mark.parametrize("word", ["big", "big-s2"])
 def test_a_row_s_name_alone_is_told_how_to_be_written(tmp_path: Path, word: str) -> None:
     (problem,) = refused(tmp_path, word, by=compose_row)

@@ -14,7 +14,7 @@ from transformer.data.pieces import PAD
 from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
-"""In float32, between the matmul and their gradient: 16 MB. More take longer, fewer make matmuls of too few rows."""
+"""In float32, between the matmul and their gradient: 16 MB; twice as many took longer."""
 GRADIENTS_AT_ONCE = 32_000_000
 """In the precision of the matmuls, for each product with them adds up a gradient of all embeddings: few are wanted."""
 LOGITS_AT_ONCE_ON_GPU = 2**27
@@ -44,7 +44,7 @@ def _over_all_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_sm
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
-    """Projection to the pieces and cross-entropy in one, some rows at a time: no float32 [N, P] is ever held.
+    """Projection to the pieces and cross-entropy in one; logits of some rows at a time, gradients of some more.
 
     Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1). The gradients are made on the way
     forward, while the logits are at hand.
