@@ -158,12 +158,9 @@ def _copy_layer(theirs: Any, layer: Any) -> None:
 
 
 def _copy_attention(theirs: Any, ours: SelfAttention | CrossAttention) -> None:
-    if isinstance(ours, SelfAttention):
-        weights = ours.qkv.weight.split(ours.widths)
-    else:
-        weights = [ours.query.weight, *ours.kv.weight.split(ours.widths)]
+    weights = [*(weight for weight, _ in ours.projections()), ours.output.weight]
     projections = theirs.q_proj, theirs.k_proj, theirs.v_proj, theirs.out_proj
-    for projection, weight in zip(projections, [*weights, ours.output.weight], strict=True):
+    for projection, weight in zip(projections, weights, strict=True):
         projection.weight.copy_(weight)
         projection.bias.zero_()
 

@@ -96,8 +96,8 @@ def three_projections() -> Iterator[None]:
     def forward(
         self: SelfAttention, x: Tensor, mask: Tensor | None, past: KeyValue | None = None
     ) -> tuple[Tensor, KeyValue]:
-        query, key, value = (F.linear(x, weight) for weight in self.qkv.weight.split(self.widths))
-        memory = KeyValue(self.heads(key), self.heads(value))
+        query, key, value = (F.linear(x, weight) for weight, _ in self.projections())
+        memory = self.key_value(key, value)
         return self.read(query, memory, mask), memory
 
     with patch.object(SelfAttention, "forward", forward):

@@ -7,10 +7,10 @@ from transformer.config import ModelConfig
 
 
 def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), with their biases if there are any."""
+    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and all biases but one of W^K."""
     d, h, k, v = model.d_model, model.n_heads, model.d_k, model.d_v
     weights = d * h * (2 * k + v) + h * v * d
-    return weights + (h * (2 * k + v) + d if model.attention_bias else 0)
+    return weights + (h * (k + v) + d if model.attention_bias else 0)
 
 
 def parameters(model: ModelConfig, vocab_size: int) -> int:

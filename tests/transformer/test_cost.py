@@ -42,7 +42,7 @@ def count(model: ModelConfig, vocab_size: int) -> int:
     return sum(parameter.numel() for parameter in built.parameters())
 
 
-@pytest.mark.parametrize(("attention_bias", "exact"), [(False, 63_045_632), (True, 63_082_496)])
+@pytest.mark.parametrize(("attention_bias", "exact"), [(False, 63_045_632), (True, 63_073_280)])
 def test_base_with_37000_pieces_has_exactly_this_many_parameters(attention_bias: bool, exact: int) -> None:
     assert parameters(replace(PAPER_BASE, attention_bias=attention_bias), 37_000) == exact
 
@@ -51,7 +51,7 @@ def test_base_with_37000_pieces_has_exactly_this_many_parameters(attention_bias:
     ("row", "attention_bias", "millions"),
     [
         ("big", False, "214.172"),
-        ("big", True, "214.245"),
+        ("big", True, "214.227"),
         ("d_k 16", False, "55.968"),
         ("d_k 32", False, "58.327"),
         ("N 2", False, "33.645"),
@@ -71,16 +71,16 @@ def test_parameters_of_the_rows_with_37000_pieces(row: str, attention_bias: bool
 @pytest.mark.parametrize(
     ("row", "millions", "published"),
     [
-        ("base", "65.110", 65),
-        ("d_k 16", "58.018", 58),
-        ("d_k 32", "60.382", 60),
-        ("N 2", "35.684", 36),
-        ("N 4", "50.397", 50),
-        ("N 8", "79.823", 80),
-        ("d_model 256", "27.849", 28),
-        ("d_model 1024", "167.944", 168),
-        ("d_ff 1024", "52.515", 53),
-        ("d_ff 4096", "90.300", 90),
+        ("base", "65.101", 65),
+        ("d_k 16", "58.016", 58),
+        ("d_k 32", "60.378", 60),
+        ("N 2", "35.681", 36),
+        ("N 4", "50.391", 50),
+        ("N 8", "79.811", 80),
+        ("d_model 256", "27.844", 28),
+        ("d_model 1024", "167.926", 168),
+        ("d_ff 1024", "52.506", 53),
+        ("d_ff 4096", "90.291", 90),
     ],
 )
 def test_published_parameters_are_those_of_40960_pieces_and_attention_biases(

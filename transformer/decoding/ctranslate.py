@@ -1,17 +1,18 @@
 """A trained model as a directory that CTranslate2 translates with."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.export import VOCABULARY
-from transformer.model.attention import CrossAttention, SelfAttention
+from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.blocks import FeedForward, Residual
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
@@ -86,23 +87,27 @@ def _set_layer(made: Any, layer: Any) -> None:
 
 
 def _set_self_attention(made: Any, attention: SelfAttention) -> None:
-    _set_heads(made.linear[0], attention.qkv, attention.widths, attention)
+    _set_heads(made.linear[0], attention.projections(), attention)
     _set_output(made, attention)
 
 
 def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
-    _set_heads(made.linear[0], attention.query, attention.widths[:1], attention)
-    _set_heads(made.linear[1], attention.kv, attention.widths, attention)
+    query, *key_value = attention.projections()
+    _set_heads(made.linear[0], [query], attention)
+    _set_heads(made.linear[1], key_value, attention)
     _set_output(made, attention)
 
 
-def _set_heads(made: Any, linear: nn.Linear, widths: list[int], attention: SelfAttention | CrossAttention) -> None:
-    """A projection to ``widths`` = [H·C, …], each head of width C filled up."""
+def _set_heads(made: Any, projections: list[Projection], attention: SelfAttention | CrossAttention) -> None:
+    """Projections to heads as one, each head filled up. Where some have a bias, that of the others is zero."""
 
-    def filled(x: Tensor) -> Tensor:
-        return torch.cat([_fill_heads(part, attention) for part in x.split(widths)])
+    def filled(parts: Iterable[Tensor]) -> Tensor:
+        return torch.cat([_fill_heads(part, attention) for part in parts])
 
-    _set_linear(made, filled(linear.weight), None if linear.bias is None else filled(linear.bias))
+    bias = None
+    if any(each.bias is not None for each in projections):
+        bias = filled(weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections)
+    _set_linear(made, filled(weight for weight, _ in projections), bias)
 
 
 def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:

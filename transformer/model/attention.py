@@ -4,6 +4,7 @@ Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -23,6 +24,13 @@ class KeyValue(NamedTuple):
 
     key_BHSK: Tensor
     value_BHSV: Tensor
+
+
+class Projection(NamedTuple):
+    """A projection from d_model to all heads: weight [H·C, D], and bias [H·C] if it has one."""
+
+    weight: Tensor
+    bias: Tensor | None
 
 
 def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
@@ -64,23 +72,51 @@ def padding_mask(pad_BS: Tensor) -> Tensor:
 
 
 class _Heads(nn.Module):
-    """What self- and cross-attention share: splitting into heads, dropout, and W^O."""
+    """What self- and cross-attention share: biases, splitting into heads, dropout, and W^O.
+
+    Keys have no bias: it would add the same to all scores of a query, which the softmax takes out again. Its gradient
+    is zero but for rounding errors, and Adam would turn these into steps of full size.
+    """
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_k, self.d_v = model.n_heads, model.d_k, model.d_v
         self.p_drop = model.attention_dropout
+        self.query_bias = _bias(model, model.n_heads * model.d_k)
+        self.value_bias = _bias(model, model.n_heads * model.d_v)
         self.output = nn.Linear(model.n_heads * model.d_v, model.d_model, bias=model.attention_bias)
+
+    def projections(self) -> list[Projection]:
+        """Those to queries, keys and values, in this order: views of the weights."""
+        biases = self.query_bias, None, self.value_bias
+        return [Projection(*both) for both in zip(self._input_weights(), biases, strict=True)]
+
+    def _input_weights(self) -> Sequence[Tensor]:
+        """W^Q, W^K and W^V, each [H·C, D]."""
+        raise NotImplementedError
 
     def heads(self, x_BTC: Tensor) -> Tensor:
         """[B, T, H·C] to [B, H, T, C]."""
         x_BTHC: Tensor = x_BTC.unflatten(-1, (self.n_heads, -1))
         return x_BTHC.transpose(1, 2)
 
+    def key_value(self, key_BSC: Tensor, value_BSC: Tensor) -> KeyValue:
+        return KeyValue(self.heads(key_BSC), self.heads(_biased(value_BSC, self.value_bias)))
+
     def read(self, query_BTC: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         p_drop = self.p_drop if self.training else 0.0
-        attended: Tensor = self.output(attend(self.heads(query_BTC), memory, mask, p_drop))
+        query_BHTK = self.heads(_biased(query_BTC, self.query_bias))
+        attended: Tensor = self.output(attend(query_BHTK, memory, mask, p_drop))
         return attended
+
+
+def _bias(model: ModelConfig, width: int) -> nn.Parameter | None:
+    return nn.Parameter(torch.zeros(width)) if model.attention_bias else None
+
+
+def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
+    """x + bias, in the precision of ``x``."""
+    return x if bias is None else x + bias.to(x.dtype)
 
 
 class SelfAttention(_Heads):
@@ -90,12 +126,16 @@ class SelfAttention(_Heads):
         super().__init__(model)
         keys, values = model.n_heads * model.d_k, model.n_heads * model.d_v
         self.widths = [keys, keys, values]
-        self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
+        self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=False)
+
+    def _input_weights(self) -> Sequence[Tensor]:
+        weights: Sequence[Tensor] = self.qkv.weight.split(self.widths)
+        return weights
 
     def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
         """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
-        memory = KeyValue(self.heads(key), self.heads(value))
+        memory = self.key_value(key, value)
         if past is not None:
             memory = KeyValue(*(torch.cat(both, dim=2) for both in zip(past, memory, strict=True)))
         return self.read(query, memory, mask), memory
@@ -107,13 +147,15 @@ class CrossAttention(_Heads):
     def __init__(self, model: ModelConfig) -> None:
         super().__init__(model)
         self.widths = [model.n_heads * model.d_k, model.n_heads * model.d_v]
-        self.query = nn.Linear(model.d_model, self.widths[0], bias=model.attention_bias)
-        self.kv = nn.Linear(model.d_model, sum(self.widths), bias=model.attention_bias)
+        self.query = nn.Linear(model.d_model, self.widths[0], bias=False)
+        self.kv = nn.Linear(model.d_model, sum(self.widths), bias=False)
+
+    def _input_weights(self) -> Sequence[Tensor]:
+        return [self.query.weight, *self.kv.weight.split(self.widths)]
 
     def memory(self, encoded_BSD: Tensor) -> KeyValue:
         """Keys and values of the source, which every decoding step reads again."""
-        key, value = self.kv(encoded_BSD).split(self.widths, dim=-1)
-        return KeyValue(self.heads(key), self.heads(value))
+        return self.key_value(*self.kv(encoded_BSD).split(self.widths, dim=-1))
 
     def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         return self.read(self.query(x_BTD), memory, mask)

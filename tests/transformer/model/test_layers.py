@@ -21,18 +21,18 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def self_attention(ours: SelfAttention) -> list[Tensor]:
-    """In the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias."""
-    return [ours.qkv.weight, ours.qkv.bias, ours.output.weight, ours.output.bias]
+def inputs_of(ours: SelfAttention | CrossAttention) -> tuple[Tensor, ...]:
+    return (ours.qkv.weight,) if isinstance(ours, SelfAttention) else (ours.query.weight, ours.kv.weight)
 
 
-def cross_attention(ours: CrossAttention) -> list[tuple[Tensor, ...] | Tensor]:
-    return [
-        (ours.query.weight, ours.kv.weight),
-        (ours.query.bias, ours.kv.bias),
-        ours.output.weight,
-        ours.output.bias,
-    ]
+def attention_of_ours(ours: SelfAttention | CrossAttention) -> list[Any]:
+    """In the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
+
+    Our keys have no bias. That of torch's is random here: it changes nothing, and its gradient is zero.
+    """
+    key_bias = torch.randn(MODEL.n_heads * MODEL.d_k)
+    biases = (ours.query_bias, key_bias, ours.value_bias)
+    return [inputs_of(ours), biases, ours.output.weight, ours.output.bias]
 
 
 def attention_of_torch(theirs: nn.MultiheadAttention) -> list[Tensor]:
@@ -43,9 +43,9 @@ def matched(ours: EncoderLayer | DecoderLayer, theirs: Any) -> list[tuple[Any, T
     """Our parameters (several where torch fuses them) and torch's, one by one."""
     feed_forward = [ours.feed_forward.inner, ours.feed_forward.outer]
     norms = [ours.attention_residual.norm]
-    pairs = list(zip(self_attention(ours.attention), attention_of_torch(theirs.self_attn), strict=True))
+    pairs = list(zip(attention_of_ours(ours.attention), attention_of_torch(theirs.self_attn), strict=True))
     if isinstance(ours, DecoderLayer):
-        pairs += zip(cross_attention(ours.cross), attention_of_torch(theirs.multihead_attn), strict=True)
+        pairs += zip(attention_of_ours(ours.cross), attention_of_torch(theirs.multihead_attn), strict=True)
         norms.append(ours.cross_residual.norm)
     norms.append(ours.feed_forward_residual.norm)
     their_norms = [getattr(theirs, f"norm{i + 1}") for i in range(len(norms))]
@@ -59,9 +59,10 @@ def randomised(ours: Any, theirs: Any) -> Any:
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3)
-        for mine, other in matched(ours, theirs):
+        pairs = matched(ours, theirs)
+        for mine, other in pairs:
             other.copy_(torch.cat(mine) if isinstance(mine, tuple) else mine)
-    return matched(ours, theirs)
+    return pairs
 
 
 def backward(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
@@ -80,7 +81,8 @@ def assert_equal_to_torchs(
         assert_close(found, expected)
     for my_parameter, their_parameter in pairs:
         grads = my_parameter if isinstance(my_parameter, tuple) else (my_parameter,)
-        assert_close(torch.cat([p.grad for p in grads]), their_parameter.grad)
+        found = torch.cat([torch.zeros_like(p) if p.grad is None else p.grad for p in grads])
+        assert_close(found, their_parameter.grad)
 
 
 def inputs(*shapes: tuple[int, ...]) -> tuple[list[Tensor], list[Tensor]]:
