@@ -10,6 +10,8 @@ from small_trials import SMALL, small_model
 from torch import Tensor
 
 from transformer.data.pieces import BOS, PAD
+from transformer.model.attention import CrossAttention, SelfAttention
+from transformer.model.blocks import FeedForward
 from transformer.model.dropout import _CpuDropout
 from transformer.model.encoder_decoder import Cache, Transformer
 
@@ -144,19 +146,25 @@ def test_embeddings_start_normal_with_variance_one_over_the_width() -> None:
     assert embedding.abs().max().item() > 3.5 * 64**-0.5  # a uniform draw would end at 1.7
 
 
-def glorot(part: Tensor) -> None:
-    """Uniform up to √(6/(fan in + fan out)) of this very part."""
-    bound = math.sqrt(6 / sum(part.shape))
+def glorot(part: Tensor, gain: float = 1) -> None:
+    """Uniform up to gain·√(6/(fan in + fan out)) of this very part."""
+    bound = gain * math.sqrt(6 / sum(part.shape))
     assert 0.98 * bound < part.abs().max().item() <= bound
     assert part.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
-def test_projections_start_glorot_uniform_the_fused_ones_as_one() -> None:
+def test_projections_start_glorot_uniform_each_by_its_own_shape() -> None:
     model = small_model(d_model=64, d_ff=96, n_heads=4, d_k=12, d_v=24, attention_bias=True)
-    projections = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]
-    assert {tuple(weight.shape) for weight in projections} >= {(192, 64), (48, 64), (144, 64), (96, 64), (64, 96)}
-    for weight in projections:
-        glorot(weight)
+    for module in model.modules():
+        if isinstance(module, SelfAttention | CrossAttention):
+            weights = [weight for weight, _ in module.projections()]
+            assert [tuple(weight.shape) for weight in weights] == [(48, 64), (48, 64), (96, 64)]
+            for weight in weights:
+                glorot(weight, math.sqrt(0.5))
+            glorot(module.output.weight)
+        if isinstance(module, FeedForward):
+            glorot(module.inner.weight)
+            glorot(module.outer.weight)
 
 
 def test_biases_start_at_zero_and_norms_as_the_identity() -> None:

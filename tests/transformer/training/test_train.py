@@ -316,7 +316,8 @@ def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> Non
     trial = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
     state, reports = trained(trial, tmp_path)
     losses = [report.metrics["train/loss"] for report in reports if "train/loss" in report.metrics]
-    assert losses[-1] < losses[0] - 0.3
+    assert losses[-1] < losses[0] - 0.25
+    assert losses[-1] < math.log(30)  # what a guess among all pieces costs
     kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
     assert {tensor.dtype for tensor in kept} == {torch.float32}
 
