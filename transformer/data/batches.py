@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +95,8 @@ class TrainingBatches:
 
     A batch is made of blocks: similar lengths within each, different ones among them. With one length a batch, every
     step would pull the model towards ending its sentences there; the paper's batches came from eight GPUs, each with
-    lengths of its own. Each epoch shuffles sentences of equal lengths among themselves, and the blocks.
+    lengths of its own. Each epoch shuffles sentences of equal lengths among themselves, and the blocks. Every step has
+    the same weight, so an epoch's blocks are spread evenly over its batches, none of which is a remainder.
     """
 
     def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
@@ -122,7 +124,7 @@ class TrainingBatches:
 
     def shapes(self) -> list[Shape]:
         """Those of the blocks of an epoch, of any one, in the order of their lengths."""
-        epoch = cut(self.pairs, by_length(self.pairs, self.chosen), self.tokens_per_block)
+        epoch = self._cut(by_length(self.pairs, self.chosen))
         sides = self.pairs.source.lengths, self.pairs.target.lengths
         return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
 
@@ -158,10 +160,19 @@ class TrainingBatches:
     def _shuffled(self, epoch: int) -> list[list[Indices]]:
         random = np.random.default_rng([self.seed, epoch])
         ties = random.permutation(len(self.chosen))
-        blocks = cut(self.pairs, by_length(self.pairs, self.chosen, ties), self.tokens_per_block)
-        order = random.permutation(len(blocks))
-        several = self.blocks_per_batch
-        return [[blocks[i] for i in order[start : start + several]] for start in range(0, len(order), several)]
+        blocks = self._cut(by_length(self.pairs, self.chosen, ties))
+        order, batches = random.permutation(len(blocks)), -(-len(blocks) // self.blocks_per_batch)
+        starts = [len(blocks) * i // max(batches, 1) for i in range(batches + 1)]
+        return [[blocks[i] for i in order[start:end]] for start, end in pairwise(starts)]
+
+    def _cut(self, order: Indices) -> list[Indices]:
+        """The blocks of an epoch; the last one is filled up with sentences of the one before, until both are alike."""
+        blocks = cut(self.pairs, order, self.tokens_per_block)
+        if len(blocks) > 1:
+            last, both = blocks[-1], np.concatenate(blocks[-2:])
+            most = self.tokens_per_block // int(self.pairs.longest_sides[last].max())
+            blocks[-2:] = np.split(both, [-max(len(last), min(most, len(both) // 2))])
+        return blocks
 
 
 def judging_batches(
