@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from transformer.schema import Problem, Range
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Raised whenever a change of the code changes what a configuration trains to."""
 
 Count = Annotated[int, Range(1)]

@@ -112,7 +112,7 @@ def test_base_is_frozen() -> None:
 
 
 def test_the_key_is_the_hash_of_what_decides_the_weights_and_of_nothing_else() -> None:
-    decides = {"model": MODEL, "train": DECIDING, "seed": 1, "data": "some text", "semantics": 2}
+    decides = {"model": MODEL, "train": DECIDING, "seed": 1, "data": "some text", "semantics": 3}
     text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
     assert trial_key(composed("base", "paper").settings.trial, "some text") == expected
