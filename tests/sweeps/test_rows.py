@@ -3,16 +3,16 @@
 import hashlib
 import json
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from composed_rows import ROWS, SCALES, composed, study
 
 from sweeps.changes import describe
-from sweeps.compose import ComposedRow, Composition, compose_sweep
+from sweeps.compose import compose_sweep
 from sweeps.files import SHIPPED
 from transformer.config import trial_key
 from transformer.cost import parameters
@@ -91,17 +91,6 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
 MILLIONS = {"base": 63.046, "a_heads_1": 63.046, "a_heads_32": 63.046, "b_key_16": 55.968, "b_key_32": 58.327}
 MILLIONS |= {"c_layers_2": 33.645, "c_layers_4": 48.345, "c_layers_8": 77.746, "c_width_256": 26.817}
 MILLIONS |= {"c_width_1024": 163.815, "c_ff_1024": 50.450, "c_ff_4096": 88.236, "big": 214.172}
-ROWS = sorted(path.stem for path in (SHIPPED / "row").glob("*.yaml"))
-SCALES = sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))
-
-
-@cache
-def study(scale: str) -> Composition:
-    return compose_sweep([f"scale={scale}", f"sweep.rows=[{','.join(ROWS)}]"])
-
-
-def composed(row: str, scale: str) -> ComposedRow:
-    return study(scale).rows[ROWS.index(row)]
 
 
 def test_base_is_frozen() -> None:

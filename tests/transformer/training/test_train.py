@@ -1,5 +1,6 @@
 """One step against Adam by hand, and ``fit``: what it reports, and that a resume leaves no trace."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
