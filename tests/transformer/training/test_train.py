@@ -241,6 +241,18 @@ def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
     assert (mine - other).norm() < 1e-6 * mine.norm()
 
 
+def test_rounding_alone_moves_no_weight() -> None:
+    """Adam turns a gradient that is nothing but rounding errors into steps of full size: there is none."""
+    trial = small_trial(model=replace(SMALL, attention_bias=True), lr_factor=0.1, warmup_steps=30)
+    whole, split = fresh(trial), fresh(trial)
+    for step in range(1, 31):
+        indices = batches(trial).indices(step)
+        train_step(whole, [collate(PAIRS, indices)], trial, Worker())
+        train_step(split, [collate(PAIRS, indices, part, 3) for part in range(3)], trial, Worker())
+    for name, weight in whole.model.named_parameters():
+        torch.testing.assert_close(split.model.get_parameter(name), weight, rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_that_stay_in_their_places_change_nothing() -> None:
     trial, source = small_trial(model=DROPPED_OUT), batches(small_trial())
     fleeting, staying = fresh(trial), fresh(trial)
