@@ -1,6 +1,7 @@
 """``ablate VERB [key=value …]``: parse, call, show.
 
-Exit codes: 0 done, 1 a trial or a check failed or `sync` could not carry everything, 2 refused, 130 interrupted.
+Exit codes: 0 done, 1 a trial or a check failed or `sync` could not carry everything, 2 refused, 130 interrupted,
+143 terminated.
 """
 
 import json
@@ -19,7 +20,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.naming import naming
-from sweeps.screen import ERR, OUT, next_command, next_verb, print_refusal, typed, typed_words
+from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed, typed_words
 from transformer.schema import Problem, RefusedError
 
 app = typer.Typer(
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
-    """Turn refusals and Ctrl-C into their exit codes and words."""
+    """Turn refusals, Ctrl-C and SIGTERM into their exit codes and words."""
 
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -66,9 +67,8 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
         except RefusedError as error:
             print_refusal(error)
             code = 2
-        except KeyboardInterrupt:
-            ERR.print(f"\nInterrupted. Nothing is lost; to go on, type again: [bold]{escape(typed())}[/]")
-            code = 130
+        except KeyboardInterrupt as error:
+            code = print_interruption(error)
         raise typer.Exit(code)
 
     return guarded
@@ -326,8 +326,9 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     for trial in failed:
         OUT.print(f"  {trial.trial.name}: {escape((trial.folder.error() or '').splitlines()[0])}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
-    if failed:
-        OUT.print(f"To try those again: [bold]{escape(typed())}[/]", soft_wrap=True)
+    if failed or finished < len(planned.trials):
+        again = "those" if failed else "the others"
+        OUT.print(f"To try {again} again: [bold]{escape(typed())}[/]", soft_wrap=True)
         return 1
     next_verb("ui", naming(words))
     return 0

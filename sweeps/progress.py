@@ -6,12 +6,26 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from sweeps.plan import Plan, PlannedTrial
+from sweeps.stopping import ONCE
 from tracking import formats
-from transformer.messages import Event, Failed, Finished, Judged, Judging, Noticed, Report, Resumed, Started
+from transformer.messages import (
+    Event,
+    Failed,
+    Finished,
+    Judged,
+    Judging,
+    Lost,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 
 LINE_EVERY_SECONDS = 30
 
@@ -27,6 +41,7 @@ class Line:
     began: float | None = None
     began_step: int = 0
     note: str = ""
+    safe: int = 0  # the newest step of which a whole checkpoint is known
 
     @property
     def steps(self) -> int:
@@ -54,7 +69,7 @@ class Progress:
             t.trial.name: Line(t, "finished" if t.finished else "waiting", t.settings.train.steps if t.finished else 0)
             for t in plan.trials
         }
-        self.began, self._said = time.monotonic(), time.monotonic()
+        self.began, self._said, self.stopping = time.monotonic(), time.monotonic(), False
         self.live = Live(get_renderable=self.table, console=console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "Progress":
@@ -78,13 +93,17 @@ class Progress:
                 line.state = "running"
             case Noticed(text):
                 self._say(f"{name}: {text}")
-            case Resumed(step, metrics):
-                line.step, line.began_step, line.metrics, line.note = step, step, metrics, f"resumed at step {step}"
+            case Resumed(step, reports):
+                line.metrics = {name: value for report in reports for name, value in report.metrics.items()}
+                line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
                 line.began = time.monotonic()
             case Report(step, metrics):
                 line.began = line.began or time.monotonic()
                 line.began_step = line.began_step or step  # the pace is taken from the first report on
                 line.step, line.metrics = step, {**line.metrics, **metrics}
+                line.safe = int(metrics.get("checkpoint", line.safe))
+            case Stopped(step):
+                line.state, line.step, line.safe, line.note = "stopped", step, step, ""
             case Judging():
                 line.state = "scoring"
             case Judged(_, set_name):
@@ -93,7 +112,19 @@ class Progress:
                 self._finish(line, scores.get("dev", {}))
             case Failed(cause):
                 self.fail(name, cause)
+            case Lost():
+                pass  # Tune decides whether there is another attempt
         self.tick()
+
+    def stop(self) -> None:
+        """The run is asked to stop."""
+        self.stopping = True
+        self._say(ONCE)
+
+    def left(self) -> tuple[str, ...]:
+        """For each trial that was running, from which step it goes on, and what is lost."""
+        active = ("starting", "running", "scoring", "stopped")
+        return tuple(_resumes(name, line) for name, line in self.lines.items() if line.state in active)
 
     def retry(self, name: str, cause: str) -> None:
         line = self.lines[name]
@@ -119,6 +150,8 @@ class Progress:
         words = [f"{states.count('finished')} of {len(states)} finished"]
         words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
         words.append(f"{formats.time(time.monotonic() - self.began)} so far")
+        if self.stopping:
+            return ", ".join([*words, "stopping"])
         left = self._seconds_left()
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
@@ -139,7 +172,7 @@ class Progress:
         lines, room = list(self.lines.values()), max(self.console.height - 4, 5)
         if len(lines) <= room:
             return lines
-        order = {"running": 0, "scoring": 0, "starting": 0, "FAILED": 1, "waiting": 2, "finished": 3}
+        order = {"running": 0, "scoring": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}
         return sorted(lines, key=lambda line: order[line.state])[:room]
 
     def _finish(self, line: Line, dev: dict[str, Any]) -> None:
@@ -151,7 +184,7 @@ class Progress:
         self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
 
     def _say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True, highlight=False)
+        self.console.print(Text(text), soft_wrap=True)  # as it is: a cause may hold what looks like markup
 
     def _seconds_left(self) -> float | None:
         """Extrapolated: the FLOPs still planned at the rate of those done in this run."""
@@ -165,6 +198,13 @@ class Progress:
 
     def _timed(self) -> list[Line]:
         return [line for line in self.lines.values() if line.began is not None]
+
+
+def _resumes(name: str, line: Line) -> str:
+    if line.state == "scoring" or (line.state == "stopped" and line.step == line.steps):
+        return f"{name} is trained; its scoring goes on"
+    lost = f"; steps {line.safe + 1} to {line.step} are lost" if line.step > line.safe else ""
+    return f"{name} goes on from step {line.safe}{lost}"
 
 
 def _cells(line: Line) -> list[str]:
@@ -181,7 +221,7 @@ def _cells(line: Line) -> list[str]:
         f"{ppl:.2f}" if ppl is not None else "",
         f"{speed:,.0f}" if speed is not None and line.state == "running" else "",
         left,
-        line.note,
+        escape(line.note),
     ]
 
 

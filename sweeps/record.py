@@ -14,7 +14,18 @@ from sweeps.plan import PlannedTrial, config_dict
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
 from tracking.trial import TrialFolder
-from transformer.messages import Assignment, Event, Failed, Finished, Judged, Report, Resumed, Started
+from transformer.messages import (
+    Assignment,
+    Event,
+    Failed,
+    Finished,
+    Judged,
+    Lost,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 from transformer.schema import Problem, RefusedError
 
 
@@ -38,19 +49,24 @@ def holding(
 
 
 class Recorder:
-    """One trial's folder over its attempts. ``attempt`` is the newest, the only one whose events count."""
+    """One trial's folder over its attempts, which are counted here alone.
+
+    ``attempt`` is the number of the one that runs or comes next, the only one whose events count.
+    """
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
-        self.founded = False  # whether it is known from which step the newest attempt went on
-        self.attempt = max((attempt.number for attempt in self.folder.attempts()), default=0)
+        self.began = False  # whether ``attempt`` is written down
+        self.founded = False  # whether it is known from which step it resumed
+        self.lost: Lost | None = None  # what ended it, where its own process could still say so
+        self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
     def assignment(self) -> Assignment:
-        """What the workers of the next attempt are told."""
+        """What the workers of the attempt are told."""
         settings = self.planned.settings
         return Assignment(
             settings.trial,
-            self.attempt + 1,
+            self.attempt,
             settings.paths.data,
             self.planned.checkpoints,
             settings.cluster.cpus_per_worker,
@@ -68,37 +84,55 @@ class Recorder:
         }
 
     def begin(self) -> None:
-        """Write down that the next attempt begins, before it does."""
+        """Write down that the attempt begins, before it does."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
-        self.attempt = self.folder.begin_attempt(socket.gethostname(), os.getpid())
-        self.founded = False
+        self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
+        self.began = True
+
+    def give_up(self, cause: str) -> None:
+        """The attempt lost a worker, maybe before it began: count on."""
+        if not self.began:
+            self.begin()
+        self.end(f"worker lost: {cause}")
+        self.attempt += 1
+        self.began = self.founded = False
+        self.lost = None
 
     def take(self, attempt: int, event: Event) -> bool:
-        """Write down one event; False if it comes from an attempt that was given up."""
-        if attempt != self.attempt:
+        """Write down one event; False if it comes from an attempt that was given up.
+
+        Raises RuntimeError if it comes from one that never began: its whole work would be lost.
+        """
+        if attempt < self.attempt:
             return False
+        if attempt > self.attempt or not self.began:
+            name = self.planned.trial.name
+            raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         match event:
             case Started(device):
                 content = collect(device, self.planned.fingerprint)
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
-            case Resumed(step, metrics):
-                self._found(step)
-                self.folder.report(attempt, step, metrics, fsync=True)
-            case Report(step, metrics):
+            case Resumed(step, reports):
+                self._found(step, reports)
+            case Report(step, metrics, ts):
                 self._found(0)  # no checkpoint was found: what an earlier attempt reported is not its history
-                self.folder.report(attempt, step, metrics, fsync="checkpoint" in metrics)
+                self.folder.report(attempt, step, metrics, ts, fsync="checkpoint" in metrics)
+            case Stopped():
+                self.end("interrupted")
             case Judged():
                 self._keep(event)
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
+            case Lost():
+                self.lost = event  # Tune starts the next attempt, or says that there is none
         return True
 
-    def _found(self, step: int) -> None:
-        """The newest attempt went on from this step; once told, the journal is cut back to it."""
+    def _found(self, step: int, reports: tuple[Report, ...] = ()) -> None:
+        """The attempt resumed from this step: from now on the journal holds what was reported up to it."""
         if not self.founded:
-            self.folder.cut_back(step)
+            self.folder.restore(self.attempt, step, [(report.ts, report.step, report.metrics) for report in reports])
             self.founded = True
 
     def fail(self, cause: str, details: str = "") -> None:
@@ -107,7 +141,7 @@ class Recorder:
         self.end(f"failed: {cause}")
 
     def end(self, reason: str) -> None:
-        """Note the end of the newest attempt, unless it has ended."""
+        """Note the end of the attempt, unless it never began or has ended."""
         if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
             self.folder.end_attempt(self.attempt, reason)
 

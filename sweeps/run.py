@@ -1,7 +1,6 @@
 """Running a plan: prepare data once, schedule the trials on Ray, write down what they report, carry it to MLflow."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder, holding
 from sweeps.settings import Cluster, Settings
+from sweeps.stopping import Interrupted, Stopping
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError
@@ -32,27 +32,29 @@ QUIET = {
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
-    """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, KeyboardInterrupt."""
-    with taking(plan, command, console):
+    """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, Interrupted."""
+    with taking(plan, command, console) as stopping:
         if plan.pending:
             with Progress(plan, console) as progress:
-                _run_on_ray(plan, progress)
+                _run_on_ray(plan, progress, stopping)
 
 
 @contextmanager
-def taking(plan: Plan, command: list[str], console: Console) -> Iterator[None]:
+def taking(plan: Plan, command: list[str], console: Console) -> Iterator[Stopping]:
     """Make the plan this process's: its trials locked, its data ready, the study written, its journals carried."""
-    known_study(plan.folder)  # a damaged one is refused before its data is prepared
-    _prepare_data(plan, console)
+    stopping = Stopping()
     with ExitStack() as stack:
+        stack.enter_context(stopping.watching())
+        known_study(plan.folder)  # a damaged one is refused before its data is prepared
+        _prepare_data(plan, console)
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(holding(planned.folder))
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with interruptible(), _syncing(plan.trials[0].settings, console):
-            yield
+        with _syncing(plan.trials[0].settings, console):
+            yield stopping
 
 
 def _prepare_data(plan: Plan, console: Console) -> None:
@@ -105,41 +107,29 @@ def _wait_for_sync(process: "subprocess.Popen[bytes]", console: Console) -> None
         console.print("MLflow has not everything yet; `ablate sync` carries the rest")
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM ends a sweep as Ctrl-C does: with everything resumable."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _run_on_ray(plan: Plan, progress: Progress) -> None:
+def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     """Queue the pending trials, longest first, over the resources there are."""
     os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
     import ray
     from ray import tune
 
     from sweeps.scribe import Scribe
-    from sweeps.trial import bundles, run_trial
+    from sweeps.trial import Bell, bundles, run_trial
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
     _connect(cluster)
-    scribe = Scribe(recorders, progress)
+    stopping.install()
     try:
         check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
         assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
-        trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster)
-        with tempfile.TemporaryDirectory(prefix="ablate-") as storage:
+        bell = Bell.remote()  # type: ignore[attr-defined]
+        scribe = Scribe(recorders, progress, stopping, bell)
+        trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
+        with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _left(scribe), stopping.gentle():
             tune.Tuner(
                 tune.with_resources(trainable, bundles(cluster)),
-                param_space={"trial": tune.grid_search(list(recorders)), "retries": 0, "judged": None},
+                param_space={"trial": tune.grid_search(list(recorders)), "again": None},
                 tune_config=tune.TuneConfig(reuse_actors=True),
                 run_config=tune.RunConfig(
                     storage_path=storage,
@@ -148,11 +138,18 @@ def _run_on_ray(plan: Plan, progress: Progress) -> None:
                     failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
                 ),
             ).fit()
-    except KeyboardInterrupt:
-        scribe.interrupt()
-        raise
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _left(scribe: Any) -> Iterator[None]:
+    """Around the sweep: left in the middle, its open attempts end, and what is lost by it is told."""
+    try:
+        yield
+    except Interrupted as error:
+        scribe.end()
+        raise Interrupted(error.number, error.lines or scribe.progress.left()) from None
 
 
 def _connect(cluster: Cluster) -> None:

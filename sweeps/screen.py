@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.stopping import Interrupted
 from transformer.schema import RefusedError
 
 
@@ -57,6 +58,15 @@ def print_refusal(error: RefusedError) -> None:
         if problem.nearest:
             ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
     ERR.print(escape(error.outcome))
+
+
+def print_interruption(error: KeyboardInterrupt) -> int:
+    """From where each trial goes on, and by which command; the exit code."""
+    ERR.print("\nInterrupted.")
+    for line in error.lines if isinstance(error, Interrupted) else ():
+        ERR.print(f"  {escape(line)}", soft_wrap=True)
+    ERR.print(f"To go on, type again: [bold]{escape(typed())}[/]", soft_wrap=True)
+    return error.exit_code if isinstance(error, Interrupted) else 130
 
 
 def _program() -> str:

@@ -67,16 +67,14 @@ class TrialFolder:
     def statistics_path(self, set_name: str) -> Path:
         return self.path / "statistics" / f"{set_name}.jsonl"
 
-    def begin_attempt(self, host: str, pid: int) -> int:
-        """Write down, fsynced, that an attempt begins; its number, from 1. An earlier open one was lost."""
+    def begin_attempt(self, number: int, host: str, pid: int) -> None:
+        """Write down, fsynced, that attempt `number` begins, the first being 1. An earlier open one was lost."""
         last = self._newest()
         if last and last.ended is None:
             self.end_attempt(last.number, "lost")
-        number = last.number + 1 if last else 1
         line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
         append_line(self.attempts_path, to_json(line), fsync=True)
         self.error_path.unlink(missing_ok=True)  # after the line: a crash between leaves the cause readable
-        return number
 
     def end_attempt(self, attempt: int, reason: str) -> None:
         """Write down its end: finished, failed, interrupted, lost or worker lost, then free text."""
@@ -112,16 +110,20 @@ class TrialFolder:
         newest, last = self._newest(), last_line(self.journal_path)
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
             return False
-        when = time.time() if ts is None else ts
-        line = {"ts": when, "attempt": attempt, "step": step, "metrics": _finite(metrics)}
+        line = _line(time.time() if ts is None else ts, attempt, step, metrics)
         append_line(self.journal_path, to_json(line), fsync)
         return True
 
-    def cut_back(self, step: int) -> None:
-        """Keep the journal's lines up to and with `step`: training goes on from there."""
-        kept = [line for line in read_lines(self.journal_path) if line["step"] <= step]
-        if kept or self.journal_path.exists():
-            write_atomic(self.journal_path, "".join(to_json(line) + "\n" for line in kept))
+    def restore(self, attempt: int, step: int, history: list[tuple[float, int, dict[str, float]]]) -> None:
+        """Training resumes after `step`: keep the journal's lines up to it, and fill in those that are missing.
+
+        `history` holds (ts, step, metrics) of every report up to `step`; the last ones before a crash may never have
+        arrived here.
+        """
+        lines = {at: _line(ts, attempt, at, metrics) for ts, at, metrics in history}
+        lines |= {line["step"]: line for line in read_lines(self.journal_path) if line["step"] <= step}
+        if lines or self.journal_path.exists():
+            write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
     def journal(self) -> list[Report]:
         """Every report, steps strictly increasing."""
@@ -182,6 +184,10 @@ class TrialFolder:
 
     def _newest(self) -> Attempt | None:
         return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
+
+
+def _line(ts: float, attempt: int, step: int, metrics: dict[str, float]) -> dict[str, Any]:
+    return {"ts": ts, "attempt": attempt, "step": step, "metrics": _finite(metrics)}
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

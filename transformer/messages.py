@@ -1,5 +1,6 @@
 """What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,22 +38,30 @@ class Noticed:
 
 
 @dataclass(frozen=True)
-class Resumed:
-    """Training goes on after ``step``, whose report is repeated in case it was never written down."""
-
-    step: int
-    metrics: Metrics
-
-
-@dataclass(frozen=True)
 class Report:
-    """What is known after ``step``; one report a step at most.
+    """What is known after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
     The metric "checkpoint" is the step up to which everything is safe on disk.
     """
 
     step: int
     metrics: Metrics
+    ts: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training resumes after ``step``. ``reports`` are all those up to it: some may never have been written down."""
+
+    step: int
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Training stopped as requested, before its end. The checkpoint of ``step`` is on disk."""
+
+    step: int
 
 
 @dataclass(frozen=True)
@@ -90,4 +99,12 @@ class Failed:
     details: str
 
 
-Event = Started | Noticed | Resumed | Report | Judging | Judged | Finished | Failed
+@dataclass(frozen=True)
+class Lost:
+    """A worker is gone; another attempt may succeed. The cause, and what is known of it."""
+
+    cause: str
+    details: str
+
+
+Event = Started | Noticed | Resumed | Report | Stopped | Judging | Judged | Finished | Failed | Lost

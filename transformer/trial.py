@@ -1,6 +1,6 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,24 @@ from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
-from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started
+from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started, Stopped
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.memory import kept_memory
-from transformer.training.parallel import Worker, describe_device, join
+from transformer.training.parallel import StopRequested, Worker, describe_device, join, never
 from transformer.training.precision import fast_matmuls
 from transformer.training.train import State, fit, start
 
 Scores = dict[str, dict[str, Any]]
 
 
-def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "") -> Iterator[Event]:
-    """Be one worker of a trial. Only the leading one yields events, but all must be run to their end."""
-    with join(rank, world, address, assignment.threads, assignment.tokens_per_pass) as worker:
+def work(
+    assignment: Assignment, rank: int = 0, world: int = 1, address: str = "", stop: Callable[[], bool] = never
+) -> Iterator[Event]:
+    """Be one worker of a trial. Only the leading one yields events, but all must be run to their end.
+
+    Once the leading worker's ``stop`` is true, it finishes its step and saves a checkpoint; its last event is Stopped.
+    """
+    with join(rank, world, address, assignment.threads, assignment.tokens_per_pass, stop) as worker:
         if worker.leads:
             yield Started(describe_device(worker), world)
         prepared = prepare(assignment.config.data, Path(assignment.data_folder))
@@ -43,18 +48,32 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
         state.load(saved)
         del saved  # its weights and moments would be kept through all of training
         if worker.leads:
-            yield Resumed(state.step, state.metrics)
+            yield Resumed(state.step, tuple(state.reports))
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
     known = assignment.judged if state.step == trial.train.steps else {}  # weights trained from here on are others
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
+    if state.step == trial.train.steps:
+        yield from _judge_all(state, trial, prepared, known, checkpoints, worker)
+    elif worker.leads:
+        yield Stopped(state.step)
+
+
+def _judge_all(
+    state: State, trial: TrialConfig, prepared: Prepared, known: Scores, checkpoints: Checkpoints, worker: Worker
+) -> Iterator[Event]:
+    """Every set; a stop loses what was done on the set at hand, for the sets before it were reported."""
     if worker.leads:
         yield Judging(state.step)
     worker.wait()  # the last checkpoint is on disk before anyone averages
     if trial.decode.average > 1:
         state.model.load_state_dict(mean_weights(checkpoints.last(trial.decode.average)))
-    scores = yield from _judge(state, trial, prepared, known, worker)
+    try:
+        scores = yield from _judge(state, trial, prepared, known, worker)
+    except StopRequested:
+        yield Stopped(state.step)
+        return
     if worker.leads:
         yield Finished(state.step, _costs(state, trial), scores)
 

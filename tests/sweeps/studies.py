@@ -28,7 +28,7 @@ SMALL = [
 """One layer: a hundred steps a second or so. What it learns does not matter here."""
 
 
-def ablate(*words: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+def ablate(*words: str, cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Run one command to its end, its output captured."""
     return subprocess.run(command(*words), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -67,10 +67,14 @@ class Running:
 
     def workers(self) -> list[psutil.Process]:
         """The processes that train, as Ray names them."""
-        family = psutil.Process(self.process.pid).children(recursive=True)
-        return [process for process in family if "Worker.run" in _title(process)]
+        return self.processes("Worker.run")
 
-    def finish(self, timeout: float = 240) -> tuple[int, str]:
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Its processes of which the title holds this."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        return [process for process in family if title in _title(process)]
+
+    def finish(self, timeout: float = 600) -> tuple[int, str]:
         """Exit code and everything printed."""
         output, _ = self.process.communicate(timeout=timeout)
         return self.process.returncode, output
@@ -80,7 +84,7 @@ class Running:
         self.process.wait()
 
 
-def wait_until(holds: Callable[[], bool], what: str, timeout: float = 120) -> None:
+def wait_until(holds: Callable[[], bool], what: str, timeout: float = 600) -> None:
     deadline = time.monotonic() + timeout
     while not holds():
         assert time.monotonic() < deadline, f"waited {timeout} s for {what}"

@@ -46,15 +46,38 @@ def journal(planned: PlannedTrial) -> list[tuple[int, int, dict[str, float]]]:
 
 def test_attempts_are_numbered_on_over_recorders(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
-    assert (recorder.attempt, recorder.assignment().attempt) == (0, 1)
+    assert (recorder.attempt, recorder.assignment().attempt) == (1, 1)
     recorder.begin()
-    assert (recorder.attempt, recorder.assignment().attempt) == (1, 2)
+    recorder.give_up("gone")
+    assert (recorder.attempt, recorder.assignment().attempt) == (2, 2)
     recorder.begin()
     assert begun(planned).attempt == 3
     first, second, third = planned.folder.attempts()
     assert [a.number for a in (first, second, third)] == [1, 2, 3]
-    assert (first.reason, second.reason, third.ended) == ("lost", "lost", None)
+    assert (first.reason, second.reason, third.ended) == ("worker lost: gone", "lost", None)
     assert (third.host, third.pid) == (socket.gethostname(), os.getpid())
+
+
+def test_an_attempt_that_is_lost_before_it_began_is_counted(planned: PlannedTrial) -> None:
+    """Its process died while it started: the next one has the next number, and its events count."""
+    recorder = Recorder(planned)
+    recorder.give_up("gone while starting")
+    again = recorder.assignment()
+    recorder.begin()
+    assert recorder.take(again.attempt, Report(1, {"train/loss": 5.0}))
+    assert [(a.number, a.reason) for a in planned.folder.attempts()] == [
+        (1, "worker lost: gone while starting"),
+        (2, None),
+    ]
+
+
+def test_an_event_of_an_attempt_that_never_began_is_an_error(planned: PlannedTrial) -> None:
+    recorder = Recorder(planned)
+    with pytest.raises(RuntimeError, match="base-s1: attempt 1 reports"):
+        recorder.take(1, Report(1, {"train/loss": 5.0}))
+    recorder.begin()
+    with pytest.raises(RuntimeError, match="base-s1: attempt 2 reports, but attempt 1 was expected"):
+        recorder.take(2, Report(1, {"train/loss": 5.0}))
 
 
 def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path) -> None:
@@ -110,8 +133,9 @@ def test_provenance_is_of_the_data_and_the_device(planned: PlannedTrial) -> None
 def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, Report(1, {"train/loss": 5.0}))
+    recorder.give_up("gone")
     recorder.begin()
-    late = [Started("old", 1), Report(2, {"train/loss": 4.0}), Resumed(0, {}), finished(), Failed("old", "old")]
+    late = [Started("old", 1), Report(2, {"train/loss": 4.0}), Resumed(0, ()), finished(), Failed("old", "old")]
     assert [recorder.take(1, event) for event in [*late, judged("dev", "old")]] == [False] * 6
     assert journal(planned) == [(1, 1, {"train/loss": 5.0})]
     assert not planned.folder.provenance_path.exists()
@@ -124,22 +148,25 @@ def test_resuming_cuts_back_to_the_checkpoint_and_no_step_stands_twice(planned: 
     recorder = begun(planned)
     for step in (20, 40, 60):
         recorder.take(1, Report(step, {"train/loss": 5.0, **({"checkpoint": 40.0} if step == 40 else {})}))
+    recorder.give_up("gone")
     recorder.begin()
     recorder.take(2, Started("cpu", 1))
-    recorder.take(2, Resumed(40, {"train/loss": 5.0, "checkpoint": 40.0}))
+    recorder.take(2, Resumed(40, ()))
     assert [(attempt, step) for attempt, step, _ in journal(planned)] == [(1, 20), (1, 40)]
     for step in (60, 80):
         assert recorder.take(2, Report(step, {"train/loss": 3.0}))
     assert [(attempt, step) for attempt, step, _ in journal(planned)] == [(1, 20), (1, 40), (2, 60), (2, 80)]
 
 
-def test_resuming_repeats_the_checkpoint_s_report_that_was_never_written(planned: PlannedTrial) -> None:
-    """The checkpoint was saved, and the process died before its report was."""
+def test_resuming_fills_in_the_reports_that_were_never_written(planned: PlannedTrial) -> None:
+    """The checkpoint was saved, and the process died before its reports were received."""
     recorder = begun(planned)
-    recorder.take(1, Report(20, {"train/loss": 5.0}))
+    reports = tuple(Report(step, {"train/loss": 5.0}) for step in (20, 30, 40))
+    recorder.take(1, reports[0])
+    recorder.give_up("gone")
     recorder.begin()
-    recorder.take(2, Resumed(40, {"train/loss": 4.0, "checkpoint": 40.0}))
-    assert journal(planned) == [(1, 20, {"train/loss": 5.0}), (2, 40, {"train/loss": 4.0, "checkpoint": 40.0})]
+    recorder.take(2, Resumed(40, reports))
+    assert journal(planned) == [(attempt, step, {"train/loss": 5.0}) for attempt, step in ((1, 20), (2, 30), (2, 40))]
 
 
 def test_an_attempt_that_found_no_checkpoint_writes_its_own_steps(planned: PlannedTrial) -> None:
@@ -147,6 +174,7 @@ def test_an_attempt_that_found_no_checkpoint_writes_its_own_steps(planned: Plann
     recorder = begun(planned)
     for step in (20, 40):
         recorder.take(1, Report(step, {"train/loss": 5.0}))
+    recorder.give_up("gone")
     recorder.begin()
     recorder.take(2, Started("cpu", 1))
     for step in (20, 40, 60):
@@ -207,13 +235,13 @@ def test_a_set_that_was_judged_besides_stays_in_the_result_until_decoding_change
     assert first
     further = {"wmt14/full": {**SCORES, "decode": DECODE}}
     planned.folder.write_result(first | {"scores": first["scores"] | further})
-    recorder.begin()
+    recorder = begun(planned)
     recorder.take(2, finished())
     same = planned.folder.result()
     assert same
     assert same["scores"] == first["scores"] | further
     other = {name: {**SCORES, "decode": {**DECODE, "beam": 8}} for name in ("dev", "test")}
-    recorder.begin()
+    recorder = begun(planned)
     recorder.take(3, replace(finished(), scores=other))
     changed = planned.folder.result()
     assert changed
@@ -236,7 +264,7 @@ def test_a_failure_without_details_is_its_cause(planned: PlannedTrial) -> None:
 def test_a_new_attempt_clears_the_error(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, Failed("ValueError: no", ""))
-    recorder.begin()
+    begun(planned)
     assert planned.folder.error() is None
     assert planned.folder.state(planned.trial.key) == "running"
 

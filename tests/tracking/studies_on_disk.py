@@ -38,7 +38,9 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
 
 
 def begin(folder: TrialFolder) -> int:
-    return folder.begin_attempt(socket.gethostname(), os.getpid())
+    number = len(folder.attempts()) + 1
+    folder.begin_attempt(number, socket.gethostname(), os.getpid())
+    return number
 
 
 def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[int, ...] = ()) -> None:

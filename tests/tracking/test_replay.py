@@ -120,7 +120,7 @@ def test_nothing_beyond_the_last_checkpoint_until_finished(study: Study, folder:
 def test_cut_back_and_gone_on_each_step_stands_once(study: Study, folder: TrialFolder, store: Store) -> None:
     report(folder, begin(folder), range(1, 8), checkpoints=(4,))
     carry(study, store)
-    folder.cut_back(4)
+    folder.restore(2, 4, [])
     attempt = begin(folder)
     report(folder, attempt, range(5, 10), checkpoints=(8,))
     carry(study, store)
@@ -136,7 +136,7 @@ def test_cut_back_behind_what_was_carried_each_step_stands_once(
     """The newest checkpoint turned out damaged."""
     report(folder, begin(folder), range(1, 8), checkpoints=(2, 6))
     carry(study, store)
-    folder.cut_back(2)
+    folder.restore(2, 2, [])
     report(folder, begin(folder), range(3, 10), checkpoints=(9,))
     carry(study, store)
     assert [step for step, _ in history(study, store)] == list(range(1, 10))

@@ -20,8 +20,8 @@ def steps(folder: TrialFolder) -> list[int]:
 
 def test_attempts_are_numbered_and_a_lost_one_is_closed(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
-    assert folder.begin_attempt("node1", 11) == 1
-    assert folder.begin_attempt("node2", 22) == 2
+    folder.begin_attempt(1, "node1", 11)
+    folder.begin_attempt(2, "node2", 22)
     folder.end_attempt(2, "failed")
     first, second = folder.attempts()
     assert (first.host, first.pid, first.reason) == ("node1", 11, "lost")
@@ -66,16 +66,34 @@ def test_a_metric_that_is_not_finite_is_counted_not_written(tmp_path: Path) -> N
     assert folder.journal()[0].metrics == {"lr": 0.1, "nonfinite": 2.0}
 
 
-def test_cut_back_then_go_on_gives_each_step_once(tmp_path: Path) -> None:
+def test_restored_and_gone_on_each_step_stands_once(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
-    folder.cut_back(3)
+    folder.restore(1, 3, [])
     assert not folder.journal_path.exists()
     report(folder, begin(folder), range(1, 8), checkpoints=(4,))
-    folder.cut_back(4)
+    folder.restore(2, 4, [])
     assert steps(folder) == [1, 2, 3, 4]
     report(folder, begin(folder), range(5, 10))
     assert steps(folder) == list(range(1, 10))
     assert [line.attempt for line in folder.journal()] == [1] * 4 + [2] * 5
+
+
+def test_reports_that_never_arrived_are_filled_in_from_the_history(tmp_path: Path) -> None:
+    folder = TrialFolder(tmp_path)
+    report(folder, begin(folder), range(1, 5))
+    written = folder.journal()
+    history = [(100.0 + step, step, {"loss": 7.0, "ppl": float("inf")}) for step in range(1, 7)]
+    folder.restore(2, 6, history)
+    assert steps(folder) == [1, 2, 3, 4, 5, 6]
+    assert folder.journal()[:4] == written, "what was written may have been carried, and stays"
+    last = folder.journal()[-1]
+    assert (last.ts, last.attempt, last.metrics) == (106.0, 2, {"loss": 7.0, "nonfinite": 1.0})
+
+
+def test_a_journal_that_was_lost_is_whole_again(tmp_path: Path) -> None:
+    folder = TrialFolder(tmp_path)
+    folder.restore(2, 3, [(float(step), step, {"loss": 1.0}) for step in (1, 2, 3)])
+    assert steps(folder) == [1, 2, 3]
 
 
 def test_hypotheses_stay_aligned_with_their_sources(tmp_path: Path) -> None:
@@ -104,11 +122,11 @@ def test_an_attempt_of_a_dead_process_or_another_host_is_interrupted(tmp_path: P
     child = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     folder = TrialFolder(tmp_path)
-    folder.begin_attempt(socket.gethostname(), child.pid)
+    folder.begin_attempt(1, socket.gethostname(), child.pid)
     assert folder.state() == "interrupted", "a zombie"
     child.wait()
     assert folder.state() == "interrupted"
-    folder.begin_attempt("elsewhere", os.getpid())
+    folder.begin_attempt(2, "elsewhere", os.getpid())
     assert folder.state() == "interrupted"
 
 

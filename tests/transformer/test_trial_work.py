@@ -1,5 +1,7 @@
 """A whole trial as one worker runs it: its events, its scores, its resume, and that it learns."""
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import text_scores
-from transformer.messages import Assignment, Event, Finished, Judged, Judging, Report, Resumed, Started
-from transformer.training.parallel import Worker
+from transformer.messages import Assignment, Event, Finished, Judged, Judging, Report, Resumed, Started, Stopped
+from transformer.training.parallel import Worker, never
 from transformer.training.train import dev_nll, start
 from transformer.trial import work
+
+DEV_LINES = 12
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trial(folder: Path) -> TrialConfig:
-    data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    data = copy_data(folder, (60, DEV_LINES, 7), "abcdef", longest=8, vocab_size=270)
     return small_trial(data, replace(SMALL, p_drop=0.1))
 
 
@@ -42,15 +46,23 @@ def run(
     attempt: int = 1,
     until: int | None = None,
     judged: dict[str, dict[str, Any]] | None = None,
+    stop: Callable[[], bool] = never,
 ) -> list[Event]:
     """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
-    for event in work(Assignment(trial, attempt, str(folder), str(checkpoints), judged=judged or {})):
+    assignment = Assignment(trial, attempt, str(folder), str(checkpoints), judged=judged or {})
+    for event in work(assignment, stop=stop):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
             wait_for_file(checkpoints / f"a{attempt}" / f"step-{until}" / "manifest.json")
             break
     return events
+
+
+def count_to(n: int) -> Callable[[], bool]:
+    """A stop that is asked for by the nth time that the trial looks."""
+    calls = itertools.count(1)
+    return lambda: next(calls) >= n
 
 
 def judgements(events: list[Event]) -> dict[str, Judged]:
@@ -99,10 +111,34 @@ def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(
     before = run(trial, folder, tmp_path / "two", attempt=1, until=5)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert isinstance(before[1], Report)
-    assert after[1] == Resumed(5, before[1].metrics)
+    assert after[1] == Resumed(5, (before[1],))
     assert [type(event) for event in after] == [Started, Resumed, Report, Judging, Judged, Judged, Finished]
     assert finished(after).scores == finished(undisturbed).scores
     assert judgements(after) == judgements(undisturbed)
+
+
+def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lost(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    undisturbed = run(trial, folder, tmp_path / "one")
+    stopped = run(trial, folder, tmp_path / "two", stop=count_to(3))
+    assert [type(event) for event in stopped] == [Started, Report, Stopped]
+    assert stopped[-1] == Stopped(3)
+    assert isinstance(stopped[1], Report)
+    assert (stopped[1].step, stopped[1].metrics["checkpoint"]) == (3, 3.0)
+    after = run(trial, folder, tmp_path / "two", attempt=2)
+    assert after[1] == Resumed(3, (stopped[1],))
+    assert finished(after).scores == finished(undisturbed).scores
+
+
+def test_a_stop_while_a_set_is_judged_ends_there_and_keeps_the_sets_before(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
+    stopped = run(trial, folder, tmp_path, stop=count_to(trial.train.steps + DEV_LINES + 3))
+    assert [type(event) for event in stopped[-3:]] == [Judging, Judged, Stopped]
+    assert stopped[-1] == Stopped(10)
+    again = run(trial, folder, tmp_path, attempt=2)
+    assert isinstance(again[-1], Finished)
 
 
 def test_a_finished_trial_is_only_judged_again_with_other_decoding(

@@ -49,8 +49,13 @@ def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgemen
 
 
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
-    """The best hypothesis of every sentence, in their order, as text on one line; on every worker."""
-    answers = search(translator, pairs.source, worker.rank, worker.world, n_best=1)
-    found = [(place, best[0]) for place, best in answers]
+    """The best hypothesis of every sentence, in their order, as text on one line; on every worker.
+
+    Raises StopRequested.
+    """
+    found = []
+    for place, best in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
+        worker.raise_if_stopped()
+        found.append((place, best[0]))
     everything = sorted(item for share in worker.gather(found) for item in share)
     return best_texts(translator.vocabulary, [best for _, best in everything])

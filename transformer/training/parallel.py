@@ -1,6 +1,7 @@
 """The workers of one trial: one process each, joined by torch.distributed."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,14 +15,24 @@ BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough for the first sums to begin early in the backward pass."""
 
 
+class StopRequested(Exception):  # noqa: N818 — it is no error
+    """This worker was asked to stop while it evaluated."""
+
+
+def never() -> bool:
+    """Nobody asks to stop."""
+    return False
+
+
 @dataclass(frozen=True)
 class Worker:
-    """This process's place in its gang; a gang of one needs no process group."""
+    """This process's place in its gang; a gang of one needs no process group. ``stop`` says whether it should end."""
 
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     tokens_per_pass: int = 25_000  # what goes through the model at once: sentences × longest side
+    stop: Callable[[], bool] = never
 
     @property
     def leads(self) -> bool:
@@ -69,6 +80,35 @@ class Worker:
         """Until every worker has come this far."""
         if self.world > 1:
             dist.barrier()
+
+    def raise_if_stopped(self) -> None:
+        """For work that is done again after a resume, and that the other workers need not finish either."""
+        if self.stop():
+            raise StopRequested
+
+
+class StopVote:
+    """Whether any worker was asked to stop, agreed on at every step: all must leave training after the same one.
+
+    Several workers vote while a step runs and count after the next one, so that no step waits for the votes.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        several_gpus = worker.world > 1 and worker.device.type == "cuda"
+        self.group = dist.new_group(backend="gloo") if several_gpus else None  # a GPU's vote would wait for its queue
+        self.cast: tuple[Tensor, dist.Work] | None = None
+
+    def agreed(self) -> bool:
+        """Whether training ends after this step; to be called once per step, by every worker."""
+        if self.worker.world == 1:
+            return self.worker.stop()
+        before, votes = self.cast, torch.tensor(float(self.worker.stop()))
+        self.cast = votes, cast(dist.Work, dist.all_reduce(votes, group=self.group, async_op=True))
+        if before is None:
+            return False
+        before[1].wait()
+        return bool(before[0])
 
 
 class GradientSums:
@@ -119,6 +159,12 @@ def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
     return buckets
 
 
+def is_lost_peer(error: Exception) -> bool:
+    """Whether an error of this worker says no more than that it cannot reach another one."""
+    unreachable = re.search(r"\bgloo\b|Connection (closed|reset|refused)", str(error))
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and unreachable is not None)
+
+
 def pick_device() -> torch.device:
     """The GPU this process was given, or the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
@@ -131,16 +177,18 @@ def describe_device(worker: Worker) -> str:
 
 
 @contextmanager
-def join(rank: int, world: int, address: str, threads: int, tokens_per_pass: int) -> Iterator[Worker]:
+def join(
+    rank: int, world: int, address: str, threads: int, tokens_per_pass: int, stop: Callable[[], bool] = never
+) -> Iterator[Worker]:
     """Be worker ``rank`` of ``world``, meeting the others at ``address`` (host:port of rank 0)."""
     torch.set_num_threads(threads)
     device = pick_device()
     if world == 1:
-        yield Worker(device=device, tokens_per_pass=tokens_per_pass)
+        yield Worker(device=device, tokens_per_pass=tokens_per_pass, stop=stop)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
     try:
-        yield Worker(rank, world, device, tokens_per_pass)
+        yield Worker(rank, world, device, tokens_per_pass, stop)
     finally:
         dist.destroy_process_group()

@@ -18,14 +18,14 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
 from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
-from transformer.messages import Metrics, Report
+from transformer.messages import Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.graphs import CapturedPass, Pass
 from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
 from transformer.training.optimizer import adam, load_adam, set_learning_rate
-from transformer.training.parallel import Worker
+from transformer.training.parallel import StopVote, Worker
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
 
@@ -50,7 +50,7 @@ class State:
     optimizer: torch.optim.Adam
     step: int = 0
     tally: Tally = field(default_factory=Tally)
-    metrics: Metrics = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)  # all of them: rank zero's alone
     best_nll: float = math.inf  # on dev
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,14 +61,15 @@ class State:
             "optimizer": self.optimizer.state_dict(),
             "seconds": self.tally.seconds,
             "lengths": vars(self.tally.lengths),
-            "metrics": self.metrics,
+            "reports": [vars(report) for report in self.reports],
             "best_nll": self.best_nll,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         self.model.load_state_dict(saved["model"])
         load_adam(self.optimizer, saved["optimizer"])
-        self.step, self.metrics, self.best_nll = saved["step"], saved["metrics"], saved["best_nll"]
+        self.step, self.best_nll = saved["step"], saved["best_nll"]
+        self.reports = [Report(**report) for report in saved["reports"]]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
 
@@ -141,20 +142,22 @@ def fit(
 ) -> Iterator[Report]:
     """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report.
 
-    A checkpoint is written while training goes on, and reported with the next report after it. Raises DivergedError,
-    CheckpointError.
+    A checkpoint is written while training goes on, and reported with the next report after it. It also holds all
+    reports up to its step, because those of the last seconds may never arrive. A worker that is asked to stop ends
+    training for all after the next step, with a report and a checkpoint. Raises DivergedError, CheckpointError.
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
     in_one_pass = batches.tokens_per_block <= worker.tokens_per_pass  # a part of a block fits no bucket well
     shapes = buckets(batches.shapes()) if worker.captures and in_one_pass else []
     run = pick_pass(state.model, trial, shapes)
     state.model.train()
-    meter = Meter(trial, state.model.vocab_size, batches, worker)
+    meter, stop = Meter(trial, state.model.vocab_size, batches, worker), StopVote(worker)
     for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker, shapes):
         meter.add(train_step(state, passes, trial, worker, run), passes, waited)
+        stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
-        saves = last or state.step % train.checkpoint_every == 0
+        saves = last or stops or state.step % train.checkpoint_every == 0
         if not (evaluates or saves or state.step % train.log_every == 0):
             continue
         metrics = meter.read(state.step)  # before anything is judged or saved: a divergence ends the trial here
@@ -164,15 +167,18 @@ def fit(
             metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
             saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
         if worker.leads:
-            if unreported or last:
+            ends = last or stops
+            if unreported or ends:
                 checkpoints.wait()
-                metrics["checkpoint"] = float(state.step if last else unreported)
-            state.metrics = metrics
+                metrics["checkpoint"] = float(state.step if ends else unreported)
+            state.reports.append(Report(state.step, metrics))
             if saves:
                 checkpoints.save(state.step, state.to_dict(), nll)
-            if last:
+            if ends:
                 checkpoints.wait()
-            yield Report(state.step, metrics)
+            yield state.reports[-1]
+        if stops:
+            return
         unreported = state.step if saves else 0
         meter = meter.fresh()
 
