@@ -53,6 +53,7 @@ class Recorder:
             self.attempt + 1,
             settings.paths.data,
             self.planned.checkpoints,
+            self.planned.trial.key,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_pass,
             self.judged(),
