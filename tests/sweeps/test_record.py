@@ -60,6 +60,7 @@ def test_attempts_are_numbered_on_over_recorders(planned: PlannedTrial) -> None:
 def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path) -> None:
     assignment = Recorder(planned).assignment()
     assert assignment.config == planned.settings.trial
+    assert assignment.key == planned.trial.key
     assert assignment.data_folder == str(tmp_path / "data")
     assert assignment.checkpoints == str(tmp_path / "runs/synthetic-tiny/base-s1/checkpoints")
     assert assignment.threads == 1

@@ -85,9 +85,9 @@ def _check_moments(state: State, model: nn.Module) -> None:
         raise DamagedError("state.pt does not fit: it holds no moments of Adam")
     flat = {f"{index}.{name}": item for index, items in found.items() for name, item in items.items()}
     _compare(flat, expected, "Adam's")
-    counts = {int(items["step"].item()) for items in found.values()}
-    if counts - {state["step"]}:
-        raise DamagedError(f"state.pt does not fit: Adam counts {sorted(counts)} steps, but step is {state['step']}")
+    for items in found.values():
+        if (count := items["step"].item()) != state["step"]:
+            raise DamagedError(f"state.pt does not fit: Adam counts {count:g} steps, but step is {state['step']}")
 
 
 def _adam_of(model: nn.Module) -> Iterator[tuple[str, Sort]]:
