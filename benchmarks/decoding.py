@@ -249,7 +249,8 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 
 
 def _last_weights(folder: Path) -> dict[str, Tensor]:
-    for state in Checkpoints(str(folder / "checkpoints"), attempt=10**9, keep=1).last(1):
+    key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
+    for state in Checkpoints(str(folder / "checkpoints"), key, attempt=10**9, keep=1).last(1):
         weights: dict[str, Tensor] = state["model"]
         return weights
     raise RefusedError([Problem("--trial", f"{folder} has no whole checkpoint", "must be a trained trial")])

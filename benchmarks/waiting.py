@@ -65,7 +65,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     state = start(trial, workload.size.vocab_size, worker.device)
     steps, waits = [], []
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints = Checkpoints(folder, attempt=1, keep=1)
+        checkpoints = Checkpoints(folder, "0" * 64, attempt=1, keep=1)
         for _ in range(times):
             began = time.perf_counter()
             train_step(state, workload.batches[:1], trial, worker)

@@ -14,6 +14,8 @@ from transformer.decoding.serve import open_exported
 from transformer.decoding.translate import Translator
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint_files import DamagedError, State
+from transformer.training.checkpoint_folder import KEY_DIGITS, Check, any_state
 from transformer.training.parallel import pick_device
 
 EXPORTED = "exported"  # within an MLflow model's data
@@ -32,8 +34,11 @@ def open_model(request: Request, err: Console) -> Translator:
 
 def of_trial(trial: SavedTrial, request: Request) -> Translator:
     """The finished trial's model. Raises RefusedError."""
-    result = trial.result()
-    return _load(trial, request, Checkpoints(trial.checkpoints_url, result["attempt"], 1), result["step"])
+    url, result = trial.checkpoints_url, trial.result()
+    own, keyless = (Checkpoints(url, key, result["attempt"], 1) for key in (trial.key, None))
+    if keyless.exist() and not own.exist():
+        return _load_keyless(trial, request, keyless, result["step"])
+    return _load(trial, request, own, result["step"])
 
 
 def _exported(path: Path) -> Path | None:
@@ -55,13 +60,19 @@ def _of_export(path: Path, request: Request) -> Translator:
 
 
 def _of_checkpoint(path: Path, request: Request) -> Translator:
-    place = re.search(r"/a(\d+)/step-(\d+)$", path.as_posix())
-    folder = path.parents[1]
+    place = re.search(rf"(?:/([0-9a-f]{{{KEY_DIGITS}}}))?/a(\d+)/step-(\d+)$", path.as_posix())
     if place is None:
-        allowed = "must be the folder a<attempt>/step-<n> of a trial's checkpoints"
+        allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
         raise RefusedError([Problem("TRIAL", f"{path} is no checkpoint of a trial", allowed)])
+    key, attempt, step = place[1], int(place[2]), int(place[3])
+    folder = path.parents[2 if key else 1]
     trial = read_trial(_owner(folder, request.shared), request.shared)
-    return _load(trial, request, Checkpoints(str(folder), int(place[1]), 1), int(place[2]))
+    if key is None:
+        return _load_keyless(trial, request, Checkpoints(str(folder), None, attempt, 1), step)
+    if not trial.key.startswith(key):
+        found = f"{path} is of trial {key}, but {trial.name} has the key {trial.key[:KEY_DIGITS]}"
+        raise RefusedError([Problem("TRIAL", found, "must be a checkpoint of the trial that it lies with")])
+    return _load(trial, request, Checkpoints(str(folder), trial.key, attempt, 1), step)
 
 
 def _owner(checkpoints: Path, shared: Settings) -> Path:
@@ -71,6 +82,19 @@ def _owner(checkpoints: Path, shared: Settings) -> Path:
     return Path(shared.paths.runs) / checkpoints.parent.name / checkpoints.name
 
 
-def _load(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
+def _load(
+    trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int, check: Check = any_state
+) -> Translator:
     config = replace(trial.config, decode=request.decoding(trial.config.decode))
-    return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device())
+    return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device(), check)
+
+
+def _load_keyless(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
+    """Of a trial that finished before checkpoints had keys; its last one took as long as ``result.json`` says."""
+    result = trial.result()
+
+    def check(state: State) -> None:
+        if state["step"] == result["step"] and state.get("seconds") != result["seconds"]:
+            raise DamagedError("has no key, and took another time than result.json says")
+
+    return _load(trial, request, checkpoints, step, check)

@@ -69,6 +69,7 @@ class Recorder:
             self.attempt,
             settings.paths.data,
             self.planned.checkpoints,
+            self.planned.trial.key,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_pass,
             self.judged(),

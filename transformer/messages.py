@@ -17,6 +17,7 @@ class Assignment:
     attempt: int
     data_folder: str
     checkpoints: str  # fsspec URL
+    key: str  # of the trial, whose checkpoints alone are read and removed
     threads: int = 1  # CPU threads of each worker
     tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
     judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training

@@ -1,6 +1,7 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started, Stopped
+from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import StopRequested, Worker, describe_device, join, never
 from transformer.training.precision import fast_matmuls
+from transformer.training.resume import resume
+from transformer.training.saved_state import check_weights
 from transformer.training.train import State, fit, start
 
 Scores = dict[str, dict[str, Any]]
@@ -39,16 +43,14 @@ def work(
 
 def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
     trial = assignment.config
-    checkpoints = Checkpoints(assignment.checkpoints, assignment.attempt, trial.train.keep_checkpoints)
+    keep = trial.train.keep_checkpoints
+    checkpoints = Checkpoints(assignment.checkpoints, assignment.key, assignment.attempt, keep)
     state = start(trial, len(prepared.vocabulary), worker.device)
-    saved = checkpoints.newest()
+    resumed = resume(state, trial.train.steps, checkpoints, worker)
     if worker.leads:
-        yield from map(Noticed, checkpoints.passed_over)
-    if saved:
-        state.load(saved)
-        del saved  # its weights and moments would be kept through all of training
-        if worker.leads:
-            yield Resumed(state.step, tuple(state.reports))
+        yield from map(Noticed, checkpoints.notices())
+    if worker.leads and resumed:
+        yield Resumed(state.step, tuple(state.reports))
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
@@ -66,15 +68,17 @@ def _judge_all(
     """Every set; a stop loses what was done on the set at hand, for the sets before it were reported."""
     if worker.leads:
         yield Judging(state.step)
-    worker.wait()  # the last checkpoint is on disk before anyone averages
     if trial.decode.average > 1:
-        state.model.load_state_dict(mean_weights(checkpoints.last(trial.decode.average)))
+        last = partial(checkpoints.last, trial.decode.average, check=partial(check_weights, model=state.model))
+        state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
     try:
         scores = yield from _judge(state, trial, prepared, known, worker)
     except StopRequested:
         yield Stopped(state.step)
         return
     if worker.leads:
+        checkpoints.tidy()
+        yield from map(Noticed, checkpoints.notices())
         yield Finished(state.step, _costs(state, trial), scores)
 
 

@@ -72,7 +72,8 @@ def test_the_first_sentences_of_a_trial_s_test_set_are_decoded_with_its_weights(
     written = workload.text.prepared.vocabulary.encode(workload.text.references)
     read = [[piece for piece in row if piece != PAD] for batch in workload.batches for row in batch.tolist()]
     assert written == read  # this trial copies
-    (state,) = Checkpoints(str(trial / "checkpoints"), attempt=1, keep=1).last(1)
+    key = json.loads((trial / "result.json").read_text())["key"]
+    (state,) = Checkpoints(str(trial / "checkpoints"), key, attempt=1, keep=1).last(1)
     assert all(torch.equal(state["model"][name], weight) for name, weight in workload.model.state_dict().items())
     decode = replace(workload.decode, max_extra=5)
     expected = ours(workload.model, "fp32", decode).translate_all(workload.batches)

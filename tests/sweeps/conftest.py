@@ -48,3 +48,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trial(trained: Path) -> Path:
     """Its folder."""
     return trained / "runs" / "copies" / "base-s1"
+
+
+@pytest.fixture(scope="session")
+def attempt(trial: Path) -> Path:
+    """The checkpoints of its only attempt, below its key."""
+    (folder,) = (trial / "checkpoints").glob("*/a1")
+    return folder

@@ -191,7 +191,8 @@ def test_what_was_judged_before_a_refusal_is_kept(trained: Path, twin: Path) -> 
     poor = twin.with_name("poor-s1")
     shutil.copytree(twin, poor)
     for step in (100, 200, 300):
-        shutil.rmtree(poor / "checkpoints" / "a1" / f"step-{step}")
+        (checkpoint,) = poor.glob(f"checkpoints/*/a1/step-{step}")
+        shutil.rmtree(checkpoint)
     words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
     said = refusal(trained, "evaluate", *words)
     assert "decode.average is 2" in said
@@ -208,8 +209,8 @@ def test_settings_of_a_scoring_that_was_interrupted_do_not_mix_with_a_result(tra
     assert (twin / "result.json").read_text("utf-8") == result
 
 
-def test_only_trials_are_judged(trained: Path, trial: Path) -> None:
-    said = refusal(trained, "evaluate", str(trial / "checkpoints" / "a1" / "step-400"))
+def test_only_trials_are_judged(trained: Path, attempt: Path) -> None:
+    said = refusal(trained, "evaluate", str(attempt / "step-400"))
     assert "holds no trial" in said
     assert "checkpoint or exported" not in said
 

@@ -83,6 +83,7 @@ def test_an_event_of_an_attempt_that_never_began_is_an_error(planned: PlannedTri
 def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path) -> None:
     assignment = Recorder(planned).assignment()
     assert assignment.config == planned.settings.trial
+    assert assignment.key == planned.trial.key
     assert assignment.data_folder == str(tmp_path / "data")
     assert assignment.checkpoints == str(tmp_path / "runs/synthetic-tiny/base-s1/checkpoints")
     assert assignment.threads == 1

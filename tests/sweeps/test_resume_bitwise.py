@@ -91,7 +91,7 @@ def leaves(tree: Any, name: str = "") -> dict[str, Any]:
 
 
 def final_state(trial: Path) -> dict[str, Any]:
-    (path,) = trial.glob(f"checkpoints/a*/step-{STEPS}/state.pt")
+    (path,) = trial.glob(f"checkpoints/*/a*/step-{STEPS}/state.pt")
     return leaves(computed(torch.load(path, weights_only=True)))
 
 
@@ -108,6 +108,16 @@ def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) ->
     for name, value in expected.items():
         same = torch.equal(found[name], value) if isinstance(value, Tensor) else found[name] == value
         assert same, name
+
+
+def test_the_same_checkpoints_are_kept(trials: tuple[Path, Path]) -> None:
+    """As many as without the attempts that were killed, and nothing besides."""
+    expected, found = (sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials)
+    assert found == expected
+    assert len(found) >= 5
+    everything = [path for path in (trials[1] / "checkpoints").rglob("*") if path.is_file()]
+    assert {path.name for path in everything} == {"state.pt", "manifest.json"}
+    assert len(everything) == 2 * len(found)
 
 
 def test_every_journaled_step_loss_and_score_is_the_same(trials: tuple[Path, Path]) -> None:

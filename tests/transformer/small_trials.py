@@ -31,6 +31,9 @@ PAPER_BASE = ModelConfig(
     attention_dropout=0.0,
     relu_dropout=0.0,
 )
+KEY = "0123456789abcdef" * 4
+"""A trial's, where it does not matter which."""
+OWN = KEY[:16]  # the folder of its checkpoints
 SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
 TRAIN = TrainConfig(
     steps=10,

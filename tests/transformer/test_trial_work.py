@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, SMALL, copy_data, share, small_trial, wait_for_file
+from small_trials import DECODE, KEY, OWN, SMALL, copy_data, share, small_trial, wait_for_file
 
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
@@ -50,11 +50,11 @@ def run(
 ) -> list[Event]:
     """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
-    assignment = Assignment(trial, attempt, str(folder), str(checkpoints), judged=judged or {})
+    assignment = Assignment(trial, attempt, str(folder), str(checkpoints), KEY, judged=judged or {})
     for event in work(assignment, stop=stop):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
-            wait_for_file(checkpoints / f"a{attempt}" / f"step-{until}" / "manifest.json")
+            wait_for_file(checkpoints / OWN / f"a{attempt}" / f"step-{until}" / "manifest.json")
             break
     return events
 
@@ -175,7 +175,9 @@ def test_the_judged_weights_are_the_mean_of_the_last_checkpoints(
 ) -> None:
     averaged = replace(trial, decode=replace(DECODE, average=2))
     end = finished(run(averaged, folder, tmp_path))
-    saved = [torch.load(tmp_path / "a1" / f"step-{step}" / "state.pt", weights_only=True)["model"] for step in (5, 10)]
+    saved = [
+        torch.load(tmp_path / OWN / "a1" / f"step-{step}" / "state.pt", weights_only=True)["model"] for step in (5, 10)
+    ]
     model = start(trial, 270, torch.device("cpu")).model
     model.load_state_dict({name: (saved[0][name] + saved[1][name]) / 2 for name in saved[0]})
     expected = dev_nll(model, prepared.pairs("dev"), trial, Worker())

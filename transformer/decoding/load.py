@@ -12,17 +12,31 @@ from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint_files import State
+from transformer.training.checkpoint_folder import Check, any_state
+from transformer.training.saved_state import check_weights
 
 
 def load(
-    trial: TrialConfig, vocabulary: Vocabulary, checkpoints: Checkpoints, step: int, device: torch.device
+    trial: TrialConfig,
+    vocabulary: Vocabulary,
+    checkpoints: Checkpoints,
+    step: int,
+    device: torch.device,
+    check: Check = any_state,
 ) -> Translator:
-    """The mean of the ``trial.decode.average`` newest checkpoints up to ``step``, which must be there and whole.
+    """The mean of the ``trial.decode.average`` newest checkpoints up to ``step``, which must be there, whole and fit.
 
-    Raises RefusedError.
+    ``check`` is asked besides whether the weights fit the model. Raises RefusedError.
     """
     model = Transformer(trial.model, len(vocabulary))
-    model.load_state_dict(mean_weights(_newest(checkpoints, step, trial.decode.average)))
+
+    def fits(state: State) -> None:
+        check_weights(state, model)
+        check(state)
+
+    states = checkpoints.last(trial.decode.average, up_to=step, check=fits)
+    model.load_state_dict(mean_weights(_newest(states, checkpoints, step, trial.decode.average)))
     return Translator(model.to(device).eval(), vocabulary, trial.decode, trial.train.precision)
 
 
@@ -36,10 +50,10 @@ def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
     return {name: weight / n for name, weight in total.items()}
 
 
-def _newest(checkpoints: Checkpoints, step: int, n: int) -> Iterator[dict[str, Any]]:
-    """The checkpoint of ``step`` and the ``n`` − 1 before it, newest first."""
+def _newest(states: Iterator[dict[str, Any]], checkpoints: Checkpoints, step: int, n: int) -> Iterator[dict[str, Any]]:
+    """The states, which must begin with that of ``step`` and be ``n``."""
     found = 0
-    for state in checkpoints.last(n, up_to=step):
+    for state in states:
         if found == 0 and state["step"] < step:
             break
         yield state
@@ -48,7 +62,7 @@ def _newest(checkpoints: Checkpoints, step: int, n: int) -> Iterator[dict[str, A
         return
     if found == 0:
         damage = "".join(f" ({line})" for line in checkpoints.passed_over)
-        allowed = f"must lie whole in {checkpoints.root}, where it was written"
+        allowed = f"must lie whole in {checkpoints.folder.url}, where it was written"
         raise RefusedError([Problem("TRIAL", f"the checkpoint of step {step} is missing{damage}", allowed)])
     allowed = f"must be at most {found}, the checkpoints that were kept"
     raise RefusedError([Problem("decode.average", f"is {n}", allowed)])

@@ -1,57 +1,51 @@
-"""The checkpoints of a trial at any fsspec URL, ``a<attempt>/step-<n>/`` each, written while training goes on.
+"""The checkpoints of a trial as one attempt uses them, written while training goes on.
 
 An attempt writes only into its own folder and starts from those of earlier attempts, so a worker believed dead
 cannot disturb its successor. What is not whole is passed over.
 """
 
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
-import fsspec
-
 from transformer.training import checkpoint_files as files
-from transformer.training.checkpoint_files import DamagedError, Manifest, State
+from transformer.training.checkpoint_files import State
+from transformer.training.checkpoint_folder import Check, CheckpointFolder, Found, Place, any_state
 
 
 class CheckpointError(Exception):
     """A checkpoint could not be written: where, why, and which newest one still stands, in one line."""
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """One checkpoint's place in its trial; the newest is that of the latest step, then of the latest attempt."""
-
-    step: int
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"a{self.attempt}/step-{self.step}"
-
-
 class Checkpoints:
-    """The checkpoints of one trial, as attempt ``attempt`` sees them.
+    """The checkpoints of the trial ``key``, as attempt ``attempt`` sees them (see ``CheckpointFolder``)."""
 
-    ``passed_over`` holds a line on each damaged one that a reader met. A filesystem that cannot be asked raises its
-    own error: to begin anew because a server does not answer would throw away what was trained.
-    """
-
-    def __init__(self, url: str, attempt: int, keep: int) -> None:
-        self.filesystem, self.root = fsspec.core.url_to_fs(url)
-        self.url, self.attempt, self.keep = url.rstrip("/"), attempt, keep
-        self.passed_over: list[str] = []
+    def __init__(self, url: str, key: str | None, attempt: int, keep: int) -> None:
+        self.folder = CheckpointFolder(url, key)
+        self.attempt, self.keep = attempt, keep
+        self._so_far = range(attempt + 1)
+        self._own: set[Place] = set()  # what this process wrote: of the same attempt there may be an older trial's
+        self._told = 0  # lines
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._running: Future[int] | None = None
         self._written: int | None = None
 
-    def save(self, step: int, state: State, dev_nll: float | None = None) -> None:
-        """Copy a plain state to host memory and have it written in the background; then the oldest are let go.
+    @property
+    def passed_over(self) -> list[str]:
+        """A line on each checkpoint that a reader met and did not use."""
+        return self.folder.passed_over
 
-        The newest ``keep`` of this attempt stay, and the one of the lowest ``dev_nll`` (nats a target piece; None if
-        not judged). One copy is held at a time: the write before this one is waited for. Raises what ``wait`` raises.
+    def notices(self) -> list[str]:
+        """The lines of ``passed_over`` that came since the last call."""
+        lines, self._told = self.passed_over[self._told :], len(self.passed_over)
+        return lines
+
+    def save(self, step: int, state: State, dev_nll: float | None = None) -> None:
+        """Copy a plain state to host memory and have it written in the background; then remove the oldest.
+
+        The newest ``keep`` of this attempt stay, and the one of the lowest ``dev_nll`` (nats per target piece; None if
+        not evaluated). One copy is held at a time: a write before it is waited for. Raises what ``wait`` raises.
         """
         self._settle()
         self._running = self._writer.submit(self._write, step, files.on_host(state), dev_nll)
@@ -65,29 +59,55 @@ class Checkpoints:
         written, self._written = self._written, None
         return written
 
-    def newest(self) -> State | None:
-        """The state of the newest whole checkpoint of an earlier attempt."""
-        return self._first_whole(self._finished(range(self.attempt)))
+    def exist(self) -> bool:
+        """Whether any attempt up to this one has left something."""
+        return any(self.folder.places(self._so_far))
 
-    def last(self, n: int, up_to: int = sys.maxsize) -> Iterator[State]:
+    def newest(self, check: Check = any_state) -> State | None:
+        """The state of the newest whole checkpoint of an earlier attempt that fits."""
+        self.folder.pass_over_others()
+        return self._first_whole(self.folder.finished(range(self.attempt)), check)
+
+    def last(self, n: int, up_to: int = sys.maxsize, check: Check = any_state) -> Iterator[State]:
         """The states of the newest ``n`` whole checkpoints, this attempt's included, each step once, newest first.
 
         Read one by one, since ``n`` of them may be more than memory holds. Those after step ``up_to`` are not read.
         """
         self._settle()
         steps: set[int] = set()
-        for place, manifest in self._finished(range(self.attempt + 1), up_to):
-            state = self._read(place, manifest) if place.step not in steps else None
+        for place, manifest in self.folder.finished(self._so_far, up_to):
+            state = self.folder.read(place, manifest, check) if place.step not in steps else None
             if state is not None:
                 yield state
                 steps.add(place.step)
             if len(steps) == n:
                 return
 
-    def best(self) -> State | None:
-        """The state of the whole checkpoint of the lowest dev_nll, the newest of equals; None if none was judged."""
+    def best(self, check: Check = any_state) -> State | None:
+        """The state of the whole checkpoint of the lowest dev_nll, the newest of equals; None if none was evaluated."""
         self._settle()
-        return self._first_whole(_best_first(self._finished(range(self.attempt + 1))))
+        return self._first_whole(_best_first(self.folder.finished(self._so_far)), check)
+
+    def tidy(self) -> None:
+        """Training is over: of all attempts so far, keep the newest ``keep`` steps and the best, each step once.
+
+        What cannot be removed is left there, and a line on it added to ``passed_over``.
+        """
+        self._settle()
+        try:
+            self._tidy()
+        except Exception as error:
+            self.folder.pass_over(f"{self.folder.url}: older checkpoints could not be removed: {_in_words(error)}")
+
+    def _tidy(self) -> None:
+        there, finished = set(self.folder.places(self._so_far)), list(self.folder.finished(self._so_far))
+        kept = _kept(finished, self.keep, lambda *found: True)
+        if there != kept:  # something is to be removed: what stays instead of it must be whole
+            kept = _kept(finished, self.keep, self.folder.is_whole)
+        for place in sorted(there - kept if kept else ()):
+            if not self.folder.belongs_to_another(place):
+                self.folder.remove(place)
+        self.folder.remove_leftovers(self._so_far, kept)
 
     def _settle(self) -> None:
         running, self._running = self._running, None
@@ -96,99 +116,52 @@ class Checkpoints:
 
     def _write(self, step: int, state: State, dev_nll: float | None) -> int:
         """In the background. Nothing that is half written stays."""
-        place = Place(step, self.attempt)
+        folder, place = self.folder, Place(step, self.attempt)
         try:
-            files.write(self.filesystem, self._path(place), step, state, dev_nll)
+            files.write(folder.filesystem, folder.path(place), step, folder.key, state, dev_nll)
+            self._own.add(place)
             self._prune()
         except Exception as error:
-            cause = f"cannot write checkpoint {self.url}/{place}: {_in_words(error)}"
+            cause = f"cannot write checkpoint {folder.url}/{place}: {_in_words(error)}"
             raise CheckpointError(f"{cause}; {self._standing(place)}") from error
         return step
 
     def _prune(self) -> None:
-        own = list(self._finished(range(self.attempt, self.attempt + 1)))
-        kept = {place for place, _ in own[: self.keep] + _best_first(own)[:1]}
-        for place, _ in own:
-            if place not in kept:
-                files.remove(self.filesystem, self._path(place))
+        own = [found for found in self.folder.finished(range(self.attempt, self.attempt + 1)) if found[0] in self._own]
+        for place in {place for place, _ in own} - _kept(own, self.keep, lambda *found: True):
+            self.folder.remove(place)
 
     def _standing(self, failed: Place) -> str:
-        """Clear away what is half written, and say what a next attempt will find."""
+        """Remove what is half written, and say what the next attempt will find."""
         try:
-            if files.read_manifest(self.filesystem, self._path(failed)) is None:
-                self._discard(failed)
-            for place, manifest in self._finished(range(self.attempt + 1)):
-                if self._is_whole(place, manifest):
-                    return f"the newest whole checkpoint is {self.url}/{place}"
+            if files.read_manifest(self.folder.filesystem, self.folder.path(failed)) is None:
+                self.folder.remove(failed)
+            for place, manifest in self.folder.finished(self._so_far):
+                if self.folder.is_whole(place, manifest):
+                    return f"the newest whole checkpoint is {self.folder.url}/{place}"
         except Exception as error:
             return f"what stands there cannot be looked up: {_in_words(error)}"
         return "there is no whole checkpoint"
 
-    def _discard(self, place: Place) -> None:
-        if self.filesystem.exists(self._path(place)):
-            self.filesystem.rm(self._path(place), recursive=True)
-
-    def _finished(self, attempts: range, up_to: int = sys.maxsize) -> Iterator[tuple[Place, Manifest]]:
-        """Those with a manifest, newest first."""
-        for place in sorted((place for place in self._places(attempts) if place.step <= up_to), reverse=True):
-            try:
-                manifest = files.read_manifest(self.filesystem, self._path(place))
-            except DamagedError as damage:
-                self._pass_over(place, damage)
-                continue
-            if manifest:
-                yield place, manifest
-
-    def _places(self, attempts: range) -> Iterator[Place]:
-        self.filesystem.invalidate_cache()  # other processes write here, too
-        for attempt in self._numbers(self.root, "a"):
-            if attempt in attempts:
-                for step in self._numbers(f"{self.root}/a{attempt}", "step-"):
-                    yield Place(step, attempt)
-
-    def _numbers(self, folder: str, prefix: str) -> list[int]:
-        """The numbers of the entries ``<prefix><number>``; [] without a folder."""
-        try:
-            paths = self.filesystem.ls(folder, detail=False)
-        except FileNotFoundError:
-            return []
-        found = [re.fullmatch(rf"{prefix}(\d+)", path.rstrip("/").rsplit("/", 1)[-1]) for path in paths]
-        return [int(match[1]) for match in found if match]
-
-    def _first_whole(self, finished: Iterable[tuple[Place, Manifest]]) -> State | None:
-        states = (self._read(place, manifest) for place, manifest in finished)
+    def _first_whole(self, finished: Iterable[Found], check: Check) -> State | None:
+        states = (self.folder.read(place, manifest, check) for place, manifest in finished)
         return next((state for state in states if state is not None), None)
 
-    def _read(self, place: Place, manifest: Manifest) -> State | None:
-        """None if it is damaged."""
-        try:
-            files.check(self.filesystem, self._path(place), manifest)
-            return files.load(self.filesystem, self._path(place))
-        except DamagedError as damage:
-            self._pass_over(place, damage)
-            return None
 
-    def _is_whole(self, place: Place, manifest: Manifest) -> bool:
-        try:
-            files.check(self.filesystem, self._path(place), manifest)
-        except DamagedError as damage:
-            self._pass_over(place, damage)
-            return False
-        return True
-
-    def _pass_over(self, place: Place, damage: DamagedError) -> None:
-        line = f"{self.url}/{place}: {damage}"
-        if line not in self.passed_over:
-            self.passed_over.append(line)
-
-    def _path(self, place: Place) -> str:
-        return f"{self.root}/{place}"
+def _kept(finished: list[Found], keep: int, is_whole: Callable[..., bool]) -> set[Place]:
+    """The newest ``keep`` steps and the best; of a step that several attempts have, the latest whole one."""
+    steps: dict[int, Found] = {}
+    for place, manifest in finished:
+        if place.step not in steps and is_whole(place, manifest):
+            steps[place.step] = (place, manifest)
+    once = list(steps.values())
+    return {place for place, _ in once[:keep] + _best_first(once)[:1]}
 
 
-def _best_first(finished: Iterable[tuple[Place, Manifest]]) -> list[tuple[Place, Manifest]]:
-    """The judged ones by their dev_nll; of equals the newest first."""
-    judged = [(manifest.dev_nll, place, manifest) for place, manifest in finished if manifest.dev_nll is not None]
-    ranked = sorted(judged, key=lambda each: (each[0], -each[1].step, -each[1].attempt))
+def _best_first(finished: Iterable[Found]) -> list[Found]:
+    """Those that were evaluated, by their dev_nll; of equals the newest first."""
+    evaluated = [(manifest.dev_nll, place, manifest) for place, manifest in finished if manifest.dev_nll is not None]
+    ranked = sorted(evaluated, key=lambda each: (each[0], -each[1].step, -each[1].attempt))
     return [(place, manifest) for _, place, manifest in ranked]
 
 

@@ -1,16 +1,17 @@
 """The files of one checkpoint, on any fsspec filesystem: ``state.pt``, then ``manifest.json`` with its checksum.
 
-The manifest is written last: a folder without one was never finished. On a local disk each file also appears whole
-or not at all. A state is plain: dicts, lists and tuples of tensors, numbers, words and None; loading runs no code.
+The manifest is written last: a folder without one was never finished. It names the trial and has its own checksum.
+On a local disk each file also appears whole or not at all. A state is plain: dicts, lists and tuples of tensors,
+numbers, words and None; loading runs no code.
 """
 
+import contextlib
 import hashlib
+import io
 import json
 import math
 import os
-import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,6 +21,8 @@ from fsspec.implementations.local import LocalFileSystem
 from torch import Tensor
 
 State = dict[str, Any]
+CHECKSUM = "manifest_sha256"  # of the manifest's other fields
+TEMPORARY = ".tmp"  # the end of a name that is not complete yet
 
 
 class DamagedError(Exception):
@@ -28,9 +31,13 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats a target piece, None if not judged."""
+    """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
+
+    ``key`` is the trial's; None in a manifest from before manifests had keys and checksums.
+    """
 
     step: int
+    key: str | None
     sha256: str
     bytes: int
     dev_nll: float | None = None
@@ -49,65 +56,102 @@ def on_host(value: Any) -> Any:
     raise TypeError(f"a checkpoint holds tensors and plain values, but found a {type(value).__name__}: {value!r}")
 
 
-def write(filesystem: Any, folder: str, step: int, state: State, dev_nll: float | None) -> None:
-    """Write a whole checkpoint; the state is serialised into the file, and hashed on its way."""
+def write(filesystem: Any, folder: str, step: int, key: str | None, state: State, dev_nll: float | None) -> None:
+    """Write a whole checkpoint; the state is serialized into the file, and hashed on its way."""
     filesystem.makedirs(folder, exist_ok=True)
     with _opened(filesystem, f"{folder}/state.pt") as file:
         sink = _Hashing(file)
         torch.save(state, cast(IO[bytes], sink))
         if sink.error:
             raise sink.error
-    judged = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON knows no NaN
-    manifest = Manifest(step, sink.sha256.hexdigest(), sink.bytes, judged)
+    evaluated = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON knows no NaN
+    fields = asdict(Manifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated))
     with _opened(filesystem, f"{folder}/manifest.json") as file:
-        file.write(json.dumps(asdict(manifest)).encode())
+        file.write(_canonical(fields | {CHECKSUM: _checksum(fields)}))
 
 
 def read_manifest(filesystem: Any, folder: str) -> Manifest | None:
     """None where there is none: the checkpoint was never finished. Raises DamagedError."""
     try:
-        content = json.loads(filesystem.cat_file(f"{folder}/manifest.json"))
-        nll = content.get("dev_nll")
-        return Manifest(
-            int(content["step"]), str(content["sha256"]), int(content["bytes"]), None if nll is None else float(nll)
-        )
+        content = filesystem.cat_file(f"{folder}/manifest.json")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    try:
+        fields = json.loads(content)
+        checksum = fields.pop(CHECKSUM, None)
+        manifest = _manifest(fields)
+    except Exception:  # whatever the parser makes of damaged bytes
         raise DamagedError("manifest.json cannot be read") from None
+    if (checksum, manifest.key) != (None, None) and checksum != _checksum(fields):
+        raise DamagedError("manifest.json does not have its own checksum")
+    return manifest
+
+
+def _manifest(fields: dict[str, Any]) -> Manifest:
+    key, nll = fields.get("key"), fields.get("dev_nll")
+    return Manifest(
+        int(fields["step"]),
+        None if key is None else str(key),
+        str(fields["sha256"]),
+        int(fields["bytes"]),
+        None if nll is None else float(nll),
+    )
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(_canonical(fields)).hexdigest()
+
+
+def _canonical(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
 def check(filesystem: Any, folder: str, manifest: Manifest) -> None:
-    """Raises DamagedError unless ``state.pt`` is what was written."""
+    """Raises DamagedError unless ``state.pt`` is what was written. A large file is not held in memory."""
     path = f"{folder}/state.pt"
     try:
-        size = filesystem.size(path)
-        if size != manifest.bytes:
-            raise DamagedError(f"state.pt has {size} bytes, but {manifest.bytes} were written")
+        _check_size(filesystem.size(path), manifest)
         with filesystem.open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            _check_sha256(hashlib.file_digest(file, "sha256").hexdigest(), manifest)
     except FileNotFoundError:
         raise DamagedError("state.pt is missing") from None
+
+
+def load(filesystem: Any, folder: str, manifest: Manifest) -> State:
+    """The state, on the CPU, from the very bytes that were checked; no code of the file is run. Raises DamagedError."""
+    try:
+        content = filesystem.cat_file(f"{folder}/state.pt")
+    except FileNotFoundError:
+        raise DamagedError("state.pt is missing") from None
+    _check_size(len(content), manifest)
+    _check_sha256(hashlib.sha256(content).hexdigest(), manifest)
+    try:
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception:  # torch raises many kinds for bytes that are no state
+        raise DamagedError("state.pt is refused: it is not tensors and plain values alone") from None
+    if not isinstance(state, dict):
+        raise DamagedError(f"state.pt is refused: it holds no state, but a {type(state).__name__}")
+    return state
+
+
+def _check_size(found: int, manifest: Manifest) -> None:
+    if found != manifest.bytes:
+        raise DamagedError(f"state.pt has {found} bytes, but {manifest.bytes} were written")
+
+
+def _check_sha256(found: str, manifest: Manifest) -> None:
     if found != manifest.sha256:
         raise DamagedError("state.pt does not have the checksum of its manifest")
 
 
-def load(filesystem: Any, folder: str) -> State:
-    """The state, on the CPU; no code of the file is run. Raises DamagedError."""
-    try:
-        with filesystem.open(f"{folder}/state.pt", "rb") as file:
-            state: State = torch.load(file, map_location="cpu", weights_only=True)
-            return state
-    except FileNotFoundError:
-        raise DamagedError("state.pt is missing") from None
-    except (pickle.UnpicklingError, RuntimeError):
-        raise DamagedError("state.pt is refused: it holds something else than tensors and plain values") from None
-
-
 def remove(filesystem: Any, folder: str) -> None:
-    """The manifest first: who dies in between leaves an unfinished checkpoint, not a damaged one."""
-    filesystem.rm(f"{folder}/manifest.json")
-    filesystem.rm(folder, recursive=True)
+    """The manifest first: a crash in between leaves an unfinished checkpoint, not a damaged one."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        filesystem.rm(f"{folder}/manifest.json")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        filesystem.rm(folder, recursive=True)
 
 
 class _Hashing:
@@ -134,14 +178,14 @@ class _Hashing:
         """torch asks for it; the file is flushed when it is closed."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def _opened(filesystem: Any, path: str) -> Iterator[IO[bytes]]:
     """A file to write; on a local disk it gets its name when all of it is safe there."""
     if not isinstance(filesystem, LocalFileSystem):
         with filesystem.open(path, "wb") as file:
             yield file
         return
-    temporary = Path(f"{path}.tmp")
+    temporary = Path(path + TEMPORARY)
     with temporary.open("wb") as file:
         yield file
         file.flush()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, copy_data, small_trial
+from small_trials import DECODE, KEY, OWN, copy_data, small_trial
 
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, prepare
@@ -35,7 +35,7 @@ def trial() -> TrialConfig:
 @pytest.fixture
 def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
     """Of one attempt; the weights of a step are the step."""
-    saved = Checkpoints(str(tmp_path), 1, keep=3)
+    saved = Checkpoints(str(tmp_path), KEY, 1, keep=3)
     state = start(trial, 270, CPU)
     for step in STEPS:
         state.step = step
@@ -81,7 +81,7 @@ def test_a_step_that_is_not_there_is_not_replaced_by_an_older_one(
 def test_a_damaged_one_is_refused(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
-    state = tmp_path / "a1" / "step-15" / "state.pt"
+    state = tmp_path / OWN / "a1" / "step-15" / "state.pt"
     state.write_bytes(state.read_bytes()[:-9])
     with pytest.raises(RefusedError, match="the checkpoint of step 15 is missing"):
         weight(trial, prepared, checkpoints, 15)
@@ -91,8 +91,8 @@ def test_a_damaged_one_is_refused(
 def test_one_that_is_newer_is_not_looked_at(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
-    (tmp_path / "a1" / "step-15" / "state.pt").unlink()
-    (tmp_path / "a1" / "step-10" / "manifest.json").write_text("no JSON")
+    (tmp_path / OWN / "a1" / "step-15" / "state.pt").unlink()
+    (tmp_path / OWN / "a1" / "step-10" / "manifest.json").write_text("no JSON")
     assert weight(trial, prepared, checkpoints, 5) == 5
     assert checkpoints.passed_over == []
 

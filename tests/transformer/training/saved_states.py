@@ -1,9 +1,12 @@
 """Small plain states, saved and looked for."""
 
+import hashlib
+import json
 from typing import Any
 
 import fsspec
 import torch
+from small_trials import KEY, OWN
 
 from transformer.training.checkpoint import Checkpoints
 
@@ -20,7 +23,7 @@ def state(step: int, size: int = 5) -> dict[str, Any]:
 
 def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> Checkpoints:
     """What one attempt writes, to the end."""
-    checkpoints = Checkpoints(url, attempt, keep)
+    checkpoints = Checkpoints(url, KEY, attempt, keep)
     for step in steps:
         checkpoints.save(step, state(step) | changes)
         assert checkpoints.wait() == step
@@ -29,7 +32,7 @@ def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> 
 
 def save_judged(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
     """One checkpoint a step, with its dev_nll."""
-    checkpoints = Checkpoints(url, attempt, keep)
+    checkpoints = Checkpoints(url, KEY, attempt, keep)
     for step, nll in nlls.items():
         checkpoints.save(step, state(step), nll)
         checkpoints.wait()
@@ -37,10 +40,27 @@ def save_judged(url: str, attempt: int, nlls: dict[int, float | None], keep: int
 
 
 def files(url: str, pattern: str = "a*/step-*") -> list[str]:
-    """Paths below the URL."""
-    filesystem, root = fsspec.core.url_to_fs(url)
+    """Paths below the folder of the trial."""
+    filesystem, root = fsspec.core.url_to_fs(f"{url}/{OWN}")
     filesystem.invalidate_cache()
     return sorted(path.split(root)[1].strip("/") for path in filesystem.glob(f"{root}/{pattern}"))
+
+
+def manifest_of(content: bytes, step: int, key: str = KEY) -> bytes:
+    """A valid ``manifest.json`` of a checkpoint whose ``state.pt`` has this content."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    fields = {"bytes": len(content), "dev_nll": None, "key": key, "sha256": sha256, "step": step}
+    checksum = hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+    return json.dumps(fields | {"manifest_sha256": checksum}).encode()
+
+
+def put(url: str, step: int, content: bytes, key: str = KEY) -> None:
+    """A checkpoint of the first attempt with this ``state.pt`` and its valid manifest."""
+    filesystem, root = fsspec.core.url_to_fs(url)
+    folder = f"{root}/{OWN}/a1/step-{step}"
+    filesystem.makedirs(folder, exist_ok=True)
+    filesystem.pipe_file(f"{folder}/state.pt", content)
+    filesystem.pipe_file(f"{folder}/manifest.json", manifest_of(content, step, key))
 
 
 def step_of(found: dict[str, Any] | None) -> int | None:
@@ -49,4 +69,4 @@ def step_of(found: dict[str, Any] | None) -> int | None:
 
 def newest_step(url: str, attempt: int) -> int | None:
     """From where this attempt goes on."""
-    return step_of(Checkpoints(url, attempt, keep=5).newest())
+    return step_of(Checkpoints(url, KEY, attempt, keep=5).newest())

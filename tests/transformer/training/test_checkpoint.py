@@ -12,8 +12,8 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from saved_states import files, newest_step, save, save_judged, state, step_of
-from small_trials import DECODE, copy_data, small_trial
+from saved_states import files, manifest_of, newest_step, put, save, save_judged, state, step_of
+from small_trials import DECODE, KEY, OWN, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Resumed
 from transformer.training.checkpoint import Checkpoints
@@ -21,7 +21,7 @@ from transformer.trial import work
 
 
 def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
-    checkpoints = Checkpoints(url, 1, keep=2)
+    checkpoints = Checkpoints(url, KEY, 1, keep=2)
     nested = {
         "moments": [torch.tensor([1.5], dtype=torch.bfloat16)],
         "betas": (0.9, 0.98),
@@ -30,7 +30,7 @@ def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
     }
     checkpoints.save(7, state(7) | nested)
     checkpoints.wait()
-    reader = Checkpoints(url, 2, keep=2)
+    reader = Checkpoints(url, KEY, 2, keep=2)
     found = reader.newest()
     assert found is not None
     assert torch.equal(found.pop("model")["w"], state(7)["model"]["w"])
@@ -39,7 +39,7 @@ def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
 
 
 def test_nothing_is_found_where_nothing_was_saved(url: str) -> None:
-    checkpoints = Checkpoints(url, 1, keep=2)
+    checkpoints = Checkpoints(url, KEY, 1, keep=2)
     assert checkpoints.newest() is None
     assert checkpoints.best() is None
     assert list(checkpoints.last(3)) == []
@@ -72,7 +72,7 @@ def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
     save_judged(url, 1, {5: 2.0, 10: 1.0})
     save_judged(url, 2, {15: 1.5, 20: 1.2})
     save_judged(url, 3, {25: 1.0})
-    found = [step_of(Checkpoints(url, attempt, keep=5).best()) for attempt in (1, 2, 3)]
+    found = [step_of(Checkpoints(url, KEY, attempt, keep=5).best()) for attempt in (1, 2, 3)]
     assert found == [10, 10, 25]
 
 
@@ -109,7 +109,7 @@ def test_attempts_and_steps_are_ordered_as_numbers(url: str) -> None:
 def test_the_later_attempt_wins_at_the_same_step(url: str) -> None:
     for attempt, seconds in ((1, 1.0), (2, 2.0)):
         save(url, attempt, 5, seconds=seconds)
-    found = Checkpoints(url, 3, keep=5).newest()
+    found = Checkpoints(url, KEY, 3, keep=5).newest()
     assert found is not None
     assert found["seconds"] == 2.0
 
@@ -117,31 +117,31 @@ def test_the_later_attempt_wins_at_the_same_step(url: str) -> None:
 def test_the_last_ones_are_the_newest_of_this_and_earlier_attempts_each_step_once(url: str) -> None:
     for attempt, steps in ((1, (5, 10)), (2, (10, 15)), (3, (20,))):
         save(url, attempt, *steps, seconds=float(attempt))
-    found = Checkpoints(url, 2, keep=5).last(2)
+    found = Checkpoints(url, KEY, 2, keep=5).last(2)
     assert [(saved["step"], saved["seconds"]) for saved in found] == [(15, 2.0), (10, 2.0)]
-    assert [saved["step"] for saved in Checkpoints(url, 2, keep=5).last(9)] == [15, 10, 5]
+    assert [saved["step"] for saved in Checkpoints(url, KEY, 2, keep=5).last(9)] == [15, 10, 5]
 
 
 def test_what_others_wrote_since_the_last_look_is_found(s3: str) -> None:
     """A connection remembers what it listed; that of another process knows nothing of it."""
     url = f"{s3}/meanwhile"
     save(url, 1, 5)
-    reader = Checkpoints(url, 3, keep=5)
+    reader = Checkpoints(url, KEY, 3, keep=5)
     assert step_of(reader.newest()) == 5
-    reader.filesystem.clear_instance_cache()
+    reader.folder.filesystem.clear_instance_cache()
     other = save(url, 1, 10)
-    assert other.filesystem is not reader.filesystem
+    assert other.folder.filesystem is not reader.folder.filesystem
     assert step_of(reader.newest()) == 10
 
 
 def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "s3", {"default_block_size": 5 * 2**20})
     url, large = f"{s3}/parts", state(5, size=3 * 2**20)
-    checkpoints = Checkpoints(url, 1, keep=2)
-    assert checkpoints.filesystem.default_block_size == 5 * 2**20
+    checkpoints = Checkpoints(url, KEY, 1, keep=2)
+    assert checkpoints.folder.filesystem.default_block_size == 5 * 2**20
     checkpoints.save(5, large)
     checkpoints.wait()
-    found = Checkpoints(url, 2, keep=2).newest()
+    found = Checkpoints(url, KEY, 2, keep=2).newest()
     assert found is not None
     assert torch.equal(found["model"]["w"], large["model"]["w"])
 
@@ -149,7 +149,7 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
 def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_judged_again_from_there(s3: str, tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     trial = small_trial(data, decode=replace(DECODE, average=2))
-    first, again = (list(work(Assignment(trial, attempt, str(tmp_path), f"{s3}/whole"))) for attempt in (1, 2))
+    first, again = (list(work(Assignment(trial, attempt, str(tmp_path), f"{s3}/whole", KEY))) for attempt in (1, 2))
     assert files(f"{s3}/whole") == ["a1/step-10", "a1/step-5"]
     assert [event.step for event in again if isinstance(event, Resumed)] == [10]
     assert isinstance(first[-1], Finished)
@@ -181,7 +181,7 @@ def manifest(content: bytes) -> Any:
 
 def damage(url: str, place: str, how: Any) -> None:
     filesystem, root = fsspec.core.url_to_fs(url)
-    how(filesystem, f"{root}/{place}")
+    how(filesystem, f"{root}/{OWN}/{place}")
 
 
 DAMAGES = {
@@ -204,12 +204,12 @@ DAMAGES = {
 def test_a_damaged_checkpoint_is_passed_over_and_told(url: str, how: Any, said: str) -> None:
     writer = save(url, 1, 5, 10)
     damage(url, "a1/step-10", how)
-    reader = Checkpoints(url, 2, keep=5)
+    reader = Checkpoints(url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert step_of(reader.newest()) == 5
     assert [saved["step"] for saved in writer.last(2)] == [5]
     (line,) = reader.passed_over
-    assert line.startswith(f"{url}/a1/step-10: ")
+    assert line.startswith(f"{url}/{OWN}/a1/step-10: ")
     assert said in line
     assert "\n" not in line
 
@@ -217,7 +217,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_told(url: str, how: Any, said: 
 def test_a_checkpoint_that_was_never_finished_is_passed_over_silently(url: str) -> None:
     save(url, 1, 5, 10)
     damage(url, "a1/step-10", remove("manifest.json"))
-    reader = Checkpoints(url, 2, keep=5)
+    reader = Checkpoints(url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert reader.passed_over == []
 
@@ -226,18 +226,19 @@ def test_when_every_checkpoint_is_damaged_each_is_told_and_none_is_taken(url: st
     save(url, 1, 5, 10)
     for place in ("a1/step-5", "a1/step-10"):
         damage(url, place, flip)
-    reader = Checkpoints(url, 2, keep=5)
+    reader = Checkpoints(url, KEY, 2, keep=5)
     assert reader.newest() is None
-    assert [line.split(": ")[0] for line in reader.passed_over] == [f"{url}/a1/step-10", f"{url}/a1/step-5"]
+    assert [line.split(": ")[0] for line in reader.passed_over] == [f"{url}/{OWN}/a1/step-10", f"{url}/{OWN}/a1/step-5"]
 
 
 def test_other_things_in_the_folder_are_no_checkpoints(url: str) -> None:
     save(url, 1, 5)
     filesystem, root = fsspec.core.url_to_fs(url)
     for name in ("notes.txt", "a1/step-7.bak/manifest.json", "a1/astep-9/manifest.json", "old/step-11/manifest.json"):
-        filesystem.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
-        filesystem.pipe_file(f"{root}/{name}", b"{}")
-    reader = Checkpoints(url, 2, keep=5)
+        for path in (f"{root}/{name}", f"{root}/{OWN}/{name}"):
+            filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            filesystem.pipe_file(path, b"{}")
+    reader = Checkpoints(url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert reader.passed_over == []
 
@@ -250,12 +251,14 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_a_folder(tmp_path: Path) ->
 
 def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
     save_judged(str(tmp_path), 1, {5: 1.25, 10: None})
-    folder = tmp_path / "a1" / "step-5"
-    content = (folder / "state.pt").read_bytes()
+    first, second = (tmp_path / OWN / "a1" / f"step-{step}" for step in (5, 10))
+    content = (first / "state.pt").read_bytes()
     assert torch.load(io.BytesIO(content), weights_only=True)["step"] == 5
-    expected = {"step": 5, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "dev_nll": 1.25}
-    assert json.loads((folder / "manifest.json").read_text()) == expected
-    assert json.loads((tmp_path / "a1" / "step-10" / "manifest.json").read_text())["dev_nll"] is None
+    found = json.loads((first / "manifest.json").read_text())
+    expected = {"step": 5, "key": KEY, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    assert found == expected | {"dev_nll": 1.25, "manifest_sha256": found["manifest_sha256"]}
+    content = (second / "state.pt").read_bytes()
+    assert json.loads((second / "manifest.json").read_text()) == json.loads(manifest_of(content, 10))
     assert files(str(tmp_path), "a*/step-*/*") == [
         f"a1/step-{step}/{name}" for step in (10, 5) for name in ("manifest.json", "state.pt")
     ]
@@ -277,10 +280,8 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_none(
     buffer = io.BytesIO()
     torch.save({"step": 10, "model": Harm()}, buffer, _use_new_zipfile_serialization=zipped)
     content = buffer.getvalue()
-    body = {"step": 10, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), "dev_nll": None}
-    damage(url, "a1/step-10", lambda filesystem, folder: filesystem.pipe_file(f"{folder}/state.pt", content))
-    damage(url, "a1/step-10", manifest(json.dumps(body).encode()))
-    reader = Checkpoints(url, 2, keep=2)
+    put(url, 10, content)
+    reader = Checkpoints(url, KEY, 2, keep=2)
     assert step_of(reader.newest()) == 5
     assert not (tmp_path / "harm-was-done").exists()
     assert "a1/step-10: state.pt is refused" in reader.passed_over[0]
@@ -291,5 +292,5 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_none(
 @pytest.mark.parametrize("thing", [Harm(), np.float64(1.5), {1, 2}], ids=lambda thing: type(thing).__name__)
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, thing: Any) -> None:
     with pytest.raises(TypeError, match=f"found a {type(thing).__name__}"):
-        Checkpoints(str(tmp_path), 1, keep=2).save(5, {"step": 5, "metrics": {"dev/ppl": thing}})
+        Checkpoints(str(tmp_path), KEY, 1, keep=2).save(5, {"step": 5, "metrics": {"dev/ppl": thing}})
     assert files(str(tmp_path)) == []

@@ -11,6 +11,7 @@ import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 from saved_states import files, newest_step, save, state
+from small_trials import KEY, OWN
 
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 
@@ -78,7 +79,7 @@ def filesystem() -> Iterator[type[GatedFileSystem]]:
 
 
 def test_save_returns_before_the_write_and_training_may_change_the_state(filesystem: type[GatedFileSystem]) -> None:
-    checkpoints, trained = Checkpoints(URL, 1, keep=2), state(5)
+    checkpoints, trained = Checkpoints(URL, KEY, 1, keep=2), state(5)
     checkpoints.save(5, trained)
     assert filesystem.reached.wait(60)
     assert files(URL, "a*/step-*/*") == []
@@ -86,7 +87,7 @@ def test_save_returns_before_the_write_and_training_may_change_the_state(filesys
     trained["metrics"]["dev/ppl"] = 0.0
     filesystem.gate.set()
     assert checkpoints.wait() == 5
-    found = Checkpoints(URL, 2, keep=2).newest()
+    found = Checkpoints(URL, KEY, 2, keep=2).newest()
     assert found is not None
     assert torch.equal(found["model"]["w"], state(5)["model"]["w"])
     assert found["metrics"] == state(5)["metrics"]
@@ -94,7 +95,7 @@ def test_save_returns_before_the_write_and_training_may_change_the_state(filesys
 
 def test_a_written_step_is_told_once(filesystem: type[GatedFileSystem]) -> None:
     filesystem.gate.set()
-    checkpoints = Checkpoints(URL, 1, keep=2)
+    checkpoints = Checkpoints(URL, KEY, 1, keep=2)
     assert checkpoints.wait() is None
     checkpoints.save(5, state(5))
     assert [checkpoints.wait(), checkpoints.wait()] == [5, None]
@@ -104,7 +105,7 @@ def test_a_written_step_is_told_once(filesystem: type[GatedFileSystem]) -> None:
 
 
 def test_a_save_waits_for_the_write_before_it(filesystem: type[GatedFileSystem]) -> None:
-    checkpoints, second = Checkpoints(URL, 1, keep=2), state(10)
+    checkpoints, second = Checkpoints(URL, KEY, 1, keep=2), state(10)
     checkpoints.save(5, state(5))
     saving = threading.Thread(target=checkpoints.save, args=(10, second))
     saving.start()
@@ -114,7 +115,7 @@ def test_a_save_waits_for_the_write_before_it(filesystem: type[GatedFileSystem])
     filesystem.gate.set()
     saving.join(60)
     assert checkpoints.wait() == 10
-    found = Checkpoints(URL, 2, keep=2).newest()
+    found = Checkpoints(URL, KEY, 2, keep=2).newest()
     assert found is not None
     assert set(found["model"]["w"].tolist()) == {7.0}
 
@@ -123,12 +124,12 @@ def test_the_manifest_is_written_after_the_state(filesystem: type[GatedFileSyste
     filesystem.gate.set()
     save(URL, 1, 5, 10)
     assert filesystem.written == [
-        f"/trial/a1/step-{step}/{name}" for step in (5, 10) for name in ("state.pt", "manifest.json")
+        f"/trial/{OWN}/a1/step-{step}/{name}" for step in (5, 10) for name in ("state.pt", "manifest.json")
     ]
 
 
 def test_readers_of_this_attempt_wait_for_what_is_being_written(filesystem: type[GatedFileSystem]) -> None:
-    checkpoints = Checkpoints(URL, 1, keep=2)
+    checkpoints = Checkpoints(URL, KEY, 1, keep=2)
     checkpoints.save(5, state(5), 1.5)
     threading.Timer(0.2, filesystem.gate.set).start()
     assert [saved["step"] for saved in checkpoints.last(1)] == [5]
@@ -148,7 +149,7 @@ def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[Gat
     with pytest.raises(CheckpointError) as caught:
         checkpoints.wait() if asked == "wait" else checkpoints.save(15, state(15))
     assert str(caught.value) == (
-        f"cannot write checkpoint {URL}/a1/step-10: the server has gone; "
+        f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; "
         "what stands there cannot be looked up: the server has gone"
     )
     assert checkpoints.wait() is None
@@ -165,7 +166,7 @@ def test_a_write_that_failed_in_its_middle_is_told_even_if_the_rest_would_go_wel
     filesystem.full.set()
     checkpoints.save(10, state(10))
     with pytest.raises(
-        CheckpointError, match=f"No space left on device; the newest whole checkpoint is {URL}/a1/step-5"
+        CheckpointError, match=f"No space left on device; the newest whole checkpoint is {URL}/{OWN}/a1/step-5"
     ):
         checkpoints.wait()
     assert files(URL) == ["a1/step-5"]
@@ -176,16 +177,17 @@ def test_a_place_that_does_not_answer_is_no_reason_to_begin_anew(filesystem: typ
     save(URL, 1, 5)
     filesystem.broken.set()
     with pytest.raises(ConnectionError):
-        Checkpoints(URL, 2, keep=2).newest()
+        Checkpoints(URL, KEY, 2, keep=2).newest()
     filesystem.broken.clear()
     assert newest_step(URL, 2) == 5
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_its_cause(tmp_path: Path) -> None:
-    (tmp_path / "a1").write_text("in the way")
-    checkpoints = Checkpoints(str(tmp_path), 1, keep=2)
+    (tmp_path / OWN).mkdir()
+    (tmp_path / OWN / "a1").write_text("in the way")
+    checkpoints = Checkpoints(str(tmp_path), KEY, 1, keep=2)
     checkpoints.save(5, state(5))
     with pytest.raises(CheckpointError) as caught:
         checkpoints.wait()
-    expected = f"cannot write checkpoint {tmp_path}/a1/step-5: Not a directory; there is no whole checkpoint"
+    expected = f"cannot write checkpoint {tmp_path}/{OWN}/a1/step-5: Not a directory; there is no whole checkpoint"
     assert str(caught.value) == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from saved_states import files, newest_step, save, state
-from small_trials import copy_data, small_trial
+from small_trials import KEY, OWN, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Report, Resumed
 from transformer.training.checkpoint import CheckpointError, Checkpoints
@@ -89,7 +89,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk
     checkpoints.save(10, state(10, MORE))
     with pytest.raises(CheckpointError, match=FULL) as caught:
         checkpoints.wait()
-    place = f"{disk.url}/a1"
+    place = f"{disk.url}/{OWN}/a1"
     assert str(caught.value).startswith(f"cannot write checkpoint {place}/step-10: ")
     assert str(caught.value).endswith(f"; the newest whole checkpoint is {place}/step-5")
     assert files(disk.url, "a*/*") == ["a1/step-5"]
@@ -98,7 +98,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk
 
 
 def test_a_disk_that_is_too_small_from_the_start_is_told(disk: SmallDisk) -> None:
-    checkpoints = Checkpoints(disk.url, 1, keep=2)
+    checkpoints = Checkpoints(disk.url, KEY, 1, keep=2)
     checkpoints.save(5, state(5, 2 * MORE))
     with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no whole checkpoint$"):
         checkpoints.wait()
@@ -108,7 +108,7 @@ def test_a_disk_that_is_too_small_from_the_start_is_told(disk: SmallDisk) -> Non
 def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> None:
     save(disk.url, 1, 5)
     disk.fill()
-    checkpoints = Checkpoints(disk.url, 2, keep=2)
+    checkpoints = Checkpoints(disk.url, KEY, 2, keep=2)
     checkpoints.save(10, state(10, HALF))
     with pytest.raises(CheckpointError, match=FULL):
         checkpoints.wait()
@@ -120,13 +120,13 @@ def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> 
 
 def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: SmallDisk, tmp_path: Path) -> None:
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), steps=60)
-    assignments = [Assignment(trial, attempt, str(tmp_path), disk.url) for attempt in (1, 2)]
+    assignments = [Assignment(trial, attempt, str(tmp_path), disk.url, KEY) for attempt in (1, 2)]
     with pytest.raises(CheckpointError, match=FULL) as caught:
         _work_on_a_disk_that_fills(assignments[0], disk)
     disk.make_room()
     events = list(work(assignments[1]))
     (resumed,) = [event for event in events if isinstance(event, Resumed)]
-    assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/a1/step-{resumed.step}")
+    assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 60
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import SMALL, random_pairs, share, small_trial
+from small_trials import KEY, SMALL, random_pairs, share, small_trial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
@@ -98,7 +98,7 @@ def test_waiting_is_noticed() -> None:
 def test_a_run_goes_on_on_another_device(first: Any, second: Any, tmp_path: Path) -> None:
     trial = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
     for attempt, device in enumerate((first, second), start=1):
-        state, checkpoints = start(trial, 30, device), Checkpoints(str(tmp_path), attempt, 2)
+        state, checkpoints = start(trial, 30, device), Checkpoints(str(tmp_path), KEY, attempt, 2)
         saved = checkpoints.newest()
         if saved:
             state.load(saved)
@@ -108,6 +108,6 @@ def test_a_run_goes_on_on_another_device(first: Any, second: Any, tmp_path: Path
     assert saved is not None
     assert saved["step"] == 10
     undisturbed = start(trial, 30, CPU)
-    list(fit(undisturbed, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), 1, 2), Worker()))
+    list(fit(undisturbed, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
     assert state.step == 20
     assert (weights(state) - weights(undisturbed)).norm() < 1e-3 * weights(undisturbed).norm()

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, copy_data, free_address, random_pairs, share, small_model, small_trial
+from small_trials import KEY, SMALL, copy_data, free_address, random_pairs, share, small_model, small_trial
 from torch import Tensor, multiprocessing
 from torch import distributed as dist
 
@@ -63,7 +63,7 @@ def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str
     parallel.BUCKET_BYTES = 3000  # several, though the model is small
     with join(rank, 2, addresses[0], threads=1, tokens_per_pass=100) as worker:
         torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
-    assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"))
+    assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"), KEY)
     torch.save(list(work(assignment, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
 
 
@@ -172,7 +172,7 @@ def test_a_trial_of_two_workers_ends_as_that_of_one(
 ) -> None:
     (_, leading), (_, other) = together
     assert other == []
-    single = list(work(Assignment(trial, 1, str(folder), str(folder / "alone"))))
+    single = list(work(Assignment(trial, 1, str(folder), str(folder / "alone"), KEY)))
     assert leading[0] == Started("cpu × 2", 2)
     assert single[0] == Started("cpu", 1)
     assert [type(event) for event in leading] == [type(event) for event in single]

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import free_address, random_pairs, small_trial
+from small_trials import KEY, free_address, random_pairs, small_trial
 from torch import multiprocessing
 
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.messages import Report
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, join
+from transformer.training.resume import resume
 from transformer.training.train import fit, start
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
@@ -44,10 +45,8 @@ def _pair(batch: Batch, row: int) -> tuple[int, ...]:
 def train(folder: Path, attempt: int, worker: Worker, until: int | None = None) -> tuple[Sentences, list[Report]]:
     """One attempt, from the newest checkpoint of earlier ones to the end or to the report of step ``until``."""
     batches, state = Watched(), start(TRIAL, 30, worker.device)
-    checkpoints = Checkpoints(str(folder), attempt, TRIAL.train.keep_checkpoints)
-    saved = checkpoints.newest()
-    if saved:
-        state.load(saved)
+    checkpoints = Checkpoints(str(folder), KEY, attempt, TRIAL.train.keep_checkpoints)
+    resume(state, TRIAL.train.steps, checkpoints, worker)
     reports: list[Report] = []
     for report in fit(state, TRIAL, batches, DEV, checkpoints, worker):
         reports.append(report)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, random_pairs, share, small_trial
+from small_trials import KEY, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 
 from transformer.config import TrialConfig
@@ -38,7 +38,7 @@ def fresh(trial: TrialConfig) -> State:
 def trained(trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None) -> tuple[State, list[Report]]:
     """One attempt, from the newest checkpoint of earlier ones; it dies right after the report of step ``until``."""
     state = fresh(trial)
-    checkpoints = Checkpoints(str(folder), attempt, trial.train.keep_checkpoints)
+    checkpoints = Checkpoints(str(folder), KEY, attempt, trial.train.keep_checkpoints)
     saved = checkpoints.newest()
     if saved:
         state.load(saved)
@@ -206,11 +206,11 @@ def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
     trial, told = small_trial(log_every=1), 0
     reports: dict[int, Report] = {}
-    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), 1, 9), Worker()):
+    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
         reports[report.step] = report
         if "checkpoint" in report.metrics:
             step, told = int(report.metrics["checkpoint"]), told + 1
-            (saved,) = (s for s in Checkpoints(str(tmp_path), 2, 9).last(9) if s["step"] == step)
+            (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
             assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
     assert told == 2
 
@@ -287,12 +287,12 @@ def poisoned(trial: TrialConfig, at_step: int) -> State:
 def test_a_divergence_names_its_step_and_batch_and_nothing_after_it_counts(tmp_path: Path) -> None:
     trial = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
     reports: list[Report] = []
-    checkpoints = Checkpoints(str(tmp_path), 1, 9)
+    checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
     with pytest.raises(DivergedError) as raised:
         reports.extend(fit(poisoned(trial, 5), trial, batches(trial), DEV, checkpoints, Worker()))
     checkpoints.wait()
     assert [report.step for report in reports] == [2, 3, 4]
-    assert [state["step"] for state in Checkpoints(str(tmp_path), 2, 9).last(9)] == [4, 2]
+    assert [state["step"] for state in Checkpoints(str(tmp_path), KEY, 2, 9).last(9)] == [4, 2]
     assert "gradient norm nan at step 5" in str(raised.value)
     assert f"learning rate {learning_rate(trial.train, 16, 5):.3g}" in str(raised.value)
     assert batches(trial).describe(5) in str(raised.value)

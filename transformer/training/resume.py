@@ -1,0 +1,49 @@
+"""From where an attempt goes on: rank zero reads the checkpoint, and all workers hold the same then."""
+
+import hashlib
+from functools import partial
+
+from transformer.training.broadcast import as_bytes, from_rank_zero, tensors_of
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.parallel import Worker
+from transformer.training.saved_state import check_state
+from transformer.training.train import State
+
+DIGITS = 12  # of a digest, in a message
+
+
+class DisagreementError(Exception):
+    """The workers of a trial would train different models: who holds what, in one line."""
+
+
+def resume(state: State, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
+    """Take over the newest checkpoint of earlier attempts that fits; whether there was one.
+
+    Only rank zero looks at the checkpoints. Raises DisagreementError.
+    """
+    check = partial(check_state, model=state.model, steps=steps)
+    saved = from_rank_zero(worker, lambda: checkpoints.newest(check))
+    if saved is not None:
+        state.load(saved)
+    compare(state, worker)
+    return saved is not None
+
+
+def compare(state: State, worker: Worker) -> None:
+    """Raises DisagreementError unless all workers hold the same step, weights and moments, bit for bit."""
+    if worker.world == 1:
+        return
+    held = worker.gather((state.step, digest(state)))
+    if len(set(held)) > 1:
+        ranks = ", ".join(f"rank {rank} step {step} ({sha[:DIGITS]})" for rank, (step, sha) in enumerate(held))
+        fix = "give all workers the same code, packages and kind of device"
+        raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
+
+
+def digest(state: State) -> str:
+    """SHA-256 of weights and moments with their names, shapes and types: about a second per gigabyte."""
+    sha256, saved = hashlib.sha256(), state.to_dict()
+    for name, tensor in tensors_of([saved["model"], saved["optimizer"]["state"]]):
+        sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        sha256.update(as_bytes(tensor).cpu().numpy().data)
+    return sha256.hexdigest()
