@@ -14,6 +14,8 @@ from sweeps.plan import PlannedTrial, config_dict
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
 from tracking.trial import TrialFolder
+from transformer.data.here import ONE_VOCABULARY, known_vocabulary
+from transformer.data.prepare import Prepared
 from transformer.messages import Assignment, Event, Failed, Finished, Judged, Report, Resumed, Started
 from transformer.schema import Problem, RefusedError
 
@@ -42,6 +44,7 @@ class Recorder:
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
+        self.vocabulary = known_vocabulary(Path(planned.settings.paths.data), planned.fingerprint)
         self.founded = False  # whether it is known from which step the newest attempt went on
         self.attempt = max((attempt.number for attempt in self.folder.attempts()), default=0)
 
@@ -52,9 +55,11 @@ class Recorder:
             settings.trial,
             self.attempt + 1,
             settings.paths.data,
+            self.planned.fingerprint,
             self.planned.checkpoints,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_pass,
+            self.vocabulary,
             self.judged(),
         )
 
@@ -79,7 +84,7 @@ class Recorder:
             return False
         match event:
             case Started(device):
-                content = collect(device, self.planned.fingerprint)
+                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.vocabulary}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, metrics):
                 self._found(step)
@@ -122,6 +127,13 @@ class Recorder:
         scores = _still_true(before, trial.key, event) | event.scores
         self.folder.write_result({**head, **event.costs, "scores": scores})
         self.end("finished")
+
+
+def check_vocabulary(prepared: Prepared, folder: TrialFolder) -> Iterator[Problem]:
+    """That a trial began with another vocabulary of the same text: its pieces would mean something else."""
+    if folder.provenance().get("vocabulary") not in (None, "", prepared.vocabulary_sha256):
+        found = f"{folder.path.name} was trained with another vocabulary of the same text"
+        yield Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
-from transformer.data.prepare import Prepared, prepare
+from transformer.data.here import prepare_here
+from transformer.data.prepare import Prepared
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
@@ -26,7 +27,8 @@ def work(assignment: Assignment, rank: int = 0, world: int = 1, address: str = "
     with join(rank, world, address, assignment.threads, assignment.tokens_per_pass) as worker:
         if worker.leads:
             yield Started(describe_device(worker), world)
-        prepared = prepare(assignment.config.data, Path(assignment.data_folder))
+        text = assignment.config.data, Path(assignment.data_folder), assignment.data_fingerprint
+        prepared = prepare_here(*text, assignment.vocabulary)
         precision = assignment.config.train.precision
         with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
             yield from _train_and_judge(assignment, prepared, worker)
