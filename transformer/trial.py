@@ -1,6 +1,7 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
 from collections.abc import Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.here import prepare_here
+from transformer.data.left_out import PairCounts
 from transformer.data.prepare import Prepared
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.load import mean_weights
@@ -49,6 +51,9 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
+    counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
+    if worker.leads and not state.step:  # once per trial
+        yield from map(Noticed, counts.notices(trial.model.max_positions))
     known = assignment.judged if state.step == trial.train.steps else {}  # weights trained from here on are others
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
     if worker.leads:
@@ -58,7 +63,7 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
         state.model.load_state_dict(mean_weights(checkpoints.last(trial.decode.average)))
     scores = yield from _judge(state, trial, prepared, known, worker)
     if worker.leads:
-        yield Finished(state.step, _costs(state, trial), scores)
+        yield Finished(state.step, {**_costs(state, trial), "pairs": asdict(counts)}, scores)
 
 
 def _judge(

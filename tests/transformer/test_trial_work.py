@@ -13,7 +13,7 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import text_scores
-from transformer.messages import Event, Finished, Judged, Judging, Report, Resumed, Started
+from transformer.messages import Event, Finished, Judged, Judging, Noticed, Report, Resumed, Started
 from transformer.schema import RefusedError
 from transformer.training.parallel import Worker
 from transformer.training.train import dev_nll, start
@@ -119,6 +119,19 @@ def test_a_trial_does_not_start_on_other_text_than_was_planned(tmp_path: Path) -
     with pytest.raises(RefusedError, match=r"the text of data=files changed after it was planned"):
         next(events)
     assert not (tmp_path / "alone").exists()
+
+
+def test_pairs_that_are_left_out_are_told_once_and_counted(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    with (tmp_path / "train.txt").open("a") as file:
+        file.write("\n \n" * 3 + f"{'a ' * 60}\n" * 5)
+    trial = small_trial(data)
+    events = run(trial, tmp_path, tmp_path / "checkpoints", until=5)
+    told = "11 of 71 pairs of train are left out: 6 blank, 5 longer than model.max_positions (40)"
+    assert [event.text for event in events if isinstance(event, Noticed)] == [told]
+    resumed = run(trial, tmp_path, tmp_path / "checkpoints", attempt=2)
+    assert not any(isinstance(event, Noticed) for event in resumed)
+    assert finished(resumed).costs["pairs"] == {"train": 60, "blank": 6, "too_long": 5}
 
 
 def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(

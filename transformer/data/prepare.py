@@ -17,6 +17,7 @@ from filelock import FileLock
 from transformer.config import DataConfig, ModelConfig, digest
 from transformer.data import vocabulary
 from transformer.data.corpora import corpus
+from transformer.data.left_out import too_few_fit, without_blank
 from transformer.data.manifest import Manifest, damaged, read_manifest, sha256
 from transformer.data.text_file import Pair
 from transformer.schema import Problem, RefusedError
@@ -181,12 +182,9 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepa
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """What does not fit the position tables: all of train, or any sentence to be judged, which may not be dropped."""
-    problems = []
-    shortest = int(prepared.pairs("train").longest_sides.min())
-    if shortest > model.max_positions:
-        allowed = f"must be at least {shortest}, the shortest pair of train"
-        problems.append(Problem("model.max_positions", f"is {model.max_positions}", allowed))
+    """What does not fit the position tables: most of train, or any sentence to be judged, which may not be dropped."""
+    train = prepared.pairs("train")
+    problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
     for name in prepared.judged_sets:
         longest = int(prepared.pairs(name).longest_sides.max())
         if longest > model.max_positions:
@@ -230,9 +228,7 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None
     if _fingerprint(data, text.declared) != planned:
         found = f"the text of data={data.name} changed after it was planned"
         raise RefusedError([Problem("data", found, "must stay as it is until it is prepared; type the command again")])
-    sets = {**text.sets, "train": [(s, t) for s, t in text.sets["train"] if s.strip() and t.strip()]}
-    if not sets["train"]:
-        raise RefusedError([Problem("data.train", "is empty", "must hold at least one sentence pair")])
+    sets = {**text.sets, "train": without_blank(text.sets["train"])}
     blank = len(text.sets["train"]) - len(sets["train"])
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues

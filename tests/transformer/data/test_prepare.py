@@ -97,10 +97,24 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(
     assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 4
 
 
-def test_training_text_without_a_whole_pair_is_refused(tmp_path: Path) -> None:
-    data = texts(tmp_path, train=(["the dog", ""], ["", "ein Mann"]))
-    with pytest.raises(RefusedError, match=r"data\.train: is empty"):
-        prepare(data, tmp_path / "data")
+@pytest.mark.parametrize(("whole", "blank"), [(0, 2), (1, 10), (4, 37)])
+def test_training_text_with_hardly_a_whole_pair_is_refused_with_both_numbers(
+    tmp_path: Path, whole: int, blank: int
+) -> None:
+    sides = SENTENCES[:whole] + ["", "a man"] * blank, TRANSLATED[:whole] + ["ein Mann", " "] * blank
+    sides = sides[0][: whole + blank], sides[1][: whole + blank]
+    with pytest.raises(RefusedError) as refused:
+        prepare(texts(tmp_path, train=sides), tmp_path / "data")
+    (problem,) = refused.value.problems
+    assert problem.key == "data.train"
+    assert problem.found == f"has text on both sides in {whole} of {whole + blank} pairs"
+    assert list((tmp_path / "data" / "prepared").iterdir()) == []
+
+
+def test_training_text_of_which_a_tenth_is_left_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:
+    sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
+    prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
+    assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
 
 
 def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
@@ -189,13 +203,26 @@ def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Pa
     ]
 
 
-def test_a_training_set_of_which_nothing_fits_is_found(tmp_path: Path) -> None:
-    prepared = prepare(copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270), tmp_path / "data")
-    shortest = int(prepared.pairs("train").longest_sides.min())
-    found = check_lengths(prepared, replace(SMALL, max_positions=shortest - 1))
-    assert f"must be at least {shortest}, the shortest pair of train" in [problem.allowed for problem in found]
-    fits = check_lengths(prepared, replace(SMALL, max_positions=shortest))
-    assert not any("of train" in problem.allowed for problem in fits)
+def test_a_training_set_of_which_hardly_anything_fits_is_found_with_its_counts(tmp_path: Path) -> None:
+    copies = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
+    with Path(copies.train[0]).open("a") as file:  # type: ignore[index]
+        file.write("\n" * 10)
+    prepared = prepare(copies, tmp_path / "data")
+    lengths = sorted(prepared.pairs("train").longest_sides.tolist())
+    assert (len(lengths), prepared.blank) == (30, 10)
+    needed = lengths[3]  # the fourth of forty
+    longer = sum(length >= needed for length in lengths)
+    found = check_lengths(prepared, replace(SMALL, max_positions=needed - 1))[0]
+    assert (found.key, found.allowed) == (
+        "model.max_positions",
+        f"must be at least {needed}, which leaves a tenth of them",
+    )
+    assert found.found == (
+        f"is {needed - 1}; {10 + longer} of 40 pairs of train are left out: "
+        f"10 blank, {longer} longer than model.max_positions ({needed - 1})"
+    )
+    fits = check_lengths(prepared, replace(SMALL, max_positions=needed))
+    assert not any("of train" in problem.found for problem in fits)
 
 
 def test_text_is_opened_by_its_fingerprint_whatever_has_become_of_its_sources(tmp_path: Path) -> None:
