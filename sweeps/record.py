@@ -14,6 +14,8 @@ from sweeps.plan import PlannedTrial, config_dict
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
 from tracking.trial import TrialFolder
+from transformer.data.here import ONE_VOCABULARY, known_vocabulary
+from transformer.data.prepare import Prepared
 from transformer.messages import (
     Assignment,
     Event,
@@ -56,6 +58,7 @@ class Recorder:
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
+        self.vocabulary = known_vocabulary(Path(planned.settings.paths.data), planned.fingerprint)
         self.began = False  # whether ``attempt`` is written down
         self.founded = False  # whether it is known from which step it resumed
         self.lost: Lost | None = None  # what ended it, where its own process could still say so
@@ -68,10 +71,12 @@ class Recorder:
             settings.trial,
             self.attempt,
             settings.paths.data,
+            self.planned.fingerprint,
             self.planned.checkpoints,
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_pass,
+            self.vocabulary,
             self.judged(),
         )
 
@@ -111,7 +116,7 @@ class Recorder:
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         match event:
             case Started(device):
-                content = collect(device, self.planned.fingerprint)
+                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.vocabulary}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
                 self._found(step, reports)
@@ -157,6 +162,13 @@ class Recorder:
         scores = _still_true(before, trial.key, event) | event.scores
         self.folder.write_result({**head, **event.costs, "scores": scores})
         self.end("finished")
+
+
+def check_vocabulary(prepared: Prepared, folder: TrialFolder) -> Iterator[Problem]:
+    """That a trial began with another vocabulary of the same text: its pieces would mean something else."""
+    if folder.provenance().get("vocabulary") not in (None, "", prepared.vocabulary_sha256):
+        found = f"{folder.path.name} was trained with another vocabulary of the same text"
+        yield Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
-from sweeps.record import Recorder, holding
+from sweeps.record import Recorder, check_vocabulary, holding
 from sweeps.settings import Cluster, Settings
 from sweeps.stopping import Interrupted, Stopping
 from tracking.study import write_study
@@ -65,9 +65,11 @@ def _prepare_data(plan: Plan, console: Console) -> None:
         if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
             console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
         with console.status(f"Preparing {planned.settings.data.name}"):
-            prepared = prepare(planned.settings.data, data)
+            prepared = prepare(planned.settings.data, data, planned.fingerprint)
+            prepared.check()
         peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
         problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
+        problems += [problem for peer in peers for problem in check_vocabulary(prepared, peer.folder)]
         if problems:
             raise RefusedError(dict.fromkeys(problems))
 

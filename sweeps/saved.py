@@ -8,13 +8,14 @@ from typing import Any
 
 import yaml
 
+from sweeps.record import check_vocabulary
 from sweeps.request import Request
 from sweeps.settings import Settings
 from tracking.replay import trial_of_run
 from tracking.study import StudyMissing, read_study
 from tracking.trial import TrialFolder
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared, fingerprint, prepare, prepared_folder
+from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError, nearest, parse
 
 TRIALS = "must be one of the study's trials, or a trial's folder, or an MLflow run id"
@@ -51,15 +52,21 @@ class SavedTrial:
 
     def prepared(self) -> Prepared:
         """Its text and vocabulary, made again where they are gone. Raises RefusedError."""
+        prepared = self._prepared()
+        if problems := list(check_vocabulary(prepared, self.folder)):
+            raise RefusedError(problems)
+        return prepared
+
+    def _prepared(self) -> Prepared:
         for data in self.data:
             folder = prepared_folder(data, self.data_fingerprint)
             if folder.is_dir():
-                return Prepared(folder)
+                return open_prepared(folder, self.data_fingerprint)
         if fingerprint(self.config.data) != self.data_fingerprint:
             found = f"{self.name} was trained on other text than {self.config.data.name} is now"
             allowed = f"must hold prepared/{self.data_fingerprint[:16]}, its vocabulary"
             raise RefusedError([Problem("paths.data", found, allowed)])
-        return prepare(self.config.data, self.data[0])
+        return prepare(self.config.data, self.data[0], self.data_fingerprint)
 
 
 def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:

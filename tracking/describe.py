@@ -51,8 +51,9 @@ def params(folder: TrialFolder) -> dict[str, str]:
 
 
 def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
-    """Costs and scores at the result's step, such as `dev/ppl`. A null, once not finite, is left out."""
+    """Costs, counts of pairs and scores at the result's step, such as `dev/ppl`. A null is left out."""
     values: dict[str, Any] = {name: result.get(name) for name in COSTS}
+    values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
     for set_name, scores in result.get("scores", {}).items():
         values |= {f"{set_name}/{name}": value for name, value in scores.items()}
     return [

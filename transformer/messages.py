@@ -16,10 +16,12 @@ class Assignment:
     config: TrialConfig
     attempt: int
     data_folder: str
+    data_fingerprint: str  # of the text that was planned: no other is opened or prepared
     checkpoints: str  # fsspec URL
     key: str  # of the trial, whose checkpoints alone are read and removed
     threads: int = 1  # CPU threads of each worker
     tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
+    vocabulary: str = ""  # the SHA-256 of the one that the sweep prepared; "" for any
     judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
 
 

@@ -1,6 +1,7 @@
 """One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
-from transformer.data.prepare import Prepared, prepare
+from transformer.data.here import prepare_here
+from transformer.data.left_out import PairCounts
+from transformer.data.prepare import Prepared
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
@@ -35,10 +38,14 @@ def work(
     with join(rank, world, address, assignment.threads, assignment.tokens_per_pass, stop) as worker:
         if worker.leads:
             yield Started(describe_device(worker), world)
-        prepared = prepare(assignment.config.data, Path(assignment.data_folder))
+        text = assignment.config.data, Path(assignment.data_folder), assignment.data_fingerprint
+        prepared = prepare_here(*text, assignment.vocabulary)
         precision = assignment.config.train.precision
-        with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
-            yield from _train_and_judge(assignment, prepared, worker)
+        try:
+            with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
+                yield from _train_and_judge(assignment, prepared, worker)
+        except StopRequested:  # while a set was scored: those before it were reported
+            yield Stopped(assignment.config.train.steps)
 
 
 def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
@@ -54,32 +61,25 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
+    counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
+    if worker.leads and not state.step:  # once per trial
+        yield from map(Noticed, counts.notices(trial.model.max_positions))
     known = assignment.judged if state.step == trial.train.steps else {}  # weights trained from here on are others
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
-    if state.step == trial.train.steps:
-        yield from _judge_all(state, trial, prepared, known, checkpoints, worker)
-    elif worker.leads:
-        yield Stopped(state.step)
-
-
-def _judge_all(
-    state: State, trial: TrialConfig, prepared: Prepared, known: Scores, checkpoints: Checkpoints, worker: Worker
-) -> Iterator[Event]:
-    """Every set; a stop loses what was done on the set at hand, for the sets before it were reported."""
+    if state.step < trial.train.steps:
+        if worker.leads:
+            yield Stopped(state.step)
+        return
     if worker.leads:
         yield Judging(state.step)
     if trial.decode.average > 1:
         last = partial(checkpoints.last, trial.decode.average, check=partial(check_weights, model=state.model))
         state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
-    try:
-        scores = yield from _judge(state, trial, prepared, known, worker)
-    except StopRequested:
-        yield Stopped(state.step)
-        return
+    scores = yield from _judge(state, trial, prepared, known, worker)
     if worker.leads:
         checkpoints.tidy()
         yield from map(Noticed, checkpoints.notices())
-        yield Finished(state.step, _costs(state, trial), scores)
+        yield Finished(state.step, {**_costs(state, trial), "pairs": asdict(counts)}, scores)
 
 
 def _judge(

@@ -12,7 +12,8 @@ import yaml
 from ablate_in_folder import plan
 
 from sweeps.plan import PlannedTrial
-from sweeps.record import Recorder
+from sweeps.record import Recorder, check_vocabulary
+from transformer.data.prepare import prepare
 from transformer.messages import Failed, Finished, Judged, Judging, Report, Resumed, Started
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
@@ -85,6 +86,7 @@ def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path
     assert assignment.config == planned.settings.trial
     assert assignment.key == planned.trial.key
     assert assignment.data_folder == str(tmp_path / "data")
+    assert assignment.data_fingerprint == planned.fingerprint
     assert assignment.checkpoints == str(tmp_path / "runs/synthetic-tiny/base-s1/checkpoints")
     assert assignment.threads == 1
 
@@ -121,6 +123,24 @@ def test_the_configuration_stands_when_the_attempt_cannot_be_written(planned: Pl
     with pytest.raises(OSError, match=r"attempts\.jsonl"):
         recorder.begin()
     assert planned.folder.config_path.is_file()
+
+
+def test_a_trial_that_began_with_another_vocabulary_is_found(planned: PlannedTrial, tmp_path: Path) -> None:
+    """The same text was prepared again, by another version of SentencePiece."""
+    data = planned.settings.data
+    first = prepare(replace(data, vocab_size=1000), tmp_path / "data", planned.fingerprint)
+    recorder = begun(planned)
+    recorder.take(1, Started("a device", 1))
+    assert planned.folder.provenance()["vocabulary"] == first.vocabulary_sha256
+    assert recorder.assignment().vocabulary == first.vocabulary_sha256
+    assert list(check_vocabulary(first, planned.folder)) == []
+    other = prepare(replace(data, vocab_size=900), tmp_path / "other")
+    (problem,) = check_vocabulary(other, planned.folder)
+    assert problem.found == "base-s1 was trained with another vocabulary of the same text"
+    content = planned.folder.provenance()
+    content.pop("vocabulary")
+    planned.folder.provenance_path.write_text(json.dumps(content))  # as an earlier version wrote it
+    assert list(check_vocabulary(other, planned.folder)) == []
 
 
 def test_provenance_is_of_the_data_and_the_device(planned: PlannedTrial) -> None:

@@ -19,7 +19,7 @@ from transformer.schema import RefusedError
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
-RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "scores"}
+RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "pairs", "scores"}
 SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
 SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
 

@@ -14,7 +14,8 @@ import torch
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.prepare import ParallelSet, Sentences, fingerprint
+from transformer.messages import Assignment
 from transformer.model.encoder_decoder import Transformer
 
 PAPER_BASE = ModelConfig(
@@ -62,6 +63,11 @@ def small_trial(
     data: DataConfig = SYNTHETIC, model: ModelConfig = SMALL, decode: DecodeConfig = DECODE, **train: Any
 ) -> TrialConfig:
     return TrialConfig(model, replace(TRAIN, **train), decode, data)
+
+
+def assignment(trial: TrialConfig, attempt: int, folder: Path, checkpoints: str | Path, **more: Any) -> Assignment:
+    """An attempt at a trial whose text is, or will be, prepared under ``folder``."""
+    return Assignment(trial, attempt, str(folder), fingerprint(trial.data), str(checkpoints), KEY, **more)
 
 
 def random_pieces(lengths: Sequence[int], vocab_size: int = 30, seed: int = 1) -> Sentences:

@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, KEY, OWN, SMALL, copy_data, share, small_trial, wait_for_file
+from small_trials import DECODE, OWN, SMALL, assignment, copy_data, share, small_trial, wait_for_file
 
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import text_scores
-from transformer.messages import Assignment, Event, Finished, Judged, Judging, Report, Resumed, Started, Stopped
+from transformer.messages import (
+    Event,
+    Finished,
+    Judged,
+    Judging,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
+from transformer.schema import RefusedError
 from transformer.training.parallel import Worker, never
 from transformer.training.train import dev_nll, start
 from transformer.trial import work
@@ -50,8 +61,7 @@ def run(
 ) -> list[Event]:
     """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
-    assignment = Assignment(trial, attempt, str(folder), str(checkpoints), KEY, judged=judged or {})
-    for event in work(assignment, stop=stop):
+    for event in work(assignment(trial, attempt, folder, checkpoints, judged=judged or {}), stop=stop):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
             wait_for_file(checkpoints / OWN / f"a{attempt}" / f"step-{until}" / "manifest.json")
@@ -102,6 +112,47 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
         assert [{key: line[key] for key in counts[0]} for line in judged[name].statistics] == counts
     assert isinstance(events[2], Report)
     assert end.scores["dev"]["nll"] == events[2].metrics["dev/nll"]
+
+
+def test_a_trial_is_trained_and_scored_on_the_text_of_its_plan(tmp_path: Path) -> None:
+    """Its files are changed, and then gone, after they were prepared."""
+    trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270))
+    planned = assignment(trial, 1, tmp_path, tmp_path / "alone")
+    before = finished(list(work(planned)))
+    for name in ("train.txt", "dev.txt"):
+        with (tmp_path / name).open("a") as file:
+            file.write("a a a a a a\n" * 12)
+    after = finished(list(work(replace(planned, checkpoints=str(tmp_path / "changed")))))
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (tmp_path / name).unlink()
+    at_last = finished(list(work(replace(planned, checkpoints=str(tmp_path / "gone")))))
+    assert before.scores == after.scores == at_last.scores
+    assert before.costs["flops"] == after.costs["flops"] == at_last.costs["flops"]
+
+
+def test_a_trial_does_not_start_on_other_text_than_was_planned(tmp_path: Path) -> None:
+    trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270))
+    planned = assignment(trial, 1, tmp_path, tmp_path / "alone")
+    with (tmp_path / "train.txt").open("a") as file:
+        file.write("a a a\n")
+    events = work(planned)
+    assert isinstance(next(events), Started)
+    with pytest.raises(RefusedError, match=r"the text of data=files changed after it was planned"):
+        next(events)
+    assert not (tmp_path / "alone").exists()
+
+
+def test_pairs_that_are_left_out_are_told_once_and_counted(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    with (tmp_path / "train.txt").open("a") as file:
+        file.write("\n \n" * 3 + f"{'a ' * 60}\n" * 5)
+    trial = small_trial(data)
+    events = run(trial, tmp_path, tmp_path / "checkpoints", until=5)
+    told = "11 of 71 pairs of train are left out: 6 blank, 5 longer than model.max_positions (40)"
+    assert [event.text for event in events if isinstance(event, Noticed)] == [told]
+    resumed = run(trial, tmp_path, tmp_path / "checkpoints", attempt=2)
+    assert not any(isinstance(event, Noticed) for event in resumed)
+    assert finished(resumed).costs["pairs"] == {"train": 60, "blank": 6, "too_long": 5}
 
 
 def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(

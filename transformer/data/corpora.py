@@ -1,6 +1,5 @@
 """Where parallel text comes from, what identifies it, and what is wrong with it."""
 
-import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,9 @@ import pooch
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
+from transformer.data.text_file import Pair, TextFile, read_pairs, unreadable
 from transformer.schema import Problem, RefusedError
 
-Pair = tuple[str, str]
 SPLITS = ("train", "dev", "test")
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
@@ -34,14 +33,24 @@ MULTI30K_SHA256 = {
 
 
 @dataclass(frozen=True)
+class Text:
+    """Every set as it was read, and what identifies the text that was read."""
+
+    sets: dict[str, list[Pair]]
+    declared: dict[str, object]
+
+
+@dataclass(frozen=True)
 class Corpus:
-    """A named source of text: ``declared`` identifies it without reading it, ``load`` reads every set.
+    """A named source of text: ``declared`` identifies what is there now, ``load`` reads every set.
+
+    What ``load`` declares is that of the very bytes it read, which may differ if text is changed meanwhile.
 
     ``mean_lengths`` are source and target pieces a sentence, end-of-sentence included, for planning costs.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
-    load: Callable[[DataConfig, Path], dict[str, list[Pair]]]
+    load: Callable[[DataConfig, Path], Text]
     mean_lengths: tuple[float, float]
 
 
@@ -50,19 +59,19 @@ def corpus(data: DataConfig) -> Corpus:
     return CORPORA[data.name]
 
 
-def _load_synthetic(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
-    return synthetic.generate()
+def _load_synthetic(data: DataConfig, downloads: Path) -> Text:
+    return Text(synthetic.generate(), synthetic.parameters())
 
 
-def _load_multi30k(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
+def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
     def read(name: str) -> list[Pair]:
         files = [_multi30k_file(f"{name}.{side}.gz", data, downloads) for side in (data.source, data.target)]
         return read_pairs(files[0], files[1])
 
-    return {set_name: read(name) for set_name, name in MULTI30K_SETS.items()}
+    return Text({set_name: read(name) for set_name, name in MULTI30K_SETS.items()}, dict(MULTI30K_SHA256))
 
 
-def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
+def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
     """A checked local copy: from the mirror folder where there is one, otherwise downloaded once."""
     if name not in MULTI30K_SHA256:
         raise RefusedError(
@@ -73,33 +82,45 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return _checked(Path(mirror) / name, MULTI30K_SHA256[name])
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
-        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False))
+        local = pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
     except (OSError, ValueError) as error:
         hint = "must be reachable and whole; data.mirror=DIR takes the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
+    return _checked(Path(local), MULTI30K_SHA256[name])
 
 
-def _checked(path: Path, sha256: str) -> Path:
+def _checked(path: Path, sha256: str) -> TextFile:
     if not path.is_file():
         raise RefusedError(
             [Problem("data.mirror", f"{path} does not exist", "must hold the files of multi30k's data/task1/raw")]
         )
-    found = pooch.file_hash(str(path))
-    if found != sha256:
+    file = TextFile.read(path, "data.mirror")
+    if file.sha256 != sha256:
         raise RefusedError(
-            [Problem("data.mirror", f"{path} has SHA-256 {found}", f"must be the released file, {sha256}")]
+            [Problem("data.mirror", f"{path} has SHA-256 {file.sha256}", f"must be the released file, {sha256}")]
         )
-    return path
+    return file
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
     _check_exist(data)
-    return {split: [pooch.file_hash(name) for name in getattr(data, split)] for split in SPLITS}
+    return {split: [_hash(split, name) for name in getattr(data, split)] for split in SPLITS}
 
 
-def _load_files(data: DataConfig, downloads: Path) -> dict[str, list[Pair]]:
+def _hash(split: str, name: str) -> str:
+    try:
+        return str(pooch.file_hash(name))
+    except OSError as error:
+        raise RefusedError([unreadable(f"data.{split}", Path(name), error)]) from None
+
+
+def _load_files(data: DataConfig, downloads: Path) -> Text:
     _check_exist(data)
-    return {split: read_pairs(*map(Path, getattr(data, split))) for split in SPLITS}
+    sets, declared = dict[str, list[Pair]](), dict[str, object]()
+    for split in SPLITS:
+        source, target = (TextFile.read(Path(name), f"data.{split}") for name in getattr(data, split))
+        sets[split], declared[split] = read_pairs(source, target), [source.sha256, target.sha256]
+    return Text(sets, declared)
 
 
 def _check_exist(data: DataConfig) -> None:
@@ -109,37 +130,6 @@ def _check_exist(data: DataConfig) -> None:
         raise RefusedError(
             Problem(f"data.{split}", f"{name} does not exist", "must be a file") for split, name in missing
         )
-
-
-def read_pairs(source: Path, target: Path) -> list[Pair]:
-    """The sentence pairs of two files (plain or .gz), one sentence a line; refused if they do not match."""
-    sources, targets = _read_lines(source), _read_lines(target)
-    if len(sources) != len(targets):
-        found = f"{source} has {len(sources)} lines and {target} has {len(targets)}"
-        raise RefusedError([Problem("data", found, "both sides must have one line a sentence pair")])
-    if not any(line.strip() for line in sources):
-        raise RefusedError([Problem("data", f"{source} is empty", "must hold at least one sentence")])
-    return list(zip(sources, targets, strict=True))
-
-
-def _read_lines(path: Path) -> list[str]:
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
-    try:
-        return [line.removesuffix(b"\r").decode("utf-8") for line in lines]
-    except UnicodeDecodeError:
-        number = next(i for i, line in enumerate(lines, 1) if not _is_utf8(line))
-        raise RefusedError(
-            [Problem("data", f"{path}:{number} is not valid UTF-8", "every line must be UTF-8")]
-        ) from None
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 CORPORA = {

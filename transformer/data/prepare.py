@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,10 @@ from filelock import FileLock
 
 from transformer.config import DataConfig, ModelConfig, digest
 from transformer.data import vocabulary
-from transformer.data.corpora import Pair, corpus
+from transformer.data.corpora import corpus
+from transformer.data.left_out import too_few_fit, without_blank
+from transformer.data.manifest import Manifest, damaged, read_manifest, sha256
+from transformer.data.text_file import Pair
 from transformer.schema import Problem, RefusedError
 
 VERSION = 1
@@ -23,10 +27,14 @@ VERSION = 1
 
 
 def fingerprint(data: DataConfig) -> str:
-    """SHA-256 of what was declared: corpus, preparation, vocabulary size. Never of the prepared output."""
+    """SHA-256 of what is declared now: corpus, preparation, vocabulary size. Never of the prepared output."""
+    return _fingerprint(data, corpus(data).declared(data))
+
+
+def _fingerprint(data: DataConfig, declared: dict[str, object]) -> str:
     return digest(
         {
-            "corpus": {"name": data.name, **corpus(data).declared(data)},
+            "corpus": {"name": data.name, **declared},
             "languages": [data.source, data.target],
             "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
             "preparation": VERSION,
@@ -78,22 +86,41 @@ class ParallelSet:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus in pieces on disk."""
+    """A corpus in pieces on disk. What is read is compared with the manifest first: RefusedError if it differs."""
 
     folder: Path
 
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        return read_manifest(self.folder)
+
+    @property
+    def blank(self) -> int | None:
+        """Pairs of train that were left out because a side is blank; None if nobody counted them."""
+        return self.manifest.blank if self.manifest else None
+
+    def check(self) -> None:
+        """Every file is what was written, which takes a second per gigabyte. Raises RefusedError."""
+        for name in self.manifest.files if self.manifest else ():
+            self._file(name)
+
     @property
     def vocabulary_path(self) -> Path:
-        return self.folder / "vocabulary.model"
+        return self._file("vocabulary.model")
 
     @property
     def vocabulary(self) -> vocabulary.Vocabulary:
         return vocabulary.Vocabulary(self.vocabulary_path)
 
     @property
+    def vocabulary_sha256(self) -> str:
+        """What tells this vocabulary from one that another version of SentencePiece makes of the same text."""
+        return sha256(self.vocabulary_path)
+
+    @property
     def judged_sets(self) -> list[str]:
         """Every set but train, dev first."""
-        names: list[str] = json.loads((self.folder / "sets.json").read_text())
+        names: list[str] = json.loads(self._file("sets.json").read_text())
         return [name for name in names if name != "train"]
 
     def pairs(self, set_name: str) -> ParallelSet:
@@ -108,12 +135,17 @@ class Prepared:
         return self._text(set_name, "source")
 
     def _text(self, set_name: str, side: str) -> list[str]:
-        text = (self.folder / f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
+        text = self._file(f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
         return text.split("\n")[:-1]  # no other character ends a line
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
-        stem = self.folder / f"{set_name}.{side}"
-        return Sentences(np.load(f"{stem}.npy", mmap_mode="r"), np.load(f"{stem}.offsets.npy"))
+        pieces, offsets = self._file(f"{set_name}.{side}.npy"), self._file(f"{set_name}.{side}.offsets.npy")
+        return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
+
+    def _file(self, name: str) -> Path:
+        if self.manifest:
+            self.manifest.check(self.folder, name)
+        return self.folder / name
 
 
 def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
@@ -121,24 +153,38 @@ def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
     return folder / "prepared" / data_fingerprint[:16]
 
 
-def prepare(data: DataConfig, folder: Path) -> Prepared:
-    """The prepared corpus under ``folder``, made now unless it is there; refused text leaves nothing behind."""
-    target = prepared_folder(folder, fingerprint(data))
-    target.parent.mkdir(parents=True, exist_ok=True)
+def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
+    """The prepared corpus in ``folder``. Raises RefusedError unless it is whole, and that of the fingerprint."""
+    prepared = Prepared(folder)
+    if prepared.manifest is None:
+        _check_readable(prepared)
+    elif prepared.manifest.fingerprint != data_fingerprint:
+        raise damaged(folder, f"it is that of the fingerprint {prepared.manifest.fingerprint}")
+    else:
+        prepared.manifest.check_sizes(folder)
+    return prepared
+
+
+def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepared:
+    """The prepared corpus under ``folder``, made now unless it is there; refused text leaves nothing behind.
+
+    ``planned`` is the fingerprint that trials were planned with, by default that of the text as it is now. Text that
+    is there already is opened by it alone, whatever has become of its sources. Raises RefusedError if what would be
+    prepared is another text.
+    """
+    planned = planned or fingerprint(data)
+    target = prepared_folder(folder, planned)
     if not target.is_dir():
-        with FileLock(f"{target}.lock"):
+        with _alone(target):
             if not target.is_dir():
-                _make(data, target, folder / "downloads")
-    return Prepared(target)
+                _make(data, planned, target, folder / "downloads")
+    return open_prepared(target, planned)
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """What does not fit the position tables: all of train, or any sentence to be judged, which may not be dropped."""
-    problems = []
-    shortest = int(prepared.pairs("train").longest_sides.min())
-    if shortest > model.max_positions:
-        allowed = f"must be at least {shortest}, the shortest pair of train"
-        problems.append(Problem("model.max_positions", f"is {model.max_positions}", allowed))
+    """What does not fit the position tables: most of train, or any sentence to be judged, which may not be dropped."""
+    train = prepared.pairs("train")
+    problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
     for name in prepared.judged_sets:
         longest = int(prepared.pairs(name).longest_sides.max())
         if longest > model.max_positions:
@@ -147,25 +193,68 @@ def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
     return problems
 
 
-def _make(data: DataConfig, target: Path, downloads: Path) -> None:
-    """Write into a folder beside ``target`` and rename it: what bears the final name is whole."""
-    sets = {name: pairs for name, pairs in corpus(data).load(data, downloads).items() if pairs}
-    sets["train"] = [(s, t) for s, t in sets["train"] if s.strip() and t.strip()]
-    if not sets["train"]:
-        raise RefusedError([Problem("data.train", "is empty", "must hold at least one sentence pair")])
+def _check_readable(prepared: Prepared) -> None:
+    """Text of an earlier version has no manifest: at least every file of it can be read, and they fit each other."""
+    try:
+        size = len(prepared.vocabulary)
+        for name in ("train", *prepared.judged_sets):
+            pairs = prepared.pairs(name)
+            sides = (pairs.source, pairs.target)
+            texts = (prepared.sources(name), prepared.references(name)) if name != "train" else ()
+            if any(side.offsets[-1] != len(side.pieces) or side.pieces.max(initial=0) >= size for side in sides):
+                raise ValueError(f"{name} holds pieces that do not fit its sentences or the vocabulary")
+            if len({*map(len, sides), *map(len, texts)}) > 1:
+                raise ValueError(f"the sides of {name} differ in length")
+    except (OSError, ValueError, EOFError, RuntimeError) as error:
+        raise damaged(prepared.folder, str(error).splitlines()[0]) from error
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """No other process prepares ``target`` meanwhile. What fails leaves no lock behind."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = Path(f"{target}.lock")
+    with FileLock(lock):
+        try:
+            yield
+        except BaseException:
+            lock.unlink(missing_ok=True)
+            raise
+
+
+def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None:
+    """Write into a folder next to ``target`` and rename it: what bears the final name is whole."""
+    text = corpus(data).load(data, downloads)
+    if _fingerprint(data, text.declared) != planned:
+        found = f"the text of data={data.name} changed after it was planned"
+        raise RefusedError([Problem("data", found, "must stay as it is until it is prepared; type the command again")])
+    sets = {**text.sets, "train": without_blank(text.sets["train"])}
+    blank = len(text.sets["train"]) - len(sets["train"])
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
-        model = vocabulary.build((line for pair in sets["train"] for line in pair), data.vocab_size)
-        (workshop / "vocabulary.model").write_bytes(model)
-        vocab = vocabulary.Vocabulary(workshop / "vocabulary.model")
-        for name, pairs in sets.items():
-            _write_set(workshop, name, pairs, vocab)
-        (workshop / "sets.json").write_text(json.dumps(list(sets)))
-        os.rename(workshop, target)  # noqa: PTH104 - atomic, and never onto an existing folder
-    except BaseException:
+        _write_sets(workshop, sets, data.vocab_size)
+        Manifest.of(workshop, planned, blank).write(workshop)
+        _take_name(workshop, target)
+    finally:
         shutil.rmtree(workshop, ignore_errors=True)
-        raise
+
+
+def _take_name(workshop: Path, target: Path) -> None:
+    try:
+        os.rename(workshop, target)  # noqa: PTH104 - atomic, and never onto a folder that holds something
+    except OSError:
+        if not target.is_dir():  # otherwise another process was faster, and prepared the same
+            raise
+
+
+def _write_sets(folder: Path, sets: dict[str, list[Pair]], vocab_size: int) -> None:
+    model = vocabulary.build((line for pair in sets["train"] for line in pair), vocab_size)
+    (folder / "vocabulary.model").write_bytes(model)
+    vocab = vocabulary.Vocabulary(folder / "vocabulary.model")
+    for name, pairs in sets.items():
+        _write_set(folder, name, pairs, vocab)
+    (folder / "sets.json").write_text(json.dumps(list(sets)))
 
 
 def _write_set(folder: Path, name: str, pairs: list[Pair], vocab: vocabulary.Vocabulary) -> None:

@@ -1,4 +1,4 @@
-"""Reading parallel text: what is refused, and the pinned files of Multi30k."""
+"""Where text comes from: files that are missing, and the pinned files of Multi30k."""
 
 import gzip
 from dataclasses import replace
@@ -7,25 +7,11 @@ from pathlib import Path
 import pytest
 
 from transformer.config import DataConfig
-from transformer.data.corpora import CORPORA, MULTI30K_SHA256, MULTI30K_URL, read_pairs
+from transformer.data.corpora import CORPORA, MULTI30K_SHA256, MULTI30K_URL
 from transformer.data.prepare import prepare
 from transformer.schema import Problem, RefusedError
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
-
-
-def files(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> tuple[Path, Path]:
-    paths = folder / f"source{suffix}", folder / f"target{suffix}"
-    for path, content in zip(paths, (source, target), strict=True):
-        path.write_bytes(content)
-    return paths
-
-
-def refused_pairs(folder: Path, source: bytes, target: bytes) -> Problem:
-    with pytest.raises(RefusedError) as refused:
-        read_pairs(*files(folder, source, target))
-    (problem,) = refused.value.problems
-    return problem
 
 
 def refused_multi30k(folder: Path, data: DataConfig) -> Problem:
@@ -36,53 +22,11 @@ def refused_multi30k(folder: Path, data: DataConfig) -> Problem:
     return problem
 
 
-@pytest.mark.parametrize("end", ["", "\n"])
-def test_pairs_are_read_line_by_line_with_or_without_a_last_line_end(tmp_path: Path, end: str) -> None:
-    source, target = f"one two\nthree{end}", f"eins zwei\ndrei{end}"
-    expected = [("one two", "eins zwei"), ("three", "drei")]
-    assert read_pairs(*files(tmp_path, source.encode(), target.encode())) == expected
-
-
-def test_windows_line_ends_and_other_separators_do_not_change_the_lines(tmp_path: Path) -> None:
-    pairs = read_pairs(*files(tmp_path, b"one\r\ntwo\r\n", "eins\u2028still\nzwei\x0b!\n".encode()))
-    assert pairs == [("one", "eins\u2028still"), ("two", "zwei\x0b!")]
-
-
-def test_compressed_files_are_read(tmp_path: Path) -> None:
-    paths = files(tmp_path, gzip.compress(b"one\n"), gzip.compress("fünf\n".encode()), ".gz")
-    assert read_pairs(*paths) == [("one", "fünf")]
-
-
-def test_an_empty_line_is_kept_in_its_place(tmp_path: Path) -> None:
-    assert read_pairs(*files(tmp_path, b"one\n\nthree\n", b"eins\nzwei\n\n")) == [
-        ("one", "eins"),
-        ("", "zwei"),
-        ("three", ""),
-    ]
-
-
-def test_different_numbers_of_lines_are_refused_with_both_numbers(tmp_path: Path) -> None:
-    problem = refused_pairs(tmp_path, b"one\ntwo\nthree\n", b"eins\nzwei\n")
-    assert "source.txt has 3 lines" in problem.found
-    assert "target.txt has 2" in problem.found
-
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_a_line_that_is_not_utf8_is_refused_by_file_and_number(tmp_path: Path, side: int) -> None:
-    contents = [b"one\ntwo\nthree\n", b"one\ntwo\nthree\n"]
-    contents[side] = b"one\nf\xfcnf\nthree \xff\n"
-    problem = refused_pairs(tmp_path, *contents)
-    assert f"{('source.txt', 'target.txt')[side]}:2 is not valid UTF-8" in problem.found
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"\n \n"])
-def test_files_without_a_sentence_are_refused(tmp_path: Path, content: bytes) -> None:
-    assert refused_pairs(tmp_path, content, content).found.endswith("is empty")
-
-
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_every_missing_file_is_named_with_its_key(tmp_path: Path, split: str) -> None:
-    there = [str(path) for path in files(tmp_path, b"one\n", b"eins\n")]
+    there = [str(tmp_path / "source.txt"), str(tmp_path / "target.txt")]
+    for path in there:
+        Path(path).write_bytes(b"one\n")
     sets = dict.fromkeys(("train", "dev", "test"), there) | {split: [str(tmp_path / "no"), str(tmp_path / "none")]}
     with pytest.raises(RefusedError) as refused:
         prepare(DataConfig("files", "a", "b", 300, None, **sets), tmp_path / "data")

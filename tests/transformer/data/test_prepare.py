@@ -1,6 +1,11 @@
 """Text into binary pieces: once, whole or not at all, and identified by what was declared."""
 
+import contextlib
+import itertools
 import multiprocessing
+import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,7 @@ from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
 from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepare
+from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepare, prepared_folder
 from transformer.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -40,6 +45,16 @@ def folders(folder: Path) -> list[Path]:
 
 def contents(prepared: Prepared) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(prepared.folder.iterdir())}
+
+
+def swap(link: Path, files: list[Path], stop: threading.Event) -> None:
+    """Let ``link`` lead to one file after the other until told to stop."""
+    for target in itertools.cycle(files):
+        if stop.is_set():
+            return
+        moved = link.with_name("moved")
+        moved.symlink_to(target)
+        moved.replace(link)
 
 
 def prepare_and_say_where(data: DataConfig, folder: Path, ready: Any, answers: Any) -> None:
@@ -82,10 +97,24 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(
     assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 4
 
 
-def test_training_text_without_a_whole_pair_is_refused(tmp_path: Path) -> None:
-    data = texts(tmp_path, train=(["the dog", ""], ["", "ein Mann"]))
-    with pytest.raises(RefusedError, match=r"data\.train: is empty"):
-        prepare(data, tmp_path / "data")
+@pytest.mark.parametrize(("whole", "blank"), [(0, 2), (1, 10), (4, 37)])
+def test_training_text_with_hardly_a_whole_pair_is_refused_with_both_numbers(
+    tmp_path: Path, whole: int, blank: int
+) -> None:
+    sides = SENTENCES[:whole] + ["", "a man"] * blank, TRANSLATED[:whole] + ["ein Mann", " "] * blank
+    sides = sides[0][: whole + blank], sides[1][: whole + blank]
+    with pytest.raises(RefusedError) as refused:
+        prepare(texts(tmp_path, train=sides), tmp_path / "data")
+    (problem,) = refused.value.problems
+    assert problem.key == "data.train"
+    assert problem.found == f"has text on both sides in {whole} of {whole + blank} pairs"
+    assert list((tmp_path / "data" / "prepared").iterdir()) == []
+
+
+def test_training_text_of_which_a_tenth_is_left_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:
+    sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
+    prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
+    assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
 
 
 def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
@@ -174,13 +203,163 @@ def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Pa
     ]
 
 
-def test_a_training_set_of_which_nothing_fits_is_found(tmp_path: Path) -> None:
-    prepared = prepare(copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270), tmp_path / "data")
-    shortest = int(prepared.pairs("train").longest_sides.min())
-    found = check_lengths(prepared, replace(SMALL, max_positions=shortest - 1))
-    assert f"must be at least {shortest}, the shortest pair of train" in [problem.allowed for problem in found]
-    fits = check_lengths(prepared, replace(SMALL, max_positions=shortest))
-    assert not any("of train" in problem.allowed for problem in fits)
+def test_a_training_set_of_which_hardly_anything_fits_is_found_with_its_counts(tmp_path: Path) -> None:
+    copies = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
+    with Path(copies.train[0]).open("a") as file:  # type: ignore[index]
+        file.write("\n" * 10)
+    prepared = prepare(copies, tmp_path / "data")
+    lengths = sorted(prepared.pairs("train").longest_sides.tolist())
+    assert (len(lengths), prepared.blank) == (30, 10)
+    needed = lengths[3]  # the fourth of forty
+    longer = sum(length >= needed for length in lengths)
+    found = check_lengths(prepared, replace(SMALL, max_positions=needed - 1))[0]
+    assert (found.key, found.allowed) == (
+        "model.max_positions",
+        f"must be at least {needed}, which leaves a tenth of them",
+    )
+    assert found.found == (
+        f"is {needed - 1}; {10 + longer} of 40 pairs of train are left out: "
+        f"10 blank, {longer} longer than model.max_positions ({needed - 1})"
+    )
+    fits = check_lengths(prepared, replace(SMALL, max_positions=needed))
+    assert not any("of train" in problem.found for problem in fits)
+
+
+def test_text_is_opened_by_its_fingerprint_whatever_has_become_of_its_sources(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    planned = fingerprint(data)
+    first = prepare(data, tmp_path / "data", planned)
+    texts(tmp_path, train=([*SENTENCES, "more"], [*TRANSLATED, "mehr"]))
+    assert prepare(data, tmp_path / "data", planned) == first
+    (tmp_path / "train.source").unlink()
+    assert prepare(data, tmp_path / "data", planned) == first
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, split: str) -> None:
+    data = texts(tmp_path)
+    planned = fingerprint(data)
+    texts(tmp_path, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    with pytest.raises(RefusedError, match=r"text of data=files changed after it was planned"):
+        prepare(data, tmp_path / "data", planned)
+    assert list((tmp_path / "data" / "prepared").iterdir()) == []
+    texts(tmp_path)
+    assert len(prepare(data, tmp_path / "data", planned).pairs(split)) == 4
+
+
+def test_text_that_changes_while_it_is_read_is_that_of_the_plan_or_refused(tmp_path: Path) -> None:
+    """A link is moved to and fro between two files all the while, so that some attempts see both."""
+    data, link = texts(tmp_path), tmp_path / "dev.source"
+    planned, files = fingerprint(data), [tmp_path / "one", tmp_path / "other"]
+    for file, lines in zip(files, (SENTENCES, SENTENCES[::-1]), strict=True):
+        file.write_text("".join(f"{line}\n" for line in lines))
+    stop = threading.Event()
+    swapping = threading.Thread(target=swap, args=(link, files, stop))
+    swapping.start()
+    try:
+        for attempt in range(20):
+            with contextlib.suppress(RefusedError):
+                prepared = prepare(data, tmp_path / str(attempt), planned)
+                assert prepared.sources("dev") == SENTENCES
+    finally:
+        stop.set()
+        swapping.join()
+
+
+FILES = [
+    *(
+        f"{name}.{side}.{kind}"
+        for name in ("train", "dev")
+        for side in ("source", "target")
+        for kind in ("npy", "offsets.npy")
+    ),
+    *("dev.source.txt", "dev.target.txt", "sets.json", "vocabulary.model", "manifest.json"),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Path]:
+    """Text, and the folder under which it was prepared."""
+    folder = tmp_path_factory.mktemp("whole")
+    data = texts(folder)
+    prepare(data, folder / "data")
+    return data, folder / "data"
+
+
+def opened_and_read(data: DataConfig, folder: Path) -> None:
+    """As a trial does."""
+    prepared = prepare(data, folder)
+    assert prepared.vocabulary
+    for name in ("train", "dev"):
+        assert len(prepared.pairs(name))
+    assert prepared.judged_sets
+    assert prepared.references("dev")
+    assert prepared.sources("dev")
+
+
+def flip_a_bit(content: bytes) -> bytes:
+    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "one bit": lambda path: path.write_bytes(flip_a_bit(path.read_bytes())),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "missing": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_prepared_text_is_refused_by_its_file(
+    whole: tuple[DataConfig, Path], tmp_path: Path, name: str, damage: str
+) -> None:
+    data, folder = whole[0], shutil.copytree(whole[1], tmp_path / "data")
+    path = prepared_folder(folder, fingerprint(data)) / name
+    opened_and_read(data, folder)
+    DAMAGES[damage](path)
+    if (name, damage) == ("manifest.json", "missing"):
+        opened_and_read(data, folder)  # as text of an earlier version
+        return
+    with pytest.raises(RefusedError) as refused:
+        opened_and_read(data, folder)
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.place) == ("paths.data", str(path.parent))
+    assert problem.found.startswith(f"prepared text is damaged: {name} ")
+    assert "prepared again" in problem.allowed
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_check_finds_what_no_size_tells(whole: tuple[DataConfig, Path], tmp_path: Path, name: str) -> None:
+    prepared = prepare(whole[0], shutil.copytree(whole[1], tmp_path / "data"))
+    prepared.check()
+    DAMAGES["one bit"](prepared.folder / name)
+    with pytest.raises(RefusedError, match=f"{name} differs from what was written"):
+        Prepared(prepared.folder).check()
+
+
+def test_prepared_text_of_an_earlier_version_is_read_if_its_files_fit_each_other(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    prepared = prepare(data, tmp_path / "data")
+    (prepared.folder / "manifest.json").unlink()
+    opened = prepare(data, tmp_path / "data")
+    assert (opened.blank, len(opened.pairs("train"))) == (None, 4)
+    dev = prepared.folder / "dev.target.txt"
+    dev.write_text("".join(dev.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(RefusedError, match="damaged: the sides of dev differ in length"):
+        prepare(data, tmp_path / "data")
+    (prepared.folder / "train.source.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(RefusedError, match="prepared text is damaged"):
+        prepare(data, tmp_path / "data")
+
+
+def test_a_folder_that_bears_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
+    data = texts(tmp_path)
+    planned = fingerprint(data)
+    alike = planned[:16] + "0" * 48
+    prepare(data, tmp_path / "data", planned)
+    with pytest.raises(RefusedError, match=f"it is that of the fingerprint {planned}"):
+        prepare(data, tmp_path / "data", alike)
 
 
 def test_pieces_are_stored_as_numbers_that_need_no_code_to_load(tmp_path: Path) -> None:

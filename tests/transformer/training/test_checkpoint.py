@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from saved_states import files, manifest_of, newest_step, put, save, save_judged, state, step_of
-from small_trials import DECODE, KEY, OWN, copy_data, small_trial
+from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
-from transformer.messages import Assignment, Finished, Resumed
+from transformer.messages import Finished, Resumed
 from transformer.training.checkpoint import Checkpoints
 from transformer.trial import work
 
@@ -149,7 +149,7 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
 def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_judged_again_from_there(s3: str, tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     trial = small_trial(data, decode=replace(DECODE, average=2))
-    first, again = (list(work(Assignment(trial, attempt, str(tmp_path), f"{s3}/whole", KEY))) for attempt in (1, 2))
+    first, again = (list(work(assignment(trial, attempt, tmp_path, f"{s3}/whole"))) for attempt in (1, 2))
     assert files(f"{s3}/whole") == ["a1/step-10", "a1/step-5"]
     assert [event.step for event in again if isinstance(event, Resumed)] == [10]
     assert isinstance(first[-1], Finished)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from saved_states import files, newest_step, save, state
-from small_trials import KEY, OWN, copy_data, small_trial
+from small_trials import KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Report, Resumed
 from transformer.training.checkpoint import CheckpointError, Checkpoints
@@ -120,7 +120,7 @@ def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> 
 
 def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: SmallDisk, tmp_path: Path) -> None:
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), steps=60)
-    assignments = [Assignment(trial, attempt, str(tmp_path), disk.url, KEY) for attempt in (1, 2)]
+    assignments = [assignment(trial, attempt, tmp_path, disk.url) for attempt in (1, 2)]
     with pytest.raises(CheckpointError, match=FULL) as caught:
         _work_on_a_disk_that_fills(assignments[0], disk)
     disk.make_room()

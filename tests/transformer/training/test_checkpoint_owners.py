@@ -7,10 +7,10 @@ from typing import Any
 import fsspec
 import pytest
 from saved_states import files, manifest_of, newest_step, put, save, save_judged, step_of
-from small_trials import DECODE, KEY, OWN, copy_data, small_trial
+from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.config import TrialConfig
-from transformer.messages import Assignment, Event, Finished, Noticed, Report
+from transformer.messages import Event, Finished, Noticed, Report
 from transformer.training.checkpoint import Checkpoints
 from transformer.trial import work
 
@@ -176,7 +176,7 @@ def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[li
     found: list[list[Event]] = []
     for attempt in range(1, deaths + 2):
         found.append([])
-        for event in work(Assignment(trial, attempt, str(folder), url, KEY)):
+        for event in work(assignment(trial, attempt, folder, url)):
             found[-1].append(event)
             if attempt <= deaths and isinstance(event, Report) and event.step == 4 * attempt + 1:
                 break
@@ -197,7 +197,7 @@ def test_a_trial_that_died_often_keeps_no_more_than_one_that_did_not(url: str, t
 def test_a_finished_trial_is_scored_again_with_the_mean_of_what_was_kept(tmp_path: Path) -> None:
     trial, url = averaging_trial(tmp_path), str(tmp_path / "checkpoints")
     first = attempts(trial, tmp_path, url, deaths=1)[-1]
-    again = list(work(Assignment(trial, 3, str(tmp_path), url, KEY)))
+    again = list(work(assignment(trial, 3, tmp_path, url)))
     assert not any(isinstance(event, Report) for event in again)
     assert isinstance(first[-1], Finished)
     assert isinstance(again[-1], Finished)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from small_trials import KEY, SMALL, copy_data, free_address, random_pairs, share, small_model, small_trial
+from small_trials import SMALL, assignment, copy_data, free_address, random_pairs, share, small_model, small_trial
 from torch import Tensor, multiprocessing
 from torch import distributed as dist
 
@@ -16,7 +16,7 @@ from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import prepare
 from transformer.decoding.judge import JudgedSet, judge, translate_set
 from transformer.decoding.translate import Translator
-from transformer.messages import Assignment, Event, Finished, Report, Started
+from transformer.messages import Event, Finished, Report, Started
 from transformer.training import parallel
 from transformer.training.parallel import GradientSums, Worker, in_buckets, join
 from transformer.training.train import dev_nll, start, train_step
@@ -63,8 +63,8 @@ def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str
     parallel.BUCKET_BYTES = 3000  # several, though the model is small
     with join(rank, 2, addresses[0], threads=1, tokens_per_pass=100) as worker:
         torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
-    assignment = Assignment(trial, 1, str(folder), str(folder / "checkpoints"), KEY)
-    torch.save(list(work(assignment, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
+    assigned = assignment(trial, 1, folder, folder / "checkpoints")
+    torch.save(list(work(assigned, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_trial_of_two_workers_ends_as_that_of_one(
 ) -> None:
     (_, leading), (_, other) = together
     assert other == []
-    single = list(work(Assignment(trial, 1, str(folder), str(folder / "alone"), KEY)))
+    single = list(work(assignment(trial, 1, folder, folder / "alone")))
     assert leading[0] == Started("cpu × 2", 2)
     assert single[0] == Started("cpu", 1)
     assert [type(event) for event in leading] == [type(event) for event in single]

@@ -9,13 +9,13 @@ import fsspec
 import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
-from small_trials import DECODE, KEY, OWN, copy_data, free_address, random_pairs, share, small_trial
+from small_trials import DECODE, KEY, OWN, assignment, copy_data, free_address, random_pairs, share, small_trial
 from torch import multiprocessing
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import prepare
-from transformer.messages import Assignment, Event, Finished, Noticed, Report, Resumed
+from transformer.messages import Event, Finished, Noticed, Report, Resumed
 from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, join
@@ -120,8 +120,8 @@ def be_one_of_two(rank: int, folder: Path, trial: TrialConfig, addresses: list[s
                 found[case.__name__] = case(worker, folder)
             except Exception as error:
                 found[case.__name__] = f"{type(error).__name__}: {error}"
-    assignment = Assignment(trial, 2, str(folder), str(folder / f"trial-{rank}"), KEY)
-    found["events"] = list(work(assignment, rank, 2, addresses[1]))
+    assigned = assignment(trial, 2, folder, folder / f"trial-{rank}")
+    found["events"] = list(work(assigned, rank, 2, addresses[1]))
     torch.save(found, folder / f"found-{rank}.pt")
 
 
@@ -140,7 +140,7 @@ def trial(folder: Path) -> TrialConfig:
 @pytest.fixture(scope="module")
 def first_attempt(folder: Path, trial: TrialConfig) -> list[Event]:
     """Of one worker, to its end; rank zero has its first checkpoint, and the other worker its last."""
-    events = list(work(Assignment(trial, 1, str(folder), str(folder / "alone"), KEY)))
+    events = list(work(assignment(trial, 1, folder, folder / "alone")))
     for rank, step in enumerate((5, 10)):
         place = f"{OWN}/a1/step-{step}"
         (folder / f"trial-{rank}" / place).parent.mkdir(parents=True)

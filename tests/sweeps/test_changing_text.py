@@ -1,0 +1,110 @@
+"""Text that changes while a study runs changes no figure of it, and what is left out of it is told."""
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ablate_in_folder import plan
+from rich.console import Console
+from studies import SMALL, Running, ablate, wait_until
+
+from sweeps.run import taking
+from tracking.describe import result_points
+from tracking.study import read_study
+from tracking.table import table
+from transformer.data.prepare import prepare
+from transformer.schema import RefusedError
+
+WORDS = [*"abcdefgh"]
+LONG = " ".join(WORDS * 10) + "\n"
+FILES = ["data=files", *(f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test"))]
+DATA = [*FILES, "data.vocab_size=272", "sweep.name=own", "model.max_positions=64"]
+STEPS = ["train.steps=30", "train.checkpoint_every=20"]
+ONE_AFTER_THE_OTHER = f"cluster.cpus_per_worker={os.cpu_count()}"
+
+
+def sentences(size: int, seed: int) -> str:
+    drawn = random.Random(seed)
+    return "".join(" ".join(drawn.choices(WORDS, k=drawn.randint(1, 8))) + "\n" for _ in range(size))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for seed, (name, size) in enumerate((("train", 300), ("dev", 6), ("test", 6))):
+        (tmp_path / f"{name}.txt").write_text(sentences(size, seed))
+    return tmp_path
+
+
+def result(folder: Path, trial: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "runs" / "own" / trial / "result.json").read_text())
+    return content
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_text_that_changes_while_rows_are_trained_changes_no_score(folder: Path, tmp_path: Path) -> None:
+    words = [*SMALL, *DATA, *STEPS, ONE_AFTER_THE_OTHER, "sweep.rows=[base,e_learned_positions]"]
+    control = shutil.copytree(folder, folder / "control")
+    undisturbed = ablate("sweep", *words, cwd=control)
+    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
+    trials = [folder / "runs" / "own" / f"{row}-s1" for row in ("base", "e_learned_positions")]
+    running = Running.start("sweep", *words, cwd=folder, trial=trials[0])
+    wait_until(lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials), "a row")
+    with (folder / "train.txt").open("a") as file:
+        file.write(sentences(50, seed=9))
+    (folder / "dev.txt").write_text((folder / "dev.txt").read_text().replace("\n", " h\n", 1))
+    (folder / "test.txt").unlink()
+    assert not all((trial / "provenance.json").exists() for trial in trials)  # the other row comes after the change
+    code, output = running.finish()
+    assert code == 0, output
+    for trial in trials:
+        assert result(folder, trial.name)["scores"] == result(control, trial.name)["scores"]
+    evaluated = ablate("evaluate", str(trials[1]), "--json", cwd=folder)
+    assert evaluated.returncode == 0, evaluated.stderr
+
+
+def test_left_out_pairs_are_told_and_stand_in_the_result(folder: Path) -> None:
+    with (folder / "train.txt").open("a") as file:
+        file.write("\n" * 25 + LONG * 50)
+    done = ablate("train", *SMALL, *DATA, *STEPS, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = "75 of 375 pairs of train are left out: 25 blank, 50 longer than model.max_positions (64)"
+    assert done.stdout.count(told) == 1
+    assert result(folder, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
+    path = folder / "runs" / "own" / "base-s1" / "result.json"
+    path.write_text(json.dumps({name: value for name, value in result(folder, "base-s1").items() if name != "pairs"}))
+    (row,) = table(read_study(folder / "runs" / "own"))  # as an earlier version wrote it
+    assert row.ppl is not None
+
+
+@pytest.mark.parametrize("verb", ["train", "sweep"])
+def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(folder: Path, verb: str) -> None:
+    (folder / "train.txt").write_text("a b\n" + LONG * 299)
+    rows = ["sweep.rows=[base]"] if verb == "sweep" else []
+    refused = ablate(verb, *SMALL, *DATA, *STEPS, *rows, cwd=folder)
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert "is 64; 299 of 300 pairs of train are left out: 299 longer than model.max_positions (64)" in refused.stderr
+    assert "Nothing was started." in refused.stderr
+    assert not (folder / "runs").exists()
+
+
+def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) -> None:
+    planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base]")
+    settings = planned.trials[0].settings
+    path = prepare(settings.data, Path(settings.paths.data)).folder / "test.target.txt"
+    path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
+    with (
+        pytest.raises(RefusedError, match=r"test\.target\.txt differs from what was written"),
+        taking(planned, [], Console()),
+    ):
+        pass
+    assert not (folder / "runs").exists()
+
+
+def test_counts_of_pairs_are_carried_to_mlflow() -> None:
+    result = {"step": 7, "pairs": {"train": 300, "blank": None, "too_long": 50}, "scores": {}}
+    assert [(p.name, p.value) for p in result_points(result, 0)] == [("pairs/train", 300.0), ("pairs/too_long", 50.0)]

@@ -1,0 +1,43 @@
+"""Prepared text on the node where a worker runs: that of the plan, with the vocabulary of the plan, or none."""
+
+import socket
+from pathlib import Path
+
+from transformer.config import DataConfig
+from transformer.data.prepare import Prepared, prepare, prepared_folder
+from transformer.schema import Problem, RefusedError
+
+ONE_VOCABULARY = (
+    "must be the prepared text of the trial's first step: share that folder, or use one version of sentencepiece"
+)
+
+
+def prepare_here(data: DataConfig, folder: Path, planned: str, vocabulary_sha256: str) -> Prepared:
+    """The prepared corpus of the plan, prepared here if it does not lie here.
+
+    Raises RefusedError if that would be another text, or another vocabulary than ``vocabulary_sha256``; "" is any.
+    """
+    prepared = _prepare_here(data, folder, planned)
+    if vocabulary_sha256 not in ("", prepared.vocabulary_sha256):
+        found = f"{socket.gethostname()} has another vocabulary of the same text than the sweep"
+        raise RefusedError([Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))])
+    return prepared
+
+
+def _prepare_here(data: DataConfig, folder: Path, planned: str) -> Prepared:
+    target = prepared_folder(folder, planned)
+    try:
+        return prepare(data, folder, planned)
+    except RefusedError as error:
+        if target.is_dir():
+            raise
+        reason = error.problems[0]
+        found = f"{socket.gethostname()} has no prepared text, and cannot prepare it: {reason.key}: {reason.found}"
+        allowed = "must lie on storage that every node shares, or every node needs the text as it was planned"
+        raise RefusedError([Problem("paths.data", found, allowed, None, str(target))]) from error
+
+
+def known_vocabulary(folder: Path, data_fingerprint: str) -> str:
+    """The SHA-256 of the vocabulary that was prepared under ``folder``; "" if there is none."""
+    prepared = Prepared(prepared_folder(folder, data_fingerprint))
+    return prepared.vocabulary_sha256 if prepared.folder.is_dir() else ""

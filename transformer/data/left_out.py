@@ -1,0 +1,66 @@
+"""Pairs of train that no model is trained on: counted, told, and refused where hardly any pair is left."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from transformer.data.text_file import Pair
+from transformer.schema import Problem, RefusedError
+
+LEAST = 0.1
+"""The share of train's pairs that must be left: with fewer, text and settings cannot be meant for each other."""
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Pairs of train: trained on, and left out because a side is blank or longer than ``model.max_positions``.
+
+    ``blank`` is None where it is not known: an earlier version prepared the text and did not count them.
+    """
+
+    train: int
+    blank: int | None
+    too_long: int
+
+    @property
+    def given(self) -> int:
+        return self.train + self.left_out
+
+    @property
+    def left_out(self) -> int:
+        return (self.blank or 0) + self.too_long
+
+    def notices(self, max_positions: int) -> Iterator[str]:
+        """What a person is told if any are left out."""
+        if self.left_out:
+            reasons = [f"{self.blank} blank"] * bool(self.blank)
+            reasons += [f"{self.too_long} longer than model.max_positions ({max_positions})"] * bool(self.too_long)
+            yield f"{self.left_out} of {self.given} pairs of train are left out: {', '.join(reasons)}"
+
+
+def without_blank(pairs: list[Pair]) -> list[Pair]:
+    """The pairs of train with text on both sides. Raises RefusedError if too few are left."""
+    left = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    if len(left) < _least(len(pairs)):
+        found = f"has text on both sides in {len(left)} of {len(pairs)} pairs"
+        raise RefusedError([Problem("data.train", found, "at least a tenth of its pairs must have")])
+    return left
+
+
+def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int) -> Iterator[Problem]:
+    """That ``max_positions`` leaves too few pairs of train to train on."""
+    fit = int((longest_sides <= max_positions).sum())
+    counts = PairCounts(fit, blank, len(longest_sides) - fit)
+    least = _least(counts.given)
+    if fit < least:
+        needed = int(np.sort(longest_sides)[least - 1])
+        found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
+        yield Problem("model.max_positions", found, f"must be at least {needed}, which leaves a tenth of them")
+
+
+def _least(given: int) -> int:
+    """Of so many pairs, how many must be left."""
+    return max(1, ceil(given * LEAST))

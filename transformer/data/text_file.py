@@ -1,0 +1,80 @@
+"""One file of sentences as it was read, and pairs made of two: what is wrong with either is refused."""
+
+import gzip
+import hashlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer.schema import Problem, RefusedError
+
+Pair = tuple[str, str]
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """The very bytes that were read: what is hashed is what is prepared, whatever becomes of the file."""
+
+    path: Path
+    raw: bytes
+
+    @staticmethod
+    def read(path: Path, key: str = "data") -> "TextFile":
+        """The file as it is now. Raises RefusedError, which names ``key``."""
+        try:
+            return TextFile(path, path.read_bytes())
+        except OSError as error:
+            raise RefusedError([unreadable(key, path, error)]) from None
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.raw).hexdigest()
+
+    def lines(self) -> list[str]:
+        """One sentence a line. Raises RefusedError for what is no UTF-8 text."""
+        raw = self._unpacked()
+        if raw.startswith(BYTE_ORDER_MARK):
+            found = f"{self.path} begins with a byte order mark, which would become part of its first sentence"
+            raise RefusedError([Problem("data", found, "must be UTF-8 without one; save it again without it")])
+        lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
+        try:
+            return [line.removesuffix(b"\r").decode("utf-8") for line in lines]
+        except UnicodeDecodeError:
+            number = next(i for i, line in enumerate(lines, 1) if not _is_utf8(line))
+            found = f"{self.path}:{number} is not valid UTF-8"
+            raise RefusedError([Problem("data", found, "every line must be UTF-8")]) from None
+
+    def _unpacked(self) -> bytes:
+        if self.path.suffix != ".gz":
+            return self.raw
+        try:
+            return gzip.decompress(self.raw)
+        except (OSError, EOFError, zlib.error) as error:
+            found = f"{self.path} is not a whole gzip file: {error}"
+            raise RefusedError([Problem("data", found, "must be compressed text, or have another suffix")]) from None
+
+
+def read_pairs(source: TextFile, target: TextFile) -> list[Pair]:
+    """The sentence pairs of two files (plain or .gz), one sentence a line; refused if they do not match."""
+    sources, targets = source.lines(), target.lines()
+    if len(sources) != len(targets):
+        found = f"{source.path} has {len(sources)} lines and {target.path} has {len(targets)}"
+        raise RefusedError([Problem("data", found, "both sides must have one line per sentence pair")])
+    for file, lines in ((source, sources), (target, targets)):
+        if not any(line.strip() for line in lines):
+            raise RefusedError([Problem("data", f"{file.path} is empty", "must hold at least one sentence")])
+    return list(zip(sources, targets, strict=True))
+
+
+def unreadable(key: str, path: Path, error: OSError) -> Problem:
+    """That a file is there, but cannot be read."""
+    return Problem(key, f"{path} cannot be read: {error.strerror or error}", "must be a file that you may read")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
