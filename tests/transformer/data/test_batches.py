@@ -145,10 +145,11 @@ def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
     sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
     assert max(sizes) - min(sizes) <= 1
     assert len(batches) == math.ceil(len(batches.shapes()) / batches.blocks_per_batch)
+    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # of an odd number of blocks, one stands alone
     for number in range(3):
         found = targets(batches, number)
         assert max(found) < 1.5 * np.mean(found)
-        assert min(found) > 0.45 * np.mean(found)
+        assert min(found) > least * np.mean(found)
 
 
 @pytest.mark.parametrize("number", [0, 3])
