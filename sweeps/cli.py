@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from sweeps.naming import naming
 from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed, typed_words
+from transformer.decoding.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
 app = typer.Typer(
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
-    """Turn refusals, Ctrl-C and SIGTERM into their exit codes and words."""
+    """Turn refusals, scores that are not finite, Ctrl-C and SIGTERM into their exit codes and words."""
 
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -67,6 +68,9 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
         except RefusedError as error:
             print_refusal(error)
             code = 2
+        except NotFiniteError as error:
+            ERR.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
+            code = 1
         except KeyboardInterrupt as error:
             code = print_interruption(error)
         raise typer.Exit(code)

@@ -16,6 +16,7 @@ from sweeps.request import Request, read_request
 from sweeps.saved import SavedTrial, named_trials
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
+from transformer.decoding.finite import sentences_of
 from transformer.decoding.judge import JudgedSet, judge
 from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
@@ -47,7 +48,7 @@ class _Asked:
 
 
 def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
-    """Every named trial on the named set, or on each set of its data. Raises RefusedError."""
+    """Every named trial on the named set, or on each set of its data. Raises RefusedError, NotFiniteError."""
     request = read_request("evaluate", words, average, sets=True)
     evaluations: list[Evaluation] = []
     for asked in _all_asked(request):
@@ -108,7 +109,7 @@ def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
 def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
     trial, found = asked.trial, dict(asked.known)
     if asked.missing:
-        with holding(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
+        with sentences_of(trial.name), holding(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
             translator = of_trial(trial, request)
             for name, judged in asked.missing.items():
                 status.update(f"{trial.name}: judging {name}")
@@ -164,4 +165,4 @@ def _judged_set(trial: SavedTrial, name: str) -> JudgedSet:
     if longest > allowed:
         found = f"{name} has a sentence of {longest} pieces"
         raise RefusedError([Problem("data.set", found, f"the model has positions for {allowed}")])
-    return JudgedSet(pairs, sides[1], data.target)
+    return JudgedSet(name, pairs, sides[1], data.target)

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from sweeps.lines import decode, windows
 from sweeps.models import open_model
 from sweeps.request import Request, read_request
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.translate import Translation, Translator
 from transformer.schema import Problem, RefusedError
 from transformer.training.memory import kept_memory
@@ -26,7 +27,10 @@ NO_HYPOTHESIS = Translation("", float("-inf"))
 def translate(
     words: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
 ) -> int:
-    """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises RefusedError."""
+    """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
+
+    Raises RefusedError, NotFiniteError.
+    """
     request = read_request("translate", words, average)
     _check(request, source, target)
     translator = open_model(request, err)
@@ -77,11 +81,17 @@ class Translating:
         for place in long:
             what = f"line {first + place} has more than {longest} pieces; what comes after them is left out"
             self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
-        for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
-            self.done += 1  # who reads it may interrupt before ``write`` returns
-            self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
-            self.out.flush()
-            self.progress.advance(line)
+        try:
+            for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
+                self._write(line, best)
+        except NotFiniteError as error:
+            raise NotFiniteError((first - 1 + place for place in error.places), self.name, "line") from error
+
+    def _write(self, line: str, best: list[Translation]) -> None:
+        self.done += 1  # the reader may interrupt before ``write`` returns
+        self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
+        self.out.flush()
+        self.progress.advance(line)
 
     def _lines(self, best: list[Translation]) -> list[str]:
         """The best translation; with ``--nbest n`` always n lines, score and text, best first."""

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.data.pieces import EOS
+from transformer.data.pieces import EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences, fingerprint
 from transformer.messages import Assignment
 from transformer.model.encoder_decoder import Transformer
@@ -57,6 +58,23 @@ def small_model(vocab_size: int = 30, seed: int = 1, **changes: Any) -> Transfor
     """``SMALL`` with these changes, in evaluation mode, its weights drawn from ``seed``."""
     torch.manual_seed(seed)
     return Transformer(replace(SMALL, **changes), vocab_size).eval()
+
+
+class DamagedTransformer(Transformer):
+    """Its encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
+
+    longest = 0
+
+    def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
+        too_long_B = (source_BS != PAD).sum(1) > self.longest
+        return super()._encode(source_BS, source_mask).masked_fill(too_long_B[:, None, None], torch.nan)
+
+
+def damaged_model(vocab_size: int = 30, longest: int = 6) -> Transformer:
+    torch.manual_seed(1)
+    model = DamagedTransformer(SMALL, vocab_size)
+    model.longest = longest
+    return model.eval()
 
 
 def small_trial(

@@ -4,8 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from transformer.data.prepare import ParallelSet, Prepared
+from transformer.decoding.finite import NotFiniteError, sentences_of
 from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.decoding.score import text_scores
+from transformer.decoding.search import Hypothesis
 from transformer.decoding.translate import Translator, best_texts, search
 from transformer.training.parallel import Worker
 
@@ -14,13 +16,14 @@ from transformer.training.parallel import Worker
 class JudgedSet:
     """Sentences with references. ``references`` is the target text as it was given, ``language`` its language."""
 
+    name: str
     pairs: ParallelSet
     references: list[str]
     language: str
 
     @staticmethod
     def of(prepared: Prepared, name: str, language: str) -> "JudgedSet":
-        return JudgedSet(prepared.pairs(name), prepared.references(name), language)
+        return JudgedSet(name, prepared.pairs(name), prepared.references(name), language)
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,10 @@ class Judgement:
 
 
 def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgement | None:
-    """Judge on one set; the workers share the work, and the leading one gets the judgement."""
-    nats = sentence_nats(translator.model, judged.pairs, translator.precision, worker)
-    hypotheses = translate_set(translator, judged.pairs, worker)
+    """Evaluate on one set; the workers share the work, and rank zero gets the scores. Raises NotFiniteError."""
+    with sentences_of(judged.name):
+        nats = sentence_nats(translator.model, judged.pairs, translator.precision, worker)
+        hypotheses = translate_set(translator, judged.pairs, worker)
     if not worker.leads:
         return None
     nll = mean_nll(nats, judged.pairs)
@@ -51,11 +55,17 @@ def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgemen
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in their order, as text on one line; on every worker.
 
-    Raises StopRequested.
+    Raises StopRequested, and NotFiniteError on every worker: one that stopped alone would leave the others waiting.
     """
-    found = []
-    for place, best in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
-        worker.raise_if_stopped()
-        found.append((place, best[0]))
-    everything = sorted(item for share in worker.gather(found) for item in share)
+    found, lost = list[tuple[int, Hypothesis]](), list[int]()
+    try:
+        for place, best in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
+            worker.raise_if_stopped()
+            found.append((place, best[0]))
+    except NotFiniteError as error:
+        lost = error.places
+    shares = worker.gather((found, lost))
+    if all_lost := [place for _, lost in shares for place in lost]:
+        raise NotFiniteError(all_lost)
+    everything = sorted(item for found, _ in shares for item in found)
     return best_texts(translator.vocabulary, [best for _, best in everything])

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from transformer.data.batches import Batch, judging_batches
 from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
+from transformer.decoding.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
@@ -23,14 +24,17 @@ LOGITS_AT_ONCE = 4_000_000
 def sentence_nats(model: Transformer, pairs: ParallelSet, precision: str, worker: Worker) -> list[float]:
     """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all.
 
-    ``model`` is in evaluation mode.
+    ``model`` is in evaluation mode. Raises NotFiniteError, on every worker.
     """
     found: list[tuple[int, float]] = []
     for places, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
         with autocast(precision, worker.device):
             nats_B = _batch_nats(model, batch.to(worker.device))
         found += zip(places.tolist(), nats_B.tolist(), strict=True)
-    return [nats for _, nats in sorted(item for share in worker.gather(found) for item in share)]
+    everything = sorted(item for share in worker.gather(found) for item in share)
+    if lost := [place for place, nats in everything if not math.isfinite(nats)]:
+        raise NotFiniteError(lost)
+    return [nats for _, nats in everything]
 
 
 def mean_nll(nats: list[float], pairs: ParallelSet) -> float:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
+from transformer.decoding.finite import NotFiniteError
 from transformer.model.encoder_decoder import Cache, Transformer
 
 
@@ -89,7 +90,7 @@ def beam_search(
 
     The longest output of a sentence is its own input + ``decode.max_extra`` pieces, both with end-of-sentence, and
     at most ``max_positions``. Where nothing finished by then, the best unfinished hypotheses are returned. Input
-    beyond ``max_positions`` is left out, with a ShortenedWarning.
+    beyond ``max_positions`` is left out, with a ShortenedWarning. Raises NotFiniteError with rows of ``source_BS``.
     """
     if not len(source_BS):
         return []
@@ -171,10 +172,14 @@ def _still_open(beams: _Beams, kept: list[_Kept], alpha: float) -> list[int]:
     """The rows whose sentence another step could improve.
 
     log P only falls as a hypothesis grows, and the penalty only rises, so log P now over the penalty of the longest
-    output bounds whatever an unfinished hypothesis can become.
+    output bounds whatever an unfinished hypothesis can become. ``topk`` puts NaN first, so the best score shows any.
+    Raises NotFiniteError.
     """
     best_B = beams.score_BK[:, 0]
     bounds = (best_B / length_penalty(beams.limit_B, alpha)).tolist()
+    lost = [sentence for sentence, bound in zip(beams.sentence_B, bounds, strict=True) if math.isnan(bound)]
+    if lost:
+        raise NotFiniteError(lost)
     going = []
     for row, (sentence, limit) in enumerate(zip(beams.sentence_B, beams.limit_B.tolist(), strict=True)):
         if beams.cache.length >= limit:

@@ -15,6 +15,7 @@ from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.vocabulary import Vocabulary
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.search import Hypothesis, beam_search
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, fast_matmuls
@@ -62,7 +63,7 @@ class Translator:
     def translations(self, sources: list[list[int]], n_best: int | None = None) -> Iterator[list[Translation]]:
         """The ``n_best`` best translations of each source (by default the beam), best first.
 
-        In the order of the sources, as soon as they are known.
+        In the order of the sources, as soon as they are known. Raises NotFiniteError.
         """
         known: dict[int, list[Translation]] = {}
         following = 0
@@ -84,6 +85,7 @@ def search(
     """The place and the hypotheses of each source, in the order of their making; ``world`` workers share the work.
 
     The fewer hypotheses are asked for with ``n_best``, the sooner it is done; by default the beam.
+    Raises NotFiniteError.
     """
     pairs = ParallelSet(sources, sources)
     order = by_length(pairs, np.arange(len(sources)))
@@ -92,8 +94,11 @@ def search(
         yield from ((int(place), [NOTHING]) for place in order[silent])
     for places in cut(pairs, order[~silent], TOKENS_PER_BATCH)[rank::world]:
         source = pad(sources, places).to(translator.device)
-        with autocast(translator.precision, translator.device):
-            found = beam_search(translator.model, source, translator.decode, n_best)
+        try:
+            with autocast(translator.precision, translator.device):
+                found = beam_search(translator.model, source, translator.decode, n_best)
+        except NotFiniteError as error:
+            raise NotFiniteError(int(places[row]) for row in error.places) from error
         yield from ((int(place), hypotheses) for place, hypotheses in zip(places, found, strict=True))
 
 

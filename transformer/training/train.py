@@ -17,6 +17,7 @@ from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
 from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
+from transformer.decoding.finite import sentences_of
 from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.messages import Report
 from transformer.model.encoder_decoder import Transformer
@@ -125,9 +126,10 @@ def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> T
 def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: Worker) -> float:
     """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1).
 
-    ``model`` is in training mode afterwards.
+    ``model`` is in training mode afterwards. Raises NotFiniteError.
     """
-    nats = sentence_nats(model.eval(), pairs, trial.train.precision, worker)
+    with sentences_of("dev"):
+        nats = sentence_nats(model.eval(), pairs, trial.train.precision, worker)
     model.train()
     return mean_nll(nats, pairs)
 
@@ -144,7 +146,8 @@ def fit(
 
     A checkpoint is written while training goes on, and reported with the next report after it. It also holds all
     reports up to its step, because those of the last seconds may never arrive. A worker that is asked to stop ends
-    training for all after the next step, with a report and a checkpoint. Raises DivergedError, CheckpointError.
+    training for all after the next step, with a report and a checkpoint. Raises DivergedError, NotFiniteError,
+    CheckpointError.
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
     in_one_pass = batches.tokens_per_block <= worker.tokens_per_pass  # a part of a block fits no bucket well

@@ -125,6 +125,65 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert len(set(lengths)) > blocks // 2
 
 
+def lognormal_pairs(size: int) -> ParallelSet:
+    """Lengths as those of captions: most are short, some are long, and both sides differ."""
+    drawn = np.random.default_rng(7)
+    source = np.clip(drawn.lognormal(2.6, 0.35, size), 3, 60).astype(int)
+    target = np.clip(source * drawn.lognormal(0, 0.2, size), 3, 60).astype(int)
+    return ParallelSet(random_pieces(source.tolist()), random_pieces(target.tolist(), seed=2))
+
+
+def targets(batches: TrainingBatches, number: int) -> list[int]:
+    """Target pieces of each batch of an epoch."""
+    return [int(batches.pairs.target.lengths[indices].sum()) for indices in epoch(batches, number)]
+
+
+@pytest.mark.parametrize("size", [1200, 6000, 9000, 12_000])
+@pytest.mark.parametrize("budget", [600, 2000, 4000, 25_000])
+def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
+    batches = TrainingBatches(lognormal_pairs(size), budget, 512, seed=1)
+    sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(batches) == math.ceil(len(batches.shapes()) / batches.blocks_per_batch)
+    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # of an odd number of blocks, one stands alone
+    for number in range(3):
+        found = targets(batches, number)
+        assert max(found) < 1.5 * np.mean(found)
+        assert min(found) > least * np.mean(found)
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_at_25_000_tokens_batches_weigh_nearly_the_same(number: int) -> None:
+    batches = TrainingBatches(lognormal_pairs(29_000), 25_000, 512, seed=1)
+    found = targets(batches, number)
+    assert max(found) < 1.2 * np.mean(found)
+    assert min(found) > 0.8 * np.mean(found)
+
+
+def test_the_last_block_is_filled_up_within_the_budget() -> None:
+    """Ten pairs of length 10 fill a block of 100. A longer one takes some of them along if the budget allows."""
+    pairs = ParallelSet(random_pieces([10] * 10 + [12]), random_pieces([10] * 10 + [12], seed=2))
+    batches = TrainingBatches(pairs, 100, 40, seed=1)
+    assert sorted(len(batches.indices(step)) for step in (1, 2)) == [5, 6]
+    long = ParallelSet(random_pieces([10] * 10 + [60]), random_pieces([10] * 10 + [60], seed=2))
+    batches = TrainingBatches(long, 100, 60, seed=1)
+    assert sorted(len(batches.indices(step)) for step in (1, 2)) == [1, 10]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_corpus_of_fewer_blocks_than_a_batch_is_one_batch(size: int) -> None:
+    pairs = ParallelSet(random_pieces([900] * size), random_pieces([900] * size, seed=2))
+    batches = TrainingBatches(pairs, 4000, 1000, seed=1)
+    assert len(batches) == 1
+    assert [len(block) for block in batches.blocks(5)] == [1] * size
+    assert sorted(batches.indices(2).tolist()) == list(range(size))
+
+
+def test_a_corpus_whose_pairs_are_all_too_long_has_no_batch() -> None:
+    batches = TrainingBatches(PAIRS, BUDGET, 1, seed=1)
+    assert (len(batches), batches.shapes(), batches.dropped) == (0, [], 300)
+
+
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
 def test_passes_of_all_workers_make_up_the_batch_and_know_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)

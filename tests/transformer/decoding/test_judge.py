@@ -4,14 +4,16 @@ import json
 import math
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import sacrebleu
 import torch
-from small_trials import DECODE, copy_data, random_pairs, small_model, small_trial
+from small_trials import DECODE, copy_data, damaged_model, random_pairs, small_model, small_trial
 
 from transformer.data.batches import collate
 from transformer.data.pieces import BOS
 from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.judge import JudgedSet, Judgement, judge, translate_set
 from transformer.decoding.perplexity import mean_nll, sentence_nats
 from transformer.decoding.search import beam_search
@@ -133,3 +135,26 @@ def test_a_source_without_words_is_translated_to_nothing(wordy: Translator, prep
     empty, words, blank = translate_set(wordy, ParallelSet(source, source), Worker())
     assert (empty, blank) == ("", "")
     assert words
+
+
+def test_nan_is_no_perplexity_but_an_error_that_names_set_and_sentence(prepared: Prepared) -> None:
+    pairs = prepared.pairs("dev")
+    lost = np.flatnonzero(pairs.source.lengths > 8).tolist()
+    assert lost[0] > 0
+    translator = Translator(damaged_model(270, 8), prepared.vocabulary, DECODE, "fp32")
+    with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
+        judged(translator, prepared)
+    with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
+        dev_nll(translator.model, pairs, small_trial(), Worker())
+    assert raised.value.places == lost
+    with pytest.raises(NotFiniteError) as raised:
+        translate_set(translator, pairs, Worker())
+    assert raised.value.places == lost
+
+
+def test_an_infinite_output_is_no_perplexity_either() -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.decoder[-1].feed_forward_residual.norm.weight[0] = math.inf
+    with pytest.raises(NotFiniteError):
+        sentence_nats(model, random_pairs(5), "fp32", Worker())

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, small_model
+from small_trials import DECODE, damaged_model, small_model
 from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.search import Hypothesis, ShortenedWarning, beam_search, length_penalty, shorten
 from transformer.model.encoder_decoder import Transformer
 
@@ -176,8 +177,8 @@ def test_outputs_come_best_first_and_are_all_different() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 4.0])
 def test_a_beam_of_one_is_greedy_whatever_alpha(alpha: float) -> None:
     ended = 0
-    for seed, sentence in itertools.product(range(8), SENTENCES):
-        model, longest = peaked(12, seed=seed), sentence.shape[1] + 6
+    for seed, sentence in itertools.product(range(8, 16), SENTENCES):
+        model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
         ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average=1))
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
@@ -290,3 +291,31 @@ def test_ten_thousand_pieces_are_cut_to_what_the_model_can_read() -> None:
     shortened, rows = shorten(torch.cat([torch.full((1, 10_000), 7), torch.tensor([[EOS]])], 1), 512)
     assert shortened.tolist() == [[7] * 511 + [EOS]]
     assert rows == [0]
+
+
+@pytest.mark.parametrize("n_best", [None, 1])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_nan_is_an_error_that_names_the_sentences(beam: int, n_best: int | None) -> None:
+    sentences = padded(source(4, EOS), source(*[5] * 8, EOS), source(*[4] * 5, EOS), source(*[6] * 6, EOS))
+    with pytest.raises(NotFiniteError, match=r"^sentence 2: the model's output is not a finite number\. ") as raised:
+        beam_search(damaged_model(longest=6), sentences, replace(DECODE, beam=beam), n_best)
+    assert raised.value.places == [1, 3]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("piece", [EOS, 5])
+def test_one_logit_that_is_no_number_is_enough(piece: int, value: float) -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.embedding[piece, 0] = value
+    with pytest.raises(NotFiniteError):
+        beam_search(model, source(4, EOS), DECODE)
+
+
+def test_nan_that_comes_late_is_an_error_too() -> None:
+    model = never_ending(positions="learned")
+    with torch.no_grad():
+        model.target_positions.table[9] = torch.nan
+    assert beam_search(model, source(4, 5), replace(DECODE, max_extra=7))[0]
+    with pytest.raises(NotFiniteError):
+        beam_search(model, source(4, 5), replace(DECODE, max_extra=8))

@@ -5,10 +5,11 @@ from itertools import islice
 
 import pytest
 import torch
-from small_trials import DECODE, copy_data, small_model
+from small_trials import DECODE, copy_data, damaged_model, small_model
 
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.translate import Translation, Translator, one_line
 from transformer.training.precision import WORTH_IT, fast_matmuls
 
@@ -25,7 +26,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 @pytest.fixture(scope="module")
 def translator(prepared: Prepared) -> Translator:
-    return Translator(small_model(270), prepared.vocabulary, WORDY, "fp32")
+    return Translator(small_model(270, seed=5), prepared.vocabulary, WORDY, "fp32")
 
 
 def test_each_line_is_translated_as_if_it_were_alone_and_in_its_place(translator: Translator) -> None:
@@ -82,3 +83,14 @@ def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator
 def test_what_ends_a_line_becomes_a_space(end: str) -> None:
     assert one_line(f"a{end}b") == "a b"
     assert one_line("a  b ") == "a  b "
+
+
+def test_nan_names_the_place_among_the_sources_not_in_their_batch(translator: Translator) -> None:
+    damaged = replace(translator, model=damaged_model(270, longest=9))
+    sources, _ = damaged.sources(LINES)
+    long = [place for place, pieces in enumerate(sources) if len(pieces) > 9]
+    assert 0 < len(long) < len(LINES)
+    with pytest.raises(NotFiniteError) as raised:
+        damaged.translate(LINES)
+    assert raised.value.places == long
+    assert str(raised.value).startswith(f"sentence {long[0] + 1}: ")

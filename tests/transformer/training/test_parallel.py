@@ -7,13 +7,25 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from small_trials import SMALL, assignment, copy_data, free_address, random_pairs, share, small_model, small_trial
+from small_trials import (
+    DECODE,
+    SMALL,
+    assignment,
+    copy_data,
+    damaged_model,
+    free_address,
+    random_pairs,
+    share,
+    small_model,
+    small_trial,
+)
 from torch import Tensor, multiprocessing
 from torch import distributed as dist
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
-from transformer.data.prepare import prepare
+from transformer.data.prepare import Prepared, prepare
+from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.judge import JudgedSet, judge, translate_set
 from transformer.decoding.translate import Translator
 from transformer.messages import Event, Finished, Report, Started
@@ -38,6 +50,17 @@ def first_gradients(
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
+def lost_sentences(prepared: Prepared, worker: Worker) -> list[int]:
+    """Those of dev for which a damaged model yields NaN; only one worker has such."""
+    longest = int(prepared.pairs("dev").source.lengths.max())
+    translator = Translator(damaged_model(270, longest - 1), prepared.vocabulary, DECODE, "fp32")
+    try:
+        translate_set(translator, prepared.pairs("dev"), worker)
+    except NotFiniteError as error:
+        return error.places
+    return []
+
+
 def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     """What this worker finds."""
     prepared = prepare(trial.data, folder)
@@ -55,6 +78,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
         "judged": judge(translator, JudgedSet.of(prepared, "dev", "en"), worker),
         "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
         "gathered": worker.gather(f"from {worker.rank}"),
+        "lost": lost_sentences(prepared, worker),
         "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
     }
 
@@ -186,3 +210,7 @@ def test_a_trial_of_two_workers_ends_as_that_of_one(
             assert mine.costs["flops"] == expected.costs["flops"]
             for name in ("dev", "test"):
                 assert mine.scores[name]["nll"] == pytest.approx(expected.scores[name]["nll"], rel=1e-4)
+
+
+def test_nan_on_one_worker_stops_all_of_them(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+    assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != []

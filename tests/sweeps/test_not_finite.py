@@ -1,0 +1,76 @@
+"""A model whose output is not a number: one line that names the sentence, and no score."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typed import typed
+
+from transformer.training.checkpoint import Checkpoints
+
+SAID = "the model's output is not a finite number. Take an earlier checkpoint,"
+
+
+@pytest.fixture(scope="module")
+def exported(trained: Path) -> Path:
+    """The trained model, exported, and then damaged."""
+    words = ("base-s1", "sweep.name=copies", "--to", "safetensors", "--output", "nan")
+    assert typed(trained, "export", *words).exit_code == 0
+    path = trained / "nan" / "model.safetensors"
+    weights = load_file(path)
+    weights["decoder.0.cross.kv.weight"][0, 0] = torch.nan
+    save_file(weights, path)
+    return path.parent
+
+
+@pytest.mark.parametrize(("text", "line"), [("a b\n", 1), ("\n\nb a\n\n", 3), ("\n" * 1000 + "a\n", 1001)])
+def test_a_line_that_cannot_be_translated_is_named(trained: Path, exported: Path, text: str, line: int) -> None:
+    (trained / "source.txt").write_text(text, "utf-8")
+    done = typed(trained, "translate", str(exported), "--input", "source.txt")
+    assert (done.exit_code, done.stdout.strip()) == (1, "")
+    assert done.stderr.startswith(f"Failed: source.txt, line {line}: {SAID}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def damaged(trained: Path, trial: Path) -> Path:
+    """The trained trial in a study of its own, the weights of its last checkpoint damaged."""
+    study = trained / "runs" / "damaged"
+    shutil.copytree(trial.parent, study)
+    (study / "mlflow-runs.json").unlink(missing_ok=True)
+    text = (study / "study.json").read_text("utf-8")
+    (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
+    folder = study / trial.name
+    attempt = json.loads((folder / "result.json").read_text("utf-8"))["attempt"]
+    checkpoints = Checkpoints(str(folder / "checkpoints"), attempt, keep=1)
+    (state,) = checkpoints.last(1)
+    state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
+    checkpoints.save(state["step"], state)
+    checkpoints.wait()
+    return folder
+
+
+def test_a_trial_that_cannot_be_evaluated_names_set_and_sentence_and_keeps_its_result(
+    trained: Path, damaged: Path
+) -> None:
+    before = (damaged / "result.json").read_bytes()
+    done = typed(trained, "evaluate", "damaged/base-s1", "decode.beam=2")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Failed: damaged/base-s1, dev, sentence 1: {SAID}")
+    assert (damaged / "result.json").read_bytes() == before
+    assert not list((damaged / "hypotheses").glob("*beam2*"))
+
+
+def test_a_trial_whose_last_step_ruins_its_weights_fails_with_the_cause(trained: Path) -> None:
+    """The loss of that step was still finite: the evaluation after it finds out."""
+    files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
+    words = ["data=files", *files, "data.vocab_size=276", "model.n_layers=1", "model.d_model=32"]
+    done = typed(trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38")
+    assert done.exit_code == 1
+    failed = trained / "runs" / "ruined" / "base-s1"
+    assert (failed / "error.txt").read_text("utf-8").startswith("NotFiniteError: dev, sentence 1: ")
+    assert not (failed / "result.json").exists()
+    assert not list((failed / "checkpoints").glob("a1/step-*"))
