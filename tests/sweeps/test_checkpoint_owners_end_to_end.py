@@ -1,0 +1,54 @@
+"""A trial that shares a place for checkpoints with another trains from its own beginning, and says what it left."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import SMALL, Running, ablate, lines, wait_until
+
+pytestmark = pytest.mark.slow
+
+WORDS = ["train", *SMALL, "train.steps=60", "train.checkpoint_every=20"]
+PATIENCE = 600
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> list[str]:
+    """Of both trials of the same name, one after the other."""
+    return [*WORDS, "sweep.name=shared", f"paths.checkpoints={tmp_path / 'elsewhere'}"]
+
+
+def result(trial: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((trial / "result.json").read_text())
+    return content
+
+
+def losses(trial: Path) -> dict[int, float]:
+    return {line["step"]: line["metrics"]["train/loss"] for line in lines(trial / "journal.jsonl")}
+
+
+def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str], tmp_path: Path) -> None:
+    trial, changed = tmp_path / "runs" / "shared" / "base-s1", "train.lr_factor=0.3"
+    first = ablate(*shared, cwd=tmp_path, timeout=PATIENCE)
+    assert first.returncode == 0, first.stdout + first.stderr
+    before = result(trial)
+    shutil.rmtree(trial)
+    running = Running.start(*shared, changed, cwd=tmp_path, trial=trial)
+    wait_until((trial / "attempts.jsonl").exists, "the attempt", PATIENCE)
+    running.kill()
+    again = ablate(*shared, changed, cwd=tmp_path, timeout=PATIENCE)
+    assert again.returncode == 0, again.stdout + again.stderr
+    undisturbed = ablate(*WORDS, changed, "sweep.name=alone", cwd=tmp_path, timeout=PATIENCE)
+    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
+    alone, after = tmp_path / "runs" / "alone" / "base-s1", result(trial)
+    assert after["scores"] == result(alone)["scores"]
+    assert after["key"] == result(alone)["key"] != before["key"]
+    assert losses(trial) == losses(alone)
+    assert list(losses(trial)) == list(range(10, 70, 10))
+    assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {2}
+    notice = f"passed over the checkpoints of trial {before['key'][:16]}"
+    assert notice in again.stdout
+    kept = {path.name for path in (tmp_path / "elsewhere" / "shared" / "base-s1").iterdir()}
+    assert kept == {before["key"][:16], after["key"][:16]}
