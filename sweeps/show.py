@@ -3,6 +3,7 @@
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from sweeps.plan import Plan
@@ -13,7 +14,8 @@ from tracking.study import Study
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
-    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=computed)
+    caption = escape("\n".join([computed, *plan.composition.notes]))
+    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=caption)
     table.caption_justify = "left"
     table.add_column("row", no_wrap=True)
     table.add_column("change", overflow="fold", max_width=44)
