@@ -1,5 +1,6 @@
 """What the files of ``conf/`` say, layer by layer, before any value of the command line: Hydra reads them here."""
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +32,7 @@ class Layers:
 
     def __init__(self, library: Library, overrides: Overrides) -> None:
         self.library, self.choices = library, overrides.choices
+        self._rows: dict[str, Tree] = {}  # Hydra takes long over each
 
     @cached_property
     def scale(self) -> Tree:
@@ -47,6 +49,11 @@ class Layers:
 
     def row(self, name: str) -> Tree:
         """Base and this row, at the paper's size. Raises LayerError."""
+        if name not in self._rows:
+            self._rows[name] = self._composed(name)
+        return copy.deepcopy(self._rows[name])
+
+    def _composed(self, name: str) -> Tree:
         chosen = {group: option for group, option in self.choices.items() if group not in ("row", "scale")}
         words = ["~scale", f"row={name}", *(f"{group}={option}" for group, option in chosen.items())]
         if self.library.own:

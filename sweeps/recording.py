@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from sweeps.compose import ComposedRow, Composition
+from sweeps.files import SHIPPED, Library
 from sweeps.recorded import DECIDING_GROUPS, Values, nested, values_of
 from tracking.study import Study, Trial
 
@@ -16,8 +17,9 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
     said = composition.overrides
+    options = {**Library(SHIPPED).defaults, **said.choices}
     chosen = {
-        "options": {group: name for group, name in said.choices.items() if group in DECIDING_GROUPS},
+        "options": {group: name for group, name in options.items() if group in DECIDING_GROUPS},
         "values": {key: base[key] for key in said.values if key in base},
     }
     ordered = tuple(rows[name] for name in names if name in rows)
