@@ -226,6 +226,8 @@ class _Composer:
                 node = node.get(group) if isinstance(node, dict) else None
             if isinstance(node, dict):
                 node[name] = value
+        if not _refers(tree):
+            return tree
         try:
             resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
         except OmegaConfBaseException as error:
@@ -285,6 +287,13 @@ class _Composer:
         groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
         found, allowed = f"is changed by row {row}", f"a row may change {', '.join(WRITTEN_BY_ROWS)}"
         self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
+
+
+def _refers(value: Any) -> bool:
+    """Whether any text in it may refer to another key."""
+    if isinstance(value, dict | list):
+        return any(map(_refers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and "${" in value
 
 
 def _seed_problems(row: Layered, base: Layered) -> list[Problem]:
