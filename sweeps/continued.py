@@ -137,8 +137,8 @@ class _Continued:
         base, choices = values_of(composition.base), {**self.library.defaults, **composition.overrides.choices}
         places = partial(self.library.locate, choices={**choices, "row": "base"})
         problems = self._differences("", self.record.settings, base, places)
-        if problems:  # every row would differ for the same reason
-            return problems
+        if problems:  # every row would differ for the same reason, and everything for that of another scale
+            return [problem for problem in problems if problem.key.startswith("scale.")] or problems
         for row in composition.rows:
             if row.name in self.record.rows:
                 expected = self.record.expected(row.name, base)
