@@ -19,8 +19,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.naming import naming
-from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed, typed_words
+from sweeps.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
+from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
 from transformer.decoding.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
@@ -34,6 +34,7 @@ app = typer.Typer(
 Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")]
 Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials; overrides.")]
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
+Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -80,44 +81,49 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 
 @app.command()
 @_verb
-def plan(words: Words = None, as_json: Json = False) -> None:
-    """Show what a sweep would run and cost. Starts nothing."""
+def plan(words: Words = None, add: Add = False, as_json: Json = False) -> None:
+    """Show what a sweep would run and cost: the recorded study, or the one that the words name. Starts nothing."""
+    from sweeps.continued import plan_sweep
     from sweeps.show import plan_json, plan_table
 
-    planned = _sweep_plan(words)
+    planned = plan_sweep(words or [], add, "plan")
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
     if planned.pending:
-        next_verb("sweep", words)
+        next_verb("sweep", _planned_words(planned, words))
     else:
-        next_verb("table", naming(words))
+        next_verb("table", looking(planned.folder, words))
 
 
 @app.command()
 @_verb
-def sweep(words: Words = None) -> int:
-    """Run every row that is not finished; typed again, go on where it stopped."""
+def sweep(words: Words = None, add: Add = False) -> int:
+    """Run every row that is not finished; typed again, go on where it stopped.
+
+    A study that has begun goes on with its recorded rows, seeds and settings; sweep.rows and sweep.seeds select.
+    """
+    from sweeps.continued import plan_sweep
     from sweeps.run import run_plan
 
-    planned = _sweep_plan(words)
+    planned = plan_sweep(words or [], add)
+    for note in planned.composition.notes:
+        OUT.print(escape(note), style="dim", soft_wrap=True)
     run_plan(planned, typed_words(), OUT)
-    return _outcome(planned, words)
+    return _outcome(planned, "sweep", words)
 
 
 @app.command()
 @_verb
-def train(words: Words = None) -> int:
+def train(words: Words = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
-    from sweeps.compose import compose_row
-    from sweeps.plan import make_plan
+    from sweeps.continued import plan_row
     from sweeps.single import run_single
 
-    composition = compose_row(words or [])
-    planned = make_plan(composition, [composition.shared.train.seed])
+    planned = plan_row(words or [], add)
     run_single(planned, typed_words(), OUT)
-    return _outcome(planned, words)
+    return _outcome(planned, "train", words)
 
 
 @app.command()
@@ -133,9 +139,9 @@ def status(words: Words = None, as_json: Json = False) -> None:
         return
     OUT.print(status_table(study, lines))
     if {line["state"] for line in lines} <= {"finished", "running"}:
-        next_verb("table", naming(words))
+        next_verb("table", looking(study.folder, words))
     else:
-        next_verb("sweep", words)
+        next_verb("sweep", going_on(study.folder, words))
 
 
 @app.command()
@@ -151,7 +157,7 @@ def table(
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows, OUT.width))
-        next_verb("ui", naming(words))
+        next_verb("ui", chosen(words, PLACES))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -290,12 +296,12 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         return 0
 
 
-def _sweep_plan(words: list[str] | None) -> Any:
-    from sweeps.compose import compose_sweep
-    from sweeps.plan import make_plan
-
-    composition = compose_sweep(words or [])
-    return make_plan(composition, composition.shared.sweep.seeds)
+def _planned_words(planned: Any, words: list[str] | None) -> list[str]:
+    """What runs a plan that was shown: all that was typed for a new study, and for a recorded one what is new to it."""
+    if planned.before is None or not planned.before.begun:
+        return [*(words or []), *["--add"] * bool(planned.added)]
+    selected = SELECTING if planned.partial or planned.added else ()
+    return [*going_on(planned.folder, words, DECODING, selected), *["--add"] * bool(planned.added)]
 
 
 def _settings(words: list[str] | None) -> Any:
@@ -316,7 +322,7 @@ def _study(words: list[str] | None) -> Any:
     return study
 
 
-def _outcome(planned: Any, words: list[str] | None) -> int:
+def _outcome(planned: Any, verb: str, words: list[str] | None) -> int:
     """Say how a run ended, show the table, and name the next command."""
     from tracking import table as tables
     from tracking.study import read_study
@@ -330,11 +336,11 @@ def _outcome(planned: Any, words: list[str] | None) -> int:
     for trial in failed:
         OUT.print(f"  {trial.trial.name}: {escape((trial.folder.error() or '').splitlines()[0])}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
-    if failed or finished < len(planned.trials):
-        again = "those" if failed else "the others"
-        OUT.print(f"To try {again} again: [bold]{escape(typed())}[/]", soft_wrap=True)
+    if finished < len(planned.trials):
+        selected = SELECTING if len(planned.trials) < len(study.trials) else ()
+        next_verb(verb, going_on(planned.folder, words, selected))
         return 1
-    next_verb("ui", naming(words))
+    next_verb("ui", chosen(words, PLACES))
     return 0
 
 

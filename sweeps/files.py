@@ -93,13 +93,15 @@ class Library:
         return str(path.relative_to(self.here)) if path.is_relative_to(self.here) else str(path)
 
     def locate(self, key: str, choices: dict[str, str]) -> str | None:
-        """file:line of the last file that sets ``key``: scale before row, then config.yaml, then the other groups."""
-        last = ["scale", "row"]
+        """file:line of the file whose value stands: the row's, else the scale's, config.yaml's, the other groups'."""
+        last = [group for group in ABOUT_ALL_GROUPS if group in choices]
+        others = sorted(group for group in choices if group not in last)
         files = [
-            (self.path(g, choices[g]), "" if g in last else g)
-            for g in sorted(choices, key=lambda g: last.index(g) if g in last else len(last))
+            *((self.path(group, choices[group]), "") for group in last),
+            (SHIPPED / "config.yaml", ""),
+            *((self.path(group, choices[group]), group) for group in others),
         ]
-        for path, package in [*files[:2], (SHIPPED / "config.yaml", ""), *files[2:]]:
+        for path, package in files:
             inner = key.removeprefix(f"{package}.") if package else key
             line = (
                 _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None

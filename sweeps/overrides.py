@@ -25,6 +25,18 @@ class Overrides:
     choices: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def names_rows(self) -> bool:
+        return "sweep.rows" in self.values or "sweep" in self.choices
+
+    @property
+    def names_seeds(self) -> bool:
+        return "sweep.seeds" in self.values or "sweep" in self.choices
+
+    def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
+        """These on top of earlier ones."""
+        return Overrides(choices | self.choices, values | self.values)
+
 
 def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list[Problem]]:
     """What the words say, and what is wrong with them."""

@@ -11,9 +11,12 @@ import yaml
 
 from sweeps.changes import cells, describe
 from sweeps.compose import Composition
+from sweeps.recorded import dotted, values_of
+from sweeps.recording import recording
 from sweeps.settings import Settings
 from tracking.study import Study, StudyMissing, Trial, read_study
 from tracking.trial import State, TrialFolder
+from tracking.uri import without_password
 from transformer.config import OBSERVATION, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
@@ -60,12 +63,22 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for; ``listed`` is the order of the rows in the study's table."""
+    """What was asked for, and of which study: ``before`` is what was recorded of it, ``added`` what is new to it."""
 
-    folder: Path
+    composition: Composition
     trials: tuple[PlannedTrial, ...]
-    cells: dict[str, dict[str, Any]]
-    listed: tuple[str, ...]
+    before: Study | None = None
+    added: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return self.composition.shared.study_folder
+
+    @property
+    def partial(self) -> bool:
+        """Whether the study has recorded trials that were not asked for."""
+        asked = {planned.trial.name for planned in self.trials}
+        return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
 
     @property
     def pending(self) -> list[PlannedTrial]:
@@ -74,34 +87,32 @@ class Plan:
 
 
 def make_plan(composition: Composition, seeds: list[int]) -> Plan:
-    """Raises RefusedError when two trials are the same, or a folder holds something else."""
-    shared = composition.shared
-    data_fingerprint = fingerprint(shared.data)
-    trials = tuple(_trials(composition, seeds, data_fingerprint))
+    """Each row with each seed. Raises RefusedError when two trials are the same, or a folder holds something else."""
+    return plan_trials(composition, [(row.name, seed) for row in composition.rows for seed in seeds])
+
+
+def plan_trials(composition: Composition, pairs: list[tuple[str, int]]) -> Plan:
+    """These rows with these seeds. Raises RefusedError as ``make_plan``."""
+    trials = tuple(_trials(composition, pairs))
     problems = [*_same_twice(trials), *_taken_folders(trials)]
     if problems:
         raise RefusedError(problems)
-    row_cells = {row.name: cells(row, composition.base) for row in composition.rows}
-    return Plan(shared.study_folder, trials, row_cells, composition.listed)
+    return Plan(composition, trials)
 
 
-def _trials(composition: Composition, seeds: list[int], data_fingerprint: str) -> Iterator[PlannedTrial]:
-    for row in composition.rows:
-        for seed in seeds:
-            settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
-            # a row may bring data of its own
-            own = data_fingerprint if settings.data == composition.shared.data else fingerprint(settings.data)
-            published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
-            trial = Trial(
-                row.name,
-                settings.row.group,
-                describe(row, composition.base),
-                seed,
-                trial_key(settings.trial, own),
-                published,
-            )
-            vocab_size = settings.data.vocab_size
-            yield PlannedTrial(trial, settings, own, parameters(settings.model, vocab_size), planned_flops(settings))
+def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
+    shared, rows = composition.shared, {row.name: row for row in composition.rows}
+    data_fingerprint = fingerprint(shared.data)
+    for name, seed in pairs:
+        row = rows[name]
+        settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
+        # a row may bring data of its own
+        own = data_fingerprint if settings.data == shared.data else fingerprint(settings.data)
+        published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
+        key, change = trial_key(settings.trial, own), describe(row, composition.base)
+        trial = Trial(name, settings.row.group, change, seed, key, published)
+        params = parameters(settings.model, settings.data.vocab_size)
+        yield PlannedTrial(trial, settings, own, params, planned_flops(settings))
 
 
 def planned_flops(settings: Settings) -> float:
@@ -153,16 +164,36 @@ def config_dict(planned: PlannedTrial) -> dict[str, Any]:
 
 
 def recorded(plan: Plan, command: list[str]) -> Study:
-    """The study on disk with this plan's trials added, in the order of the table."""
+    """The study on disk with this plan's trials added, in the order of the table.
+
+    Raises RefusedError if another process has given the study other settings meanwhile.
+    """
     before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
+    _refuse_changed_meanwhile(plan, before)
     asked: dict[str, str | list[str]] = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(command),
+        "command": without_password(shlex.join(command)),
     }
     now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
-    return Study(plan.folder, ordered, {**before.cells, **plan.cells}, (*before.asked, asked))
+    rows = plan.composition.rows
+    return replace(
+        recording(plan.composition, before, ordered),
+        trials=ordered,
+        cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
+        asked=(*before.asked, asked),
+    )
+
+
+def _refuse_changed_meanwhile(plan: Plan, before: Study) -> None:
+    known, now = plan.before, values_of(plan.composition.base)
+    if not before.settings or (known is not None and known.settings == before.settings):
+        return
+    differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
+    if differing:
+        found = f"{plan.folder.name} was given another {', '.join(differing)} by another process meanwhile"
+        raise RefusedError([Problem("sweep.name", found, "type it again, or give this study another sweep.name")])
 
 
 def known_study(folder: Path) -> Study | None:
@@ -181,7 +212,7 @@ def known_study(folder: Path) -> Study | None:
 def _table_order(plan: Plan, before: Study) -> Any:
     """Sections as in the paper, then rows as listed by the sweep's file or first asked for, then seeds."""
     asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
-    listed = dict.fromkeys([*plan.listed, *asked])
+    listed = dict.fromkeys([*plan.composition.listed, *asked])
     place = {row: i for i, row in enumerate(listed)}
     section = {group: i for i, group in enumerate(GROUPS)}
     return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)

@@ -1,11 +1,11 @@
 """The schema of everything that ``conf/`` and the command line may say."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
-from transformer.schema import Range
+from transformer.schema import Problem, Range
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,35 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def study_problems(settings: Settings) -> list[Problem]:
+    """What is wrong with the seeds and the name of a study."""
+    sweep, problems = settings.sweep, []
+    if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
+        problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list each seed once, and at least one"))
+    key, name = ("sweep.name", sweep.name) if sweep.name is not None else ("scale.name", settings.scale.name)
+    if name in ("", ".", "..") or name != Path(name).name or name.startswith("."):
+        problems.append(Problem(key, f'is "{name}"', "must be the name of a folder in paths.runs"))
+    return problems
+
+
+def absolute(settings: Settings, here: Path) -> Settings:
+    """The same with every local path absolute: workers have another working directory."""
+
+    def path(text: str) -> str:
+        return text if "://" in text else str((here / Path(text).expanduser()).resolve())
+
+    paths, data = settings.paths, settings.data
+    checkpoints = paths.checkpoints and path(paths.checkpoints)
+    return replace(
+        settings,
+        paths=replace(paths, runs=path(paths.runs), data=path(paths.data), checkpoints=checkpoints),
+        data=replace(
+            data,
+            mirror=data.mirror and path(data.mirror),
+            train=data.train and [path(name) for name in data.train],
+            dev=data.dev and [path(name) for name in data.dev],
+            test=data.test and [path(name) for name in data.test],
+        ),
+    )

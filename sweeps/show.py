@@ -3,17 +3,19 @@
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from sweeps.plan import Plan
 from tracking import formats
-from tracking.study import Study
+from tracking.study import Study, Trial
 
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
-    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=computed)
+    caption = escape("\n".join([computed, *plan.composition.notes]))
+    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=caption)
     table.caption_justify = "left"
     table.add_column("row", no_wrap=True)
     table.add_column("change", overflow="fold", max_width=44)
@@ -68,7 +70,7 @@ def status_json(study: Study) -> list[dict[str, Any]]:
     return [_status(study, trial) for trial in study.trials]
 
 
-def _status(study: Study, trial: Any) -> dict[str, Any]:
+def _status(study: Study, trial: Trial) -> dict[str, Any]:
     folder = study.trial_folder(trial)
     journal, attempts = folder.journal(), folder.attempts()
     ppl = next((r.metrics["dev/ppl"] for r in reversed(journal) if "dev/ppl" in r.metrics), None)
@@ -76,12 +78,23 @@ def _status(study: Study, trial: Any) -> dict[str, Any]:
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": folder.state(trial.key),
+        "state": "to score again" if _scored_otherwise(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
         "dev_ppl": ppl,
         "note": (folder.error() or "").split("\n")[0],
     }
+
+
+def _scored_otherwise(study: Study, trial: Trial) -> bool:
+    """Whether it is finished, but not with the settings of ``decode`` that the study has now."""
+    folder = study.trial_folder(trial)
+    result = folder.result()
+    values: dict[str, Any] = next((row["values"] for row in study.rows if row["row"] == trial.row), {})
+    if result is None or not study.settings or folder.state(trial.key) != "finished":
+        return False
+    decode = {name: values.get(f"decode.{name}", value) for name, value in study.settings["decode"].items()}
+    return any(scores["decode"] != decode for scores in result["scores"].values())
 
 
 def _plan_state(planned: Any) -> str:

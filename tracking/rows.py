@@ -9,6 +9,7 @@ from tracking.trial import State
 
 BASE = "base"
 DEV = "dev"  # the table's set, as in the paper
+NO_SEED_IN_COMMON = "no seed in common with base"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class TableRow:
     paper_ppl: float | None
     paper_bleu: float | None
     paper_params_m: float | None  # millions
-    delta_ppl: float | None  # to our own base
+    delta_ppl: float | None  # to our own base, over the finished seeds that both have
     delta_bleu: float | None
+    delta_seeds: tuple[int, ...]  # those seeds; none where there is no difference
     paper_delta_ppl: float | None  # the paper's row to the paper's base
     paper_delta_bleu: float | None
     cells: dict[str, object]
@@ -63,18 +65,36 @@ class _Means:
         return {name: values for name, values in self.decode.items() if len(values) > 1}
 
 
+@dataclass(frozen=True)
+class _Delta:
+    """Differences to base over the finished seeds that both have; ``note`` where they have not the same."""
+
+    ppl: float | None
+    bleu: float | None
+    seeds: tuple[int, ...]
+    note: str
+
+    def without(self, measures: Collection[str]) -> "_Delta":
+        """The same less differences that would compare other settings; what is left unsaid has no seeds."""
+        ppl, bleu = (None if name in measures else getattr(self, name) for name in ("ppl", "bleu"))
+        empty = self.seeds and (ppl, bleu) == (None, None)
+        return _Delta(ppl, bleu, () if empty else self.seeds, "" if empty else self.note)
+
+
 def table(study: Study) -> list[TableRow]:
     """Every row of the study in its order, from `study.json` and the trials' files alone."""
     rows: dict[str, list[Trial]] = {}
     for trial in study.trials:
         rows.setdefault(trial.row, []).append(trial)
-    means = {row: _means(_finished(study, trials)) for row, trials in rows.items()}
+    found = {row: _finished(study, trials) for row, trials in rows.items()}
+    means = {row: _means(list(results.values())) for row, results in found.items()}
     base = means.get(BASE, _means([]))
     decode: dict[str, Any] = {}  # each setting as base has it, else as the first row that has one value of it
     for each in (base, *means.values()):
         decode = each.agreed() | decode
     paper = rows[BASE][0].published if BASE in rows else {}
-    return [_row(study, trials, means[row], base, decode, paper) for row, trials in rows.items()]
+    deltas = {row: _delta(results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
+    return [_row(study, trials, means[row], deltas[row], decode, paper) for row, trials in rows.items()]
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -91,7 +111,7 @@ def _row(
     study: Study,
     trials: Sequence[Trial],
     means: _Means,
-    base: _Means,
+    delta: _Delta,
     decode: dict[str, Any],
     paper_base: dict[str, float | None],
 ) -> TableRow:
@@ -99,7 +119,10 @@ def _row(
     paper = first.published
     changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
     other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
-    notes = (_note(study, trials, means.seeds), _decode_note(means.mixed(), other, decode))
+    delta = delta.without([measure for measure in ("ppl", "bleu") if decides(other, measure)])
+    state = _note(study, trials, means.seeds)
+    seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
+    notes = (seeds, delta.note, _decode_note(means.mixed(), other, decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -115,8 +138,9 @@ def _row(
         paper_ppl=paper.get("ppl"),
         paper_bleu=paper.get("bleu"),
         paper_params_m=paper.get("params_m"),
-        delta_ppl=None if decides(other, "ppl") else _minus(means.ppl, base.ppl),
-        delta_bleu=None if decides(other, "bleu") else _minus(means.bleu, base.bleu),
+        delta_ppl=delta.ppl,
+        delta_bleu=delta.bleu,
+        delta_seeds=delta.seeds,
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
         cells=changed,
@@ -127,10 +151,34 @@ def _row(
     )
 
 
-def _finished(study: Study, trials: Iterable[Trial]) -> list[dict[str, Any]]:
-    """Results that carry their trial's key; one left by another configuration does not count."""
+def _finished(study: Study, trials: Iterable[Trial]) -> dict[int, dict[str, Any]]:
+    """By seed, results that carry their trial's key; one left by another configuration does not count."""
     results = ((trial, study.trial_folder(trial).result()) for trial in trials)
-    return [result for trial, result in results if result is not None and result["key"] == trial.key]
+    return {trial.seed: result for trial, result in results if result is not None and result["key"] == trial.key}
+
+
+def _delta(
+    row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], means: _Means, base_means: _Means
+) -> _Delta:
+    """Paired by seed. A measure that either side has no mean of has no difference either."""
+    seeds = tuple(seed for seed in sorted(row) if seed in base)
+    ours, theirs = (_means([results[seed] for seed in seeds]) for results in (row, base))
+    ppl = _minus(ours.ppl, theirs.ppl) if _both(means.ppl, base_means.ppl) else None
+    bleu = _minus(ours.bleu, theirs.bleu) if _both(means.bleu, base_means.bleu) else None
+    if not row or not base or set(row) == set(base):
+        return _Delta(ppl, bleu, seeds if _either(ppl, bleu) else (), "")
+    if not seeds:
+        return _Delta(None, None, (), f"{NO_SEED_IN_COMMON} ({', '.join(map(str, sorted(base)))})")
+    note = f"Δ over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    return _Delta(ppl, bleu, seeds, note) if _either(ppl, bleu) else _Delta(None, None, (), "")
+
+
+def _both(*values: float | None) -> bool:
+    return None not in values
+
+
+def _either(*values: float | None) -> bool:
+    return any(value is not None for value in values)
 
 
 def _means(results: Sequence[dict[str, Any]]) -> _Means:

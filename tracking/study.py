@@ -1,7 +1,7 @@
 """A study on disk: the ordered trials of a sweep, and what was asked for."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,19 @@ class Study:
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells of the table; base has all
     asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
+    settings: dict[str, Any] = field(default_factory=dict)  # what all rows share; {} in a study of an older version
+    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: dotted values that differ
+    seeds: tuple[int, ...] = ()
+    chosen: dict[str, Any] = field(default_factory=dict)  # {"options", "values"}: what the command line said of them
 
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything of its trials that other settings could be mixed with."""
+        return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         return TrialFolder(self.folder / trial.name)
@@ -66,6 +75,10 @@ def write_study(study: Study) -> None:
     """Write `study.json`, whole or not at all."""
     content = {
         "name": study.name,
+        "settings": study.settings,
+        "rows": list(study.rows),
+        "seeds": list(study.seeds),
+        "chosen": study.chosen,
         "trials": [asdict(trial) for trial in study.trials],
         "cells": study.cells,
         "asked": list(study.asked),
@@ -77,4 +90,8 @@ def write_study(study: Study) -> None:
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(Trial(**fields) for fields in content["trials"])
     # resolved, so that `.` has a name and the store's default address is absolute
-    return Study(folder.resolve(), trials, dict(content["cells"]), tuple(content["asked"]))
+    shared = [dict(content.get(name, {})) for name in ("settings", "chosen")]
+    rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
+    seeds = tuple(content.get("seeds", ()))
+    asked = tuple(content["asked"])
+    return Study(folder.resolve(), trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.formats import flops, millions, number, signed, time
 from tracking.rows import BASE as BASE
+from tracking.rows import NO_SEED_IN_COMMON, decides, decode_of
 from tracking.rows import TableRow as TableRow
-from tracking.rows import decides, decode_of
 from tracking.rows import table as table
 from tracking.study import Study
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CSV_COLUMNS = (
     *("row", "group", "change", "seeds", "steps", "ppl", "bleu", "params", "flops"),
     *("paper_ppl", "paper_bleu", "paper_params_m", "seconds", "delta_ppl", "delta_bleu"),
-    *("paper_delta_ppl", "paper_delta_bleu", "asked", "note"),
+    *("paper_delta_ppl", "paper_delta_bleu", "asked", "note", "delta_seeds"),
 )
 OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
 SCORES = frozenset({"ppl", "bleu"})
@@ -43,7 +43,7 @@ TERMINAL_COLUMNS = (  # and from which width on there is room for one
     *((name, 0) for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ")),
     *(("params", 86), ("FLOPs", 109), ("time", 109)),
 )
-EXPLAINED = ("other decode", "mixed decode")  # by the row's note
+EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # by the row's note
 WHAT_IS_WHAT = (
     "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenised text, as is "
     "bleu_paper in result.json; time: measured; params: computed; FLOPs: computed from the real lengths; "
@@ -112,6 +112,8 @@ def seeds_note(rows: Sequence[TableRow]) -> str:
         return "No seed is finished."
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     text = f"Seeds a row: {spread}."
+    if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
+        text += " Δ is over the seeds that a row has in common with base."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
@@ -127,6 +129,8 @@ def _decode_words(decode: dict[str, Any]) -> list[str]:
 
 def _csv_cell(row: TableRow, name: str) -> object:
     value = getattr(row, name)
+    if name == "delta_seeds":
+        return " ".join(map(str, value))
     if value is None:
         return _absent(row, name) if name in OURS else ""
     return int(value) if isinstance(value, float) and value.is_integer() and name in OURS else value
@@ -136,7 +140,9 @@ def _absent(row: TableRow, name: str) -> str:
     """Why there is no number; a difference may also lack base's, or base's with the same settings of `decode`."""
     measure = name.removeprefix("delta_")
     if name != measure and getattr(row, measure) is not None:
-        return "other decode" if decides(row.other_decode, measure) else "no base"
+        if decides(row.other_decode, measure):
+            return "other decode"
+        return "no seed in common" if NO_SEED_IN_COMMON in row.note else "no base"
     return "mixed decode" if measure in SCORES and decides(row.mixed_decode, measure) else row.status
 
 

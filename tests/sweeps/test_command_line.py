@@ -146,13 +146,13 @@ def test_the_status(folder: Path) -> None:
     ]
     shown = ablate(folder, "status", ROWS)
     assert "1 of 3 finished" in shown.stdout
-    assert next_command(shown) == "Next: ablate sweep 'sweep.rows=[base,a_heads_1,c_layers_2]'"
+    assert next_command(shown) == "Next: ablate sweep"
 
 
 def test_the_plan_knows_what_is_left(folder: Path) -> None:
     done = ablate(folder, "plan", ROWS)
     assert "2 of 3 trials" in done.stdout
-    assert next_command(done) == f"Next: ablate sweep '{ROWS}'"
+    assert next_command(done) == "Next: ablate sweep"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
+from finished_trials import finish
 
 from sweeps.compose import compose_row
 from sweeps.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
@@ -32,24 +33,6 @@ def key(folder: Path, *words: str) -> str:
 
 def refused_plan(folder: Path, *words: str) -> list[str]:
     return [problem.found for problem in refused(folder, *words, by=lambda words, here: plan(here, *words))]
-
-
-def finish(planned: PlannedTrial) -> None:
-    """Leave what a finished trial leaves."""
-    scores = {
-        "nll": 1.5,
-        "ppl": 4.5,
-        "bleu": 30.0,
-        "chrf": 50.0,
-        "signature": "",
-        "decode": asdict(planned.settings.decode),
-    }
-    head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
-    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
-    recorder = Recorder(planned)
-    recorder.begin()
-    planned.folder.write_result({**head, **costs, "scores": {"dev": scores, "test": scores}})
-    recorder.end("finished")
 
 
 def other(config: Any, name: str) -> Any:

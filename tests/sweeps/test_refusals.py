@@ -167,10 +167,12 @@ def test_two_rows_that_are_the_same_are_refused_by_name(tmp_path: Path) -> None:
     assert "mine and c_ff_1024" in problem.found
 
 
-def test_rows_that_scaling_makes_the_same_are_refused(tmp_path: Path) -> None:
-    own_row(tmp_path, "train: {warmup_steps: 10}\n")  # the scale sets it after the row
-    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", "scale=half", by=lambda words, here: plan(here, *words))
-    assert "mine and base" in problem.found
+def test_a_difference_that_a_scale_cannot_keep_is_refused_by_its_line(tmp_path: Path) -> None:
+    own_row(tmp_path, "train: {warmup_steps: 10}\n")
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", "scale=half")
+    assert (problem.key, problem.place) == ("train.warmup_steps", "conf/row/mine.yaml:3")
+    assert problem.found == "is 10: in proportion to base (4000, at scale half 1000) that is no whole number"
+    assert problem.allowed.startswith("must be a multiple of 4, or choose a scale that does not set")
 
 
 def test_an_error_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_an_error_in_the_files_of_a_sweep_is_told_with_its_line(tmp_path: Path) 
     ]
 
 
-def test_the_place_is_the_file_that_was_heard_last(tmp_path: Path) -> None:
+def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {warmup_steps: 10}\n")
     scale = "scale: {name: mine, width: 1, depth: 1, steps: 1}\ntrain: {warmup_steps: few}\n"
     own(tmp_path, "scale/mine", f"# @package _global_\n{scale}")

@@ -18,6 +18,7 @@ from transformer.schema import RefusedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, "train.steps=60", "train.checkpoint_every=30"]
+SCORED_AGAIN = [*(word for word in SHORT if not word.startswith("decode.beam")), "decode.beam=1"]
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
 RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "pairs", "scores"}
 SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
@@ -74,10 +75,10 @@ def test_typed_again_nothing_runs_and_mlflow_has_one_run_a_trial(study: Study) -
 
 def test_other_decode_settings_only_score_again(study: Study) -> None:
     before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
-    others = [word for word in SHORT if not word.startswith("decode.beam")]
-    again = ablate("sweep", *others, "decode.beam=1", "sweep.rows=[base]", cwd=study.cwd)
+    again = ablate("sweep", *SCORED_AGAIN, "sweep.rows=[base]", cwd=study.cwd)
     assert again.returncode == 0, again.stdout + again.stderr
-    after = study.result("base-s1")
+    after, other = study.result("base-s1"), study.result("e_learned_positions-s1")
+    assert other["scores"]["dev"]["decode"]["beam"] == 1, "a table never mixes settings"
     assert after["scores"]["dev"]["decode"]["beam"] == 1
     assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
     assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
@@ -87,17 +88,18 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     blocked = study.folder / "d_dropout_0-s1" / "checkpoints"
     blocked.parent.mkdir()
     blocked.write_text("a file where a folder must be")
-    words = [*SHORT, "sweep.rows=[d_dropout_0,d_smoothing_0]"]
+    words = ["sweep.rows=[d_dropout_0,d_smoothing_0]", "--add"]
     failed = ablate("sweep", *words, cwd=study.cwd)
     assert failed.returncode == 1, failed.stdout + failed.stderr
     assert "1 of 2 finished, 1 FAILED" in failed.stdout
     assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in failed.stdout
+    assert failed.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[d_dropout_0,d_smoothing_0]'"
     table = ablate("table", "--format", "md", cwd=study.cwd).stdout
     assert "FAILED: CheckpointError" in table
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
 
     blocked.unlink()
-    mended = ablate("sweep", *words, cwd=study.cwd)
+    mended = ablate("sweep", cwd=study.cwd)
     assert mended.returncode == 0, mended.stdout + mended.stderr
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FINISHED"
     rows = json.loads(ablate("table", "--format", "json", cwd=study.cwd).stdout)
@@ -166,8 +168,13 @@ def _answers(address: str) -> bool:
 
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
-    words = [*SHORT, "row=e_learned_positions", "train.seed=2"]
-    trained = ablate("train", *words, cwd=study.cwd)
+    words = ["row=e_learned_positions", "train.seed=2"]
+    refused = ablate("train", *words, cwd=study.cwd)
+    assert (refused.returncode, "ablate train row=e_learned_positions train.seed=2 --add" in refused.stderr) == (
+        2,
+        True,
+    )
+    trained = ablate("train", *words, "--add", cwd=study.cwd)
     assert trained.returncode == 0, trained.stdout + trained.stderr
     trials = json.loads((study.folder / "study.json").read_text())["trials"]
     assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]

@@ -63,10 +63,51 @@ def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
     assert (base.seeds, base.asked, base.ppl, base.bleu, base.note) == (2, 2, 4.5, 31.0, "")
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
     assert (base.delta_ppl, base.delta_bleu) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.delta_ppl, heads.delta_bleu) == (1, 2, 1.5, -3.0)
+    assert (heads.seeds, heads.asked, heads.delta_ppl, heads.delta_bleu) == (1, 2, 2.0, -2.0)
+    assert (base.delta_seeds, heads.delta_seeds) == ((1, 2), (1,))
     assert heads.paper_delta_ppl == 0.37
     assert heads.paper_delta_bleu == -0.9
-    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB"
+    assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB; Δ over seed 1"
+
+
+def pairs(folder: Path, **figures: dict[int, float]) -> Study:
+    """A finished study: the PPL of each row by seed; BLEU is ten times as much."""
+    study = make_study(folder, {row: list(by_seed) for row, by_seed in figures.items()})
+    for trial in study.trials:
+        ppl = figures[trial.row][trial.seed]
+        finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=10 * ppl)
+    return study
+
+
+def test_a_difference_is_over_the_seeds_that_both_have_and_says_so(tmp_path: Path) -> None:
+    study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
+    heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
+    assert (heads.ppl, heads.seeds, heads.delta_ppl, heads.delta_bleu) == (7.0, 2, 0.5, 5.0)
+    assert (heads.delta_seeds, heads.note) == ((1,), "2 seeds; Δ over seed 1")
+    assert (layers.delta_ppl, layers.delta_seeds, layers.note) == (-1.0, (1,), "")
+    for text in (shown(study), to_markdown(table(study))):
+        words = " ".join(text.split())
+        assert "2 seeds; Δ over seed 1" in words
+        assert "Seeds a row: 1 to 2. Δ is over the seeds that a row has in common with base." in words
+    lines = list(csv.DictReader(io.StringIO(to_csv(table(study)))))
+    assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
+    assert json.loads(to_json(table(study)))[1]["delta_seeds"] == [1]
+
+
+def test_several_seeds_in_common_are_listed_and_base_may_have_more(tmp_path: Path) -> None:
+    study = pairs(tmp_path / "more", base={1: 4.0, 2: 6.0, 3: 80.0}, a_heads_1={2: 6.5, 1: 4.5})
+    heads = by_name(study)["a_heads_1"]
+    assert (heads.delta_ppl, heads.delta_seeds, heads.note) == (0.5, (1, 2), "2 seeds; Δ over seeds 1, 2")
+
+
+def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
+    study = pairs(tmp_path / "none", base={1: 4.0}, a_heads_1={2: 4.5})
+    heads = by_name(study)["a_heads_1"]
+    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu, heads.delta_seeds) == (4.5, None, None, ())
+    assert heads.note == "1 seed; no seed in common with base (1)"
+    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in to_markdown(table(study))
+    assert ",no seed in common," in to_csv(table(study))
+    assert "no seed in common with base (1)" in " ".join(shown(study).split())
 
 
 def test_a_missing_row_says_so(mixed: Study) -> None:
@@ -132,7 +173,7 @@ def test_markdown_is_the_papers_table(mixed: Study) -> None:
     assert {len(line) for line in cells} == {len(head)}
     assert base[:12] == ["base", "base", "6", "512", "2048", "8", "64", "64", "0.1", "0.1", "30", ""]
     assert heads[2:12] == ["", "", "", "1", "512", "512", "", "", "", ""]
-    assert heads[12:16] == ["6.00", "28.0", "+1.50", "−3.0"]
+    assert heads[12:16] == ["6.00", "28.0", "+2.00", "−2.0"]
     assert heads[16:19] == ["63.046M", "9.52e17", "1 h 01 min"]
     assert heads[19:24] == ["5.29", "24.9", "", "+0.37", "−0.9"]
     assert layers[11] == "attention_dropout 0.1"
@@ -153,7 +194,7 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
 def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None:
     text = shown(mixed)
     assert max(len(line) for line in text.splitlines()) <= 120
-    for part in ("4.50", "+1.50", "−3.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
+    for part in ("4.50", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
         assert part in text
     assert "…" not in text, "a cell was cut"
 
@@ -208,7 +249,7 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
     rows = by_name(study)
     heads = rows["a_heads_1"]
     assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
-    assert heads.note == "seeds mix decode.beam 4, 8"
+    assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
     assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
     assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
     averaged = scored(tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average": 5}), ("a_heads_1", 1, {}))

@@ -1,0 +1,40 @@
+"""Trials as a sweep leaves them, without training."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from sweeps.continued import plan_sweep
+from sweeps.plan import Plan, PlannedTrial, recorded
+from sweeps.record import Recorder
+from tracking.study import Study, read_study, write_study
+
+
+def finish(planned: PlannedTrial) -> None:
+    """Leave what a finished trial leaves."""
+    scores = {
+        "nll": 1.5,
+        "ppl": 4.5,
+        "bleu": 30.0,
+        "chrf": 50.0,
+        "signature": "",
+        "decode": asdict(planned.settings.decode),
+    }
+    head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
+    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    recorder = Recorder(planned)
+    recorder.begin()
+    planned.folder.write_result({**head, **costs, "scores": {"dev": scores, "test": scores}})
+    recorder.end("finished")
+
+
+def sweep(folder: Path, *words: str, add: bool = False, ends: int | None = None) -> Plan:
+    """What `ablate sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
+    planned = plan_sweep(list(words), add, here=folder)
+    write_study(recorded(planned, ["ablate", "sweep", *words]))
+    for trial in planned.pending[:ends]:
+        finish(trial)
+    return planned
+
+
+def study_in(folder: Path, name: str = "synthetic-tiny") -> Study:
+    return read_study(folder / "runs" / name)

@@ -1,0 +1,144 @@
+"""The command that each verb names next is made from the recorded study and, typed, does what it says."""
+
+import contextlib
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from finished_trials import sweep
+from typed import typed
+
+from sweeps.cli import _outcome
+from sweeps.continued import plan_sweep
+from sweeps.record import Recorder
+
+ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
+STEPS = "train.steps=200"
+MISSING = ["d_smoothing_0-s1", "d_dropout_0-s1"]
+
+
+def named(output: str) -> list[str]:
+    """The words after `ablate` of the last line."""
+    line = output.strip().splitlines()[-1]
+    assert line.startswith("Next: ablate "), output
+    return shlex.split(line.removeprefix("Next: ablate "))
+
+
+def next_of(folder: Path, *words: str) -> list[str]:
+    done = typed(folder, *words)
+    assert done.exit_code == 0, done.output
+    return named(done.stdout)
+
+
+def would_run(folder: Path, words: list[str]) -> list[str]:
+    """The trials that `ablate sweep …` would run: `plan` shows them."""
+    assert words[0] == "sweep"
+    done = typed(folder, "plan", *words[1:], "--json")
+    assert done.exit_code == 0, done.output
+    return [f"{t['row']}-s{t['seed']}" for t in json.loads(done.stdout) if not t["finished"]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three rows of 200 steps in the study that no words name; base is finished."""
+    sweep(tmp_path, ROWS, STEPS, ends=0)
+    sweep(tmp_path, "sweep.rows=[base]")
+    return tmp_path
+
+
+def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:
+    for words in ([], [ROWS, STEPS]):
+        advice = next_of(folder, "status", *words)
+        assert advice == ["sweep"]
+        assert would_run(folder, advice) == MISSING
+
+
+def test_status_of_a_study_with_a_name_and_places_names_both(tmp_path: Path) -> None:
+    words = ["sweep.name=my study (1)", "paths.runs=else where"]
+    typed_words = ["sweep.name='my study (1)'", "paths.runs='else where'"]
+    sweep(tmp_path, *typed_words, ROWS, STEPS, "scale=tiny", ends=0)
+    advice = next_of(tmp_path, "status", *typed_words, "cluster.workers=2")
+    assert advice == ["sweep", *typed_words, "cluster.workers=2"], words
+    assert would_run(tmp_path, advice) == ["base-s1", *MISSING]
+
+
+def test_a_study_named_by_its_data_and_scale_is_named_by_its_name(tmp_path: Path) -> None:
+    sweep(tmp_path, "scale=half", "data=multi30k", "sweep.rows=[base]", ends=0)
+    advice = next_of(tmp_path, "status", "scale=half", "data=multi30k")
+    assert advice == ["sweep", "sweep.name=multi30k-half"]
+    assert would_run(tmp_path, advice) == ["base-s1"]
+
+
+def test_status_sees_what_is_to_be_scored_again(tmp_path: Path) -> None:
+    sweep(tmp_path, "sweep.rows=[base,d_smoothing_0]")
+    assert next_of(tmp_path, "status") == ["table"]
+    sweep(tmp_path, "decode.beam=2", ends=1)
+    advice = next_of(tmp_path, "status")
+    assert (advice, len(would_run(tmp_path, advice))) == (["sweep"], 1)
+    assert "to score again" in typed(tmp_path, "status").stdout
+
+
+def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_words(tmp_path: Path) -> None:
+    words = ["sweep.name=x", "sweep.rows=[base,big]", STEPS]
+    advice = next_of(tmp_path, "plan", *words)
+    assert advice == ["sweep", *words]
+    assert would_run(tmp_path, advice) == ["base-s1", "big-s1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "advice", "runs"),
+    [
+        ([], [], MISSING),
+        ([ROWS, STEPS], [], MISSING),
+        (["sweep.rows=[d_dropout_0]"], ["sweep.rows=[d_dropout_0]"], MISSING[1:]),
+        (["decode.beam=2", "cluster.workers=2"], ["decode.beam=2", "cluster.workers=2"], ["base-s1", *MISSING]),
+        (["sweep.rows=[base,big]", STEPS, "--add"], ["sweep.rows=[base,big]", "--add"], ["big-s1"]),
+        (["sweep.name=synthetic-tiny", "sweep.seeds=[1]"], [], MISSING),
+    ],
+)
+def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
+    folder: Path, words: list[str], advice: list[str], runs: list[str]
+) -> None:
+    found = next_of(folder, "plan", *words)
+    assert found == ["sweep", *advice]
+    assert would_run(folder, found) == runs
+
+
+def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> None:
+    places = ["paths.runs=elsewhere"]
+    sweep(tmp_path, "sweep.name=x", *places, "sweep.rows=[base]")
+    for verb in ("plan", "status"):
+        advice = next_of(tmp_path, verb, "sweep.name=x", *places, "sweep.rows=[base]")
+        assert advice == ["table", "sweep.name=x", *places]
+    assert next_of(tmp_path, *advice) == ["ui", *places]
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["sweep.name=x"], ["sweep.name=x"]),
+        (["sweep.name=x", "sweep.rows=[base]", STEPS], ["sweep.name=x", "sweep.rows=[base]"]),
+    ],
+)
+def test_a_failure_leads_to_the_trials_that_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], advice: list[str]
+) -> None:
+    sweep(tmp_path, "sweep.name=x", ROWS, STEPS, ends=0)
+    planned = plan_sweep(words, here=tmp_path)
+    for trial in planned.trials:
+        recorder = Recorder(trial)
+        recorder.begin()
+        recorder.fail("OutOfMemoryError: too wide")
+    with contextlib.chdir(tmp_path):
+        assert _outcome(planned, "sweep", words) == 1
+    found = named(capsys.readouterr().out)
+    assert found == ["sweep", *advice]
+    assert would_run(tmp_path, found) == [trial.trial.name for trial in planned.trials]
+
+
+def test_a_refusal_of_new_rows_names_a_command_that_adds_them(folder: Path) -> None:
+    refused = typed(folder, "sweep", "sweep.rows=[big]")
+    (line,) = [line for line in refused.stderr.splitlines() if "to add: " in line]
+    command = shlex.split(line.partition("to add: ablate ")[2])
+    assert (refused.exit_code, would_run(folder, command)) == (2, ["big-s1"])
