@@ -25,7 +25,7 @@ ONCE = Rounds(1, 1)
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    return one_length(compose_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=400, sentences=5, length=6)
+    return one_length(compose_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=520, sentences=5, length=6)
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,8 @@ def test_decoding_can_be_changed(trained: Path, dev: str, expected: list[str]) -
     short = translated(trained, dev, "copies/base-s1", "decode.max_extra=0", "decode.beam=1")
     assert len(short) == len(expected)
     single = translated(trained, "a\n", "copies/base-s1", "decode.beam=7", "--nbest", "7")
-    assert len({line.split("\t")[1] for line in single}) == 7
+    assert len(set(single)) == 7  # two texts may be alike, of other pieces
+    assert not any(line.startswith("-inf") for line in single)
 
 
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
