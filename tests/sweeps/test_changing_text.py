@@ -1,7 +1,6 @@
 """Text that changes while a study runs changes no figure of it, and what is left out of it is told."""
 
 import json
-import os
 import random
 import shutil
 from pathlib import Path
@@ -24,7 +23,6 @@ LONG = " ".join(WORDS * 10) + "\n"
 FILES = ["data=files", *(f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test"))]
 DATA = [*FILES, "data.vocab_size=272", "sweep.name=own", "model.max_positions=64"]
 STEPS = ["train.steps=30", "train.checkpoint_every=20"]
-ONE_AFTER_THE_OTHER = f"cluster.cpus_per_worker={os.cpu_count()}"
 
 
 def sentences(size: int, seed: int) -> str:
@@ -46,20 +44,23 @@ def result(folder: Path, trial: str) -> dict[str, Any]:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_text_that_changes_while_rows_are_trained_changes_no_score(folder: Path, tmp_path: Path) -> None:
-    words = [*SMALL, *DATA, *STEPS, ONE_AFTER_THE_OTHER, "sweep.rows=[base,e_learned_positions]"]
+def test_text_that_changes_while_rows_are_trained_changes_no_score(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 1}')  # one row after the other
+    words = [*SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]"]
     control = shutil.copytree(folder, folder / "control")
-    undisturbed = ablate("sweep", *words, cwd=control)
+    undisturbed = ablate("sweep", *words, cwd=control, timeout=600)
     assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
     trials = [folder / "runs" / "own" / f"{row}-s1" for row in ("base", "e_learned_positions")]
     running = Running.start("sweep", *words, cwd=folder, trial=trials[0])
-    wait_until(lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials), "a row")
+    wait_until(lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials), "a row", 600)
     with (folder / "train.txt").open("a") as file:
         file.write(sentences(50, seed=9))
     (folder / "dev.txt").write_text((folder / "dev.txt").read_text().replace("\n", " h\n", 1))
     (folder / "test.txt").unlink()
     assert not all((trial / "provenance.json").exists() for trial in trials)  # the other row comes after the change
-    code, output = running.finish()
+    code, output = running.finish(timeout=600)
     assert code == 0, output
     for trial in trials:
         assert result(folder, trial.name)["scores"] == result(control, trial.name)["scores"]
