@@ -243,7 +243,7 @@ def export(
 @_verb
 def sync(words: Words = None) -> int:
     """Carry a study's journals to MLflow once, for example after copying them from another machine."""
-    from sweeps.run import sync_command
+    from sweeps.syncing import sync_command
 
     _study(words)
     return subprocess.run(sync_command(_settings(words)), check=False).returncode

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.compose import compose_settings
-from sweeps.run import sync_command
+from sweeps.syncing import sync_command
 from tracking.study import Study, write_study
 
 
