@@ -10,7 +10,7 @@ import yaml
 
 from sweeps.request import Request
 from sweeps.settings import Settings
-from tracking.replay import trial_of_run
+from tracking.ledger import trial_of_run
 from tracking.study import StudyMissing, read_study
 from tracking.trial import TrialFolder
 from transformer.config import TrialConfig

@@ -77,7 +77,7 @@ def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_passwords_are_taken_out() -> None:
-    assert without_password("a=postgresql://me:pw@host/db b") == "a=postgresql://host/db b"
+    assert without_password("a=postgresql://me:pw@host/db b") == "a=postgresql://***@host/db b"
     assert without_password("https://host/a@b") == "https://host/a@b"
 
 
