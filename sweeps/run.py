@@ -14,6 +14,7 @@ from rich.console import Console
 from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder, holding
+from sweeps.repair import repair
 from sweeps.settings import Cluster
 from sweeps.syncing import syncing
 from tracking.study import write_study
@@ -47,6 +48,7 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[None]:
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(holding(planned.folder))
+        repair(plan, console)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-T = TypeVar("T")
+Found = TypeVar("Found")
+Other = TypeVar("Other")
 REMEDIES = {
     "study.json": "move it away; `ablate sweep` writes it again and keeps what is finished",
     "result.json": "`ablate sweep` goes on from the last checkpoint and writes it again",
@@ -41,7 +42,7 @@ class DamagedFileError(ValueError):
         return f"{name} is damaged: {self.cause}"
 
 
-def unless_damaged(read: Callable[[], T], otherwise: T) -> T:
+def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:
     """What ``read`` returns, or ``otherwise`` where its file is damaged: for readers that name the damage elsewhere."""
     try:
         return read()
@@ -73,9 +74,14 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename to ``<name>.damaged``, or the first free ``<name>.damaged-2`` …; the new path. Nothing is deleted."""
+    """Rename to a name beginning with ``<name>.damaged``; the new path. Nothing is deleted."""
+    return path.rename(kept_name(path))
+
+
+def kept_name(path: Path) -> Path:
+    """``<name>.damaged``, or the first of ``<name>.damaged-2`` … that nothing has yet."""
     kept, number = path.with_name(f"{path.name}.damaged"), 1
     while kept.exists():
         number += 1
         kept = path.with_name(f"{path.name}.damaged-{number}")
-    return path.rename(kept)
+    return kept

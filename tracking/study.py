@@ -53,7 +53,11 @@ class Study:
 def read_study(folder: Path) -> Study:
     """The study in `folder`. Raises StudyMissing, or DamagedFileError."""
     path = folder / STUDY_FILE
-    content = read_object(path) if folder.is_dir() else None
+    try:
+        content = read_object(path) if folder.is_dir() else None
+    except DamagedFileError as error:
+        at = f" (line {error.line})" if error.line else ""
+        raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
     if content is None:
         raise StudyMissing(f"no study at {path}")
     try:
