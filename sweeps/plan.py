@@ -121,7 +121,7 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         folder = planned.folder
         try:
-            stored = folder.config()
+            stored = folder.trained_config()
         except DamagedFileError as error:
             if not is_recorded(planned):
                 yield replace(damaged(error), allowed="nothing else says what was trained there; move the folder away")

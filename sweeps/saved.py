@@ -95,9 +95,7 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
         raise RefusedError(
             [_no_trial(path, allowed) if state == "missing" and path.is_dir() else _not_finished(path, state)]
         )
-    stored = folder.config() or {}
-    if "key" not in stored:
-        raise DamagedFileError(folder.config_path, "must have key and data_fingerprint")
+    stored = folder.trained_config() or {}
     config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)

@@ -23,7 +23,7 @@ def read_config(path: Path) -> dict[str, Any] | None:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
-    wrong = shapes.config(config) if isinstance(config, dict) else "must hold groups of keys"
+    wrong = shapes.config(config) if isinstance(config, dict) and config else "must hold groups of keys"
     if wrong:
         raise DamagedFileError(path, wrong)
     return dict(config)

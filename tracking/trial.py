@@ -185,9 +185,19 @@ class TrialFolder:
         """``config.yaml``; None without it."""
         return read_config(self.config_path)
 
+    def trained_config(self) -> dict[str, Any] | None:
+        """The same as a sweep wrote it: with the trial's key."""
+        config = self.config()
+        if config is not None and "key" not in config:
+            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
+        return config
+
     def provenance(self) -> dict[str, Any]:
         """Where the trial comes from; {} before its workers have met."""
-        return read_object(self.provenance_path) or {}
+        content = read_object(self.provenance_path)
+        if content is not None and "commit" not in content:
+            raise DamagedFileError(self.provenance_path, "must name the commit")
+        return content or {}
 
     def write_error(self, text: str) -> None:
         write_atomic(self.error_path, without_password(text))
@@ -227,7 +237,7 @@ class TrialFolder:
         found: list[DamagedFileError] = []
         statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
         history = (self.attempts, self.journal, self._check_history)
-        readers: list[Callable[[], Any]] = [self.result, *history, self.config, self.provenance, self.error]
+        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
         for read in (*readers, *statistics):
             try:
                 read()
