@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from sweeps.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
 from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
+from tracking.damage import DamagedFileError
 from transformer.decoding.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
@@ -66,7 +67,7 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
             code = run(*args, **kwargs) or 0
-        except RefusedError as error:
+        except (RefusedError, DamagedFileError) as error:
             print_refusal(error)
             code = 2
         except NotFiniteError as error:
@@ -131,13 +132,18 @@ def train(words: Words = None, add: Add = False) -> int:
 def status(words: Words = None, as_json: Json = False) -> None:
     """Show where each trial of a study stands."""
     from sweeps.show import status_json, status_table
+    from tracking.lag import lag
+    from tracking.uri import default_uri
 
     study = _study(words)
-    lines = status_json(study)
+    behind = lag(study, _settings(words).tracking.uri)
+    lines = status_json(study, behind)
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study, lines))
+    where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
+    OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
         next_verb("table", looking(study.folder, words))
     else:
@@ -170,9 +176,10 @@ def config(words: Words = None) -> None:
     import yaml
 
     from sweeps.compose import compose_row
+    from tracking.uri import without_passwords
 
     settings = compose_row(words or []).rows[0].settings
-    sys.stdout.write(yaml.safe_dump(settings.to_dict(), sort_keys=False, allow_unicode=True))
+    sys.stdout.write(yaml.safe_dump(without_passwords(settings.to_dict()), sort_keys=False, allow_unicode=True))
 
 
 @app.command()
@@ -235,12 +242,13 @@ def export(
 ) -> None:
     """Write a finished trial's model as others use it, with a card: scores, data, provenance, use."""
     from sweeps.export import export as run
+    from tracking.uri import without_password
 
     folder, registration = run(words, to, output, average, register, ERR)
     OUT.print(f"{folder}/: its README.md says how to use it", soft_wrap=True)
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
-        next_command(f"MLFLOW_TRACKING_URI={shlex.quote(registration.uri)} {serve}")
+        next_command(f"MLFLOW_TRACKING_URI={shlex.quote(without_password(registration.uri))} {serve}")
     elif to == Kind.mlflow:
         next_command(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
     elif to == Kind.safetensors:
@@ -253,10 +261,11 @@ def export(
 @_verb
 def sync(words: Words = None) -> int:
     """Carry a study's journals to MLflow once, for example after copying them from another machine."""
-    from sweeps.run import sync_command
+    from sweeps.syncing import sync_command, sync_environment
 
     _study(words)
-    return subprocess.run(sync_command(_settings(words)), check=False).returncode
+    settings = _settings(words)
+    return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
 @app.command()
@@ -276,8 +285,7 @@ def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred po
         raise RefusedError([Problem("paths.runs", f"{runs} holds no mlflow.db", f"the database {allowed}")])
     port = free_port(port)
     OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/] — Ctrl-C stops it", soft_wrap=True)
-    command = ui_command(settings.tracking.uri or default_uri(runs), runs, port=port)
-    return _serve(command, ui_environment())
+    return _serve(ui_command(runs, port=port), ui_environment(settings.tracking.uri or default_uri(runs)))
 
 
 def _serve(command: list[str], environment: dict[str, str]) -> int:
@@ -334,7 +342,7 @@ def _outcome(planned: Any, verb: str, words: list[str] | None) -> int:
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:
-        OUT.print(f"  {trial.trial.name}: {escape((trial.folder.error() or '').splitlines()[0])}", soft_wrap=True)
+        OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
     if finished < len(planned.trials):
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()

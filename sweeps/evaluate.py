@@ -5,15 +5,18 @@ own, such as ``hypotheses/dev@beam8.txt``.
 """
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from sweeps.models import of_trial
 from sweeps.record import holding
 from sweeps.request import Request, read_request
 from sweeps.saved import SavedTrial, named_trials
+from tracking.damage import DamagedFileError, unless_damaged
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.decoding.finite import sentences_of
@@ -113,14 +116,24 @@ def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]
             translator = of_trial(trial, request)
             for name, judged in asked.missing.items():
                 status.update(f"{trial.name}: judging {name}")
+                _tell_damage(trial, _label(trial, name, translator.decode), err)
                 found[name] = _judge(trial, name, judged, translator, request)
     return [found[name] for name in asked.sets]
+
+
+def _tell_damage(trial: SavedTrial, label: str, err: Console) -> None:
+    try:
+        trial.folder.statistics(label)
+    except DamagedFileError as error:
+        told = f"{trial.name}: statistics/{error.note}; it is kept, and the set evaluated again"
+        err.print(escape(told), soft_wrap=True)
 
 
 def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
     """What the trial's folder knows of this set, this checkpoint and these settings."""
     label = _label(trial, name, decode)
-    statistics, hypotheses = trial.folder.statistics(label), trial.folder.hypotheses_path(label)
+    statistics = unless_damaged(partial(trial.folder.statistics, label), None)
+    hypotheses = trial.folder.hypotheses_path(label)
     if statistics is None or not hypotheses.is_file():
         return None
     head, sentences = statistics

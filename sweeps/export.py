@@ -14,8 +14,8 @@ from sweeps.evaluate import recorded_scores
 from sweeps.models import EXPORTED, of_trial
 from sweeps.request import Request, read_request
 from sweeps.saved import SavedTrial, named_trials
+from tracking.ledger import run_of_trial
 from tracking.registry import RegistryError, register, save_model
-from tracking.replay import run_of_trial
 from tracking.uri import default_uri, without_password
 from transformer.config import TrialConfig
 from transformer.decoding import serve

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweeps.changes import cells, describe
 from sweeps.compose import Composition
 from sweeps.recorded import dotted, values_of
 from sweeps.recording import recording
+from sweeps.screen import damaged
 from sweeps.settings import Settings
+from tracking.damage import DamagedFileError
 from tracking.study import Study, StudyMissing, Trial, read_study
 from tracking.trial import State, TrialFolder
-from tracking.uri import without_password
+from tracking.uri import without_password, without_passwords
 from transformer.config import OBSERVATION, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
@@ -52,13 +52,9 @@ class PlannedTrial:
     @property
     def finished(self) -> bool:
         """Trained, and scored with these decode settings."""
-        result = self.folder.result()
+        result = self.folder.finished_result(self.trial.key)
         decode = vars(self.settings.decode)
-        return (
-            result is not None
-            and result["key"] == self.trial.key
-            and all(scores["decode"] == decode for scores in result["scores"].values())
-        )
+        return result is not None and all(scores["decode"] == decode for scores in result["scores"].values())
 
 
 @dataclass(frozen=True)
@@ -134,10 +130,13 @@ def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         folder = planned.folder
-        if not folder.config_path.exists():
+        try:
+            stored = folder.trained_config()
+        except DamagedFileError as error:
+            if not is_recorded(planned):
+                yield replace(damaged(error), allowed="nothing else says what was trained there; move the folder away")
             continue
-        differing = _differing_keys(yaml.safe_load(folder.config_path.read_text("utf-8")), planned)
-        if differing:
+        if stored is not None and (differing := _differing_keys(stored, planned)):
             found = f"{planned.trial.name} holds a trial with other settings: {'; '.join(differing)}"
             yield Problem(
                 "sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path)
@@ -158,9 +157,18 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     return differing or ["the text of its data, or what the code makes of the same settings"]
 
 
+def is_recorded(planned: PlannedTrial) -> bool:
+    """Whether the study's or the trial's own record says that the folder holds this trial, or there is no folder."""
+    if not planned.folder.path.is_dir() or planned.folder.finished_result(planned.trial.key):
+        return True
+    study = known_study(planned.folder.path.parent)
+    return study is not None and planned.trial.key in {trial.key for trial in study.trials}
+
+
 def config_dict(planned: PlannedTrial) -> dict[str, Any]:
-    """The resolved configuration as the trial's folder keeps it."""
-    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **planned.settings.to_dict()}
+    """The resolved configuration as the trial's folder keeps it, where others may read it."""
+    settings = without_passwords(planned.settings.to_dict())
+    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **settings}
 
 
 def recorded(plan: Plan, command: list[str]) -> Study:
@@ -172,7 +180,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     _refuse_changed_meanwhile(plan, before)
     asked: dict[str, str | list[str]] = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": without_password(shlex.join(command)),
+        "command": shlex.join(map(without_password, command)),
     }
     now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now
@@ -202,11 +210,8 @@ def known_study(folder: Path) -> Study | None:
         return read_study(folder)
     except StudyMissing:
         return None
-    except ValueError as error:
-        allowed = (
-            "must be as it was written; move it away, and `ablate sweep` writes it anew and keeps what is finished"
-        )
-        raise RefusedError([Problem("study.json", str(error), allowed)]) from None
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
 
 
 def _table_order(plan: Plan, before: Study) -> Any:

@@ -184,7 +184,7 @@ class Progress:
         self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
 
     def _say(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)  # as it is: a cause may hold what looks like markup
+        self.console.print(escape(text), soft_wrap=True, highlight=False)  # a cause may hold what looks like markup
 
     def _seconds_left(self) -> float | None:
         """Extrapolated: the FLOPs still planned at the rate of those done in this run."""

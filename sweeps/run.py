@@ -1,8 +1,6 @@
 """Running a plan: prepare data once, schedule the trials on Ray, write down what they report, carry it to MLflow."""
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +13,10 @@ from rich.console import Console
 from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder, check_vocabulary, holding
-from sweeps.settings import Cluster, Settings
+from sweeps.repair import repair
+from sweeps.settings import Cluster
 from sweeps.stopping import Interrupted, Stopping
+from sweeps.syncing import syncing
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError
@@ -50,10 +50,11 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[Stoppin
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(holding(planned.folder))
+        repair(plan, console)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with _syncing(plan.trials[0].settings, console):
+        with syncing(plan.trials[0].settings, console):
             yield stopping
 
 
@@ -72,41 +73,6 @@ def _prepare_data(plan: Plan, console: Console) -> None:
         problems += [problem for peer in peers for problem in check_vocabulary(prepared, peer.folder)]
         if problems:
             raise RefusedError(dict.fromkeys(problems))
-
-
-def sync_command(settings: Settings) -> list[str]:
-    """The command that carries the study's journals to MLflow once; with `--follow`, until its stdin ends."""
-    uri = ["--uri", settings.tracking.uri] if settings.tracking.uri else []
-    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
-    return [sys.executable, "-m", "tracking.sync", *where, *uri]
-
-
-@contextmanager
-def _syncing(settings: Settings, console: Console) -> Iterator[None]:
-    """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
-    process = subprocess.Popen(
-        [*sync_command(settings), "--follow"],
-        stdin=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for us; its end is the end of its stdin
-    )
-    try:
-        yield
-    finally:
-        assert process.stdin
-        process.stdin.close()
-        with console.status("Carrying the last results to MLflow"):
-            _wait_for_sync(process, console)
-
-
-def _wait_for_sync(process: "subprocess.Popen[bytes]", console: Console) -> None:
-    """Another sweep of this study may hold the syncer's lock for long: then it carries our journals too."""
-    try:
-        carried = process.wait(timeout=60) == 0
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        carried = False
-    if not carried:
-        console.print("MLflow has not everything yet; `ablate sync` carries the rest")
 
 
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:

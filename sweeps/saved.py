@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweeps.record import check_vocabulary
 from sweeps.request import Request
+from sweeps.screen import damaged
 from sweeps.settings import Settings
-from tracking.replay import trial_of_run
+from tracking.damage import DamagedFileError
+from tracking.ledger import trial_of_run
 from tracking.study import StudyMissing, read_study
 from tracking.trial import TrialFolder
+from tracking.uri import without_password
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError, nearest, parse
@@ -80,6 +82,8 @@ def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
     if found is None and re.fullmatch("[0-9a-f]{32}", name):
         found = trial_of_run(runs, name)
     if found is None:
+        with suppress(StudyMissing):
+            read_study(shared.study_folder)  # a damaged one hides its trials: it is named
         raise RefusedError([_unknown(name, shared, list(known), list(everywhere), allowed)])
     return found
 
@@ -91,19 +95,20 @@ def studies_there(runs: Path) -> str:
 
 
 def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
-    """The trial whose folder this is. Raises RefusedError."""
+    """The trial whose folder this is. Raises RefusedError or DamagedFileError."""
     folder = TrialFolder(path)
-    if not folder.config_path.is_file():
+    if not folder.config_path.exists():
         state = folder.state()
         raise RefusedError(
             [_no_trial(path, allowed) if state == "missing" and path.is_dir() else _not_finished(path, state)]
         )
-    stored = yaml.safe_load(folder.config_path.read_text("utf-8"))
+    stored = folder.trained_config() or {}
     config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
     data = (Path(shared.paths.data), Path(stored["paths"]["data"]))
-    checkpoints = folder.checkpoints_url(stored["paths"]["checkpoints"])
+    config = replace(config, data=replace(config.data, mirror=_as_typed(config.data.mirror, shared.data.mirror)))
+    checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
     return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
 
 
@@ -118,9 +123,16 @@ def named_trials(request: Request) -> list[SavedTrial]:
             trials[trial.path] = trial
         except RefusedError as error:
             problems += error.problems
+        except DamagedFileError as error:
+            problems.append(damaged(error))
     if problems:
         raise RefusedError(problems)
     return list(trials.values())
+
+
+def _as_typed(stored: str | None, typed: str | None) -> str | None:
+    """The address with the password that a trial's files do not hold, where the one that was given is the same."""
+    return typed if stored and typed and without_password(typed) == stored else stored
 
 
 def _studies(runs: Path) -> Iterator[Path]:

@@ -5,15 +5,26 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from sweeps.stopping import Interrupted
-from transformer.schema import RefusedError
+from tracking.damage import DamagedFileError
+from tracking.uri import without_password
+from transformer.schema import Problem, RefusedError
 
 
-class SteadyConsole(Console):
+class DiscreetConsole(Console):
+    """One that shows no password: whatever is printed, or stands in a table's cell, comes by here as text."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(without_password(text), **options)
+
+
+class SteadyConsole(DiscreetConsole):
     """One whose reader may leave: `ablate sweep | head` shows no more, and goes on."""
 
     def on_broken_pipe(self) -> None:
@@ -24,7 +35,7 @@ class SteadyConsole(Console):
 OUT = SteadyConsole(highlight=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width of its own
-ERR = Console(stderr=True, highlight=False)
+ERR = DiscreetConsole(stderr=True, highlight=False)
 
 
 def next_verb(verb: str, words: list[str] | None) -> None:
@@ -38,8 +49,8 @@ def next_command(command: str) -> None:
 
 
 def typed_words() -> list[str]:
-    """What was typed, as it can be typed again."""
-    return [_program(), *sys.argv[1:]]
+    """What was typed, as it can be typed again once the passwords are filled in."""
+    return [_program(), *map(without_password, sys.argv[1:])]
 
 
 def typed() -> str:
@@ -47,8 +58,9 @@ def typed() -> str:
     return shlex.join(typed_words())
 
 
-def print_refusal(error: RefusedError) -> None:
+def print_refusal(refused: RefusedError | DamagedFileError) -> None:
     """Every problem: its key, what was found, what is allowed; and what has come of the rest."""
+    error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} reason{'s' * (count > 1)}:")
     for problem in error.problems:
@@ -67,6 +79,11 @@ def print_interruption(error: KeyboardInterrupt) -> int:
         ERR.print(f"  {escape(line)}", soft_wrap=True)
     ERR.print(f"To go on, type again: [bold]{escape(typed())}[/]", soft_wrap=True)
     return error.exit_code if isinstance(error, Interrupted) else 130
+
+
+def damaged(error: DamagedFileError) -> Problem:
+    """What is wrong with a file of the study, and what to do about it."""
+    return Problem(error.path.name, str(error), error.remedy)
 
 
 def _program() -> str:

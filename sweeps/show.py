@@ -8,6 +8,8 @@ from rich.table import Table
 
 from sweeps.plan import Plan
 from tracking import formats
+from tracking.damage import unless_damaged
+from tracking.lag import Lag
 from tracking.study import Study, Trial
 
 
@@ -61,18 +63,18 @@ def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
     for line in lines:
         step, ppl = line["step"], formats.number(line["dev_ppl"], 2)
         seen = ["" if step is None else str(step), str(line["attempts"]), ppl]
-        style = {"failed": "red", "finished": "green", "missing": "dim"}.get(line["state"])
-        table.add_row(line["row"], str(line["seed"]), line["state"], *seen, line["note"], style=style)
+        style = {"failed": "red", "damaged": "red", "finished": "green", "missing": "dim"}.get(line["state"])
+        table.add_row(line["row"], str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
     return table
 
 
-def status_json(study: Study) -> list[dict[str, Any]]:
-    return [_status(study, trial) for trial in study.trials]
+def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
+    return [_status(study, trial, lag) for trial in study.trials]
 
 
-def _status(study: Study, trial: Trial) -> dict[str, Any]:
+def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     folder = study.trial_folder(trial)
-    journal, attempts = folder.journal(), folder.attempts()
+    journal, attempts = unless_damaged(folder.journal, []), unless_damaged(folder.attempts, [])
     ppl = next((r.metrics["dev/ppl"] for r in reversed(journal) if "dev/ppl" in r.metrics), None)
     return {
         "row": trial.row,
@@ -82,7 +84,8 @@ def _status(study: Study, trial: Trial) -> dict[str, Any]:
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
         "dev_ppl": ppl,
-        "note": (folder.error() or "").split("\n")[0],
+        "synced_step": lag.steps.get(trial.key),
+        "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
     }
 
 

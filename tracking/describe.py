@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import yaml
-
 from tracking.rows import DEV
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
@@ -40,14 +38,14 @@ def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
         "seed": str(trial.seed),
         "attempt": str(attempts[-1].number),
         "host": attempts[-1].host,
-        **{name: str(provenance.get(name)) for name in ("commit", "dirty", "device")},
+        **{name: str(provenance[name]) for name in ("commit", "dirty", "device") if name in provenance},
         **_decode_tags(folder, trial.key),
     }
 
 
 def params(folder: TrialFolder) -> dict[str, str]:
     """`config.yaml` flattened to dotted keys; {} without one."""
-    return _flatten({name: value for name, value in _config(folder).items() if name not in NOT_PARAMS})
+    return _flatten({name: value for name, value in (folder.config() or {}).items() if name not in NOT_PARAMS})
 
 
 def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
@@ -71,15 +69,8 @@ def _decode_tags(folder: TrialFolder, key: str) -> dict[str, str]:
     """`decode.beam` and its like of the scores that stand; of those to come as long as there are none."""
     result = folder.result()
     scores = result["scores"] if result is not None and result["key"] == key else {}
-    decode = scores[DEV]["decode"] if DEV in scores else _config(folder).get("decode", {})
+    decode = scores[DEV]["decode"] if DEV in scores else (folder.config() or {}).get("decode", {})
     return _flatten(decode, "decode.")
-
-
-def _config(folder: TrialFolder) -> dict[str, Any]:
-    try:
-        return yaml.safe_load(folder.config_path.read_text(encoding="utf-8")) or {}
-    except FileNotFoundError:
-        return {}
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -88,5 +79,5 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         else:
-            flat[f"{prefix}{name}"] = without_password(str(value))
+            flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # as every run before has it
     return flat

@@ -4,8 +4,13 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tracking.damage import DamagedFileError, decoded, read_whole
+
+Check = Callable[[dict[str, Any]], str | None]  # what is wrong with a line, in words
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -46,23 +51,50 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
         _sync_folder(path.parent)
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path, check: Check = lambda line: None) -> list[dict[str, Any]]:
     """The objects of a JSONL file; [] without a file. A last line without its newline was torn: left out.
 
-    Raises ValueError naming file and line when an earlier line is no JSON object: that is no crash of ours.
+    Raises DamagedFileError naming file and line when an earlier line is no JSON object, or not what ``check``
+    asks for: that is no crash of ours.
     """
+    lines = sorted_lines(path, check)
+    for line in lines:
+        if isinstance(line, DamagedFileError):
+            raise line
+    return [line for line in lines if not isinstance(line, DamagedFileError)]
+
+
+def sorted_lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+    """Every whole line of a JSONL file, or what is wrong with it. Raises DamagedFileError if it is no file."""
+    data = read_whole(path) or b""
+    return [_parsed(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
+
+
+def first_line(path: Path, check: Check = lambda line: None) -> dict[str, Any]:
+    """The first line of a JSONL file. Raises DamagedFileError."""
+    line = _parsed(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
+    if isinstance(line, DamagedFileError):
+        raise line
+    return line
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The object of a JSON file; None without a file. Raises DamagedFileError."""
+    content = read_whole(path)
+    if content is None:
+        return None
+    if not content.strip():
+        raise DamagedFileError(path, "is empty")
+    text = decoded(path, content)
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    whole = data[: data.rfind(b"\n") + 1]
-    return [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
-
-
-def first_line(path: Path) -> dict[str, Any]:
-    """The first line of a JSONL file."""
-    with path.open("rb") as file:
-        return _parse(path, 1, file.readline())
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DamagedFileError(path, f"not JSON: {error.msg}", error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(path, f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DamagedFileError(path, f"must be a JSON object, but is {type(value).__name__}")
+    return value
 
 
 def last_line(path: Path) -> dict[str, Any] | None:
@@ -74,7 +106,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
                 file.seek(max(0, size - window))
                 lines = file.read().split(b"\n")[:-1]
                 if len(lines) > 1 or (lines and window >= size):
-                    return _parse(path, -1, lines[-1])
+                    return _last(path, lines[-1])
     except FileNotFoundError:
         pass
     return None
@@ -95,14 +127,22 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _parsed(path: Path, number: int, line: bytes, check: Check) -> dict[str, Any] | DamagedFileError:
     try:
         value = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{path}:{number}: not a JSON line: {error}") from None
+    except (ValueError, RecursionError) as error:
+        return DamagedFileError(path, f"not a JSON line: {error}", number)
     if not isinstance(value, dict):
-        raise ValueError(f"{path}:{number}: must be a JSON object, but is {type(value).__name__}")
-    return value
+        return DamagedFileError(path, f"must be a JSON object, but is {type(value).__name__}", number)
+    wrong = check(value)
+    return DamagedFileError(path, wrong, number) if wrong else value
+
+
+def _last(path: Path, line: bytes) -> dict[str, Any]:
+    found = _parsed(path, 0, line, lambda line: None)
+    if isinstance(found, DamagedFileError):  # only the whole file tells the line's number
+        raise DamagedFileError(path, found.cause, (read_whole(path) or b"").count(b"\n"))
+    return found
 
 
 def _drop_torn_tail(descriptor: int) -> None:

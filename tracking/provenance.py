@@ -26,7 +26,7 @@ def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
         "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
         "device": device,
         "data_fingerprint": data_fingerprint,
-        "command": without_password(shlex.join([sys.executable, *sys.argv])),
+        "command": shlex.join(map(without_password, [sys.executable, *sys.argv])),
     }
 
 

@@ -6,8 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.replay import first_line
-from tracking.sync import silence
+from tracking.cause import cause_of
+from tracking.mlflow_tracker import silence
 
 INPUT, OUTPUT = "text", "translation"
 
@@ -58,7 +58,7 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
         if alias is not None:
             client.set_registered_model_alias(name, alias, version)
     except Exception as error:  # also a driver's, a bucket's, a disk's: they differ from store to store
-        raise RegistryError(first_line(error)) from error
+        raise RegistryError(cause_of(error)) from error
 
 
 def _ensure(client: Any, name: str) -> None:

@@ -39,11 +39,11 @@ class TableRow:
     decode: dict[str, Any]  # the settings of `decode` behind the scores, as far as all seeds have them alike
     mixed_decode: tuple[str, ...]  # the others: what they change has no mean
     other_decode: tuple[str, ...]  # those that base has not alike, unasked: what they change has no difference to base
-    note: str  # missing | FAILED: why | running | interrupted; "2 of 3 seeds; …" in part; "" when all is there
+    note: str  # missing | FAILED: why | damaged: file | running | interrupted; "2 of 3 seeds; …" in part; "" if whole
 
     @property
     def status(self) -> str:
-        """What stands in place of a number: FAILED, missing, running, interrupted or "not finite"."""
+        """What stands in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
         return "not finite" if self.seeds else self.note.partition(":")[0]
 
 
@@ -153,8 +153,8 @@ def _row(
 
 def _finished(study: Study, trials: Iterable[Trial]) -> dict[int, dict[str, Any]]:
     """By seed, results that carry their trial's key; one left by another configuration does not count."""
-    results = ((trial, study.trial_folder(trial).result()) for trial in trials)
-    return {trial.seed: result for trial, result in results if result is not None and result["key"] == trial.key}
+    results = ((trial.seed, study.trial_folder(trial).finished_result(trial.key)) for trial in trials)
+    return {seed: result for seed, result in results if result is not None}
 
 
 def _delta(
@@ -240,11 +240,12 @@ def _trial_note(study: Study, trial: Trial) -> str:
     folder = study.trial_folder(trial)
     state: State = folder.state(trial.key)
     if state == "failed":
-        lines = (folder.error() or "").strip().splitlines()
-        return f"FAILED: {lines[0] if lines else 'no cause was written'}"
+        return f"FAILED: {folder.cause()}"
+    if state == "damaged":
+        return f"damaged: {', '.join(error.note for error in folder.damage())}"
     return "" if state == "finished" else state
 
 
 def _gravity(note: str) -> int:
-    order = ("FAILED", "running", "interrupted", "missing")
+    order = ("FAILED", "damaged", "running", "interrupted", "missing")
     return order.index(note.partition(":")[0])

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracking.files import write_atomic
+from tracking.damage import DamagedFileError
+from tracking.files import read_object, write_atomic
 from tracking.trial import TrialFolder
 
 Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
@@ -59,16 +60,19 @@ class Study:
 
 
 def read_study(folder: Path) -> Study:
-    """The study in `folder`. Raises StudyMissing, or ValueError with the file's name when that is damaged."""
+    """The study in `folder`. Raises StudyMissing, or DamagedFileError."""
     path = folder / STUDY_FILE
     try:
-        content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise StudyMissing(f"no study at {path}") from None
+        content = read_object(path) if folder.is_dir() else None
+    except DamagedFileError as error:
+        at = f" (line {error.line})" if error.line else ""
+        raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
+    if content is None:
+        raise StudyMissing(f"no study at {path}")
     try:
-        return _parse(folder, json.loads(content))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not a study: {type(error).__name__}: {error}") from error
+        return _parse(folder, content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFileError(path, f"not a study: {type(error).__name__}: {error}") from error
 
 
 def write_study(study: Study) -> None:
@@ -88,10 +92,19 @@ def write_study(study: Study) -> None:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    trials = tuple(Trial(**fields) for fields in content["trials"])
+    trials = tuple(_trial(fields) for fields in content["trials"])
     # resolved, so that `.` has a name and the store's default address is absolute
     shared = [dict(content.get(name, {})) for name in ("settings", "chosen")]
     rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
     return Study(folder.resolve(), trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
+
+
+def _trial(fields: dict[str, Any]) -> Trial:
+    trial = Trial(**fields)
+    if not all(isinstance(value, str) for value in (trial.row, trial.group, trial.change, trial.key)):
+        raise TypeError("a trial's row, group, change and key must be text")
+    if not (isinstance(trial.seed, int) and isinstance(trial.published, dict)):
+        raise TypeError("a trial must have a seed and what was published")
+    return trial

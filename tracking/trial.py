@@ -3,18 +3,23 @@
 One process writes here, the sweep's (or `train`'s). Readers may look at any moment.
 """
 
-import json
 import math
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tracking.files import append_line, first_line, last_line, read_lines, to_json, write_atomic
+from tracking import shapes
+from tracking.config import read_config
+from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged
+from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.process import is_alive
+from tracking.uri import without_password
 
-State = Literal["missing", "interrupted", "running", "failed", "finished"]
+State = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
 CHECKPOINT = "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
 NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
 
@@ -46,7 +51,7 @@ class Report:
 
 
 class TrialFolder:
-    """`<study>/<row>-s<seed>`; made by the first write."""
+    """`<study>/<row>-s<seed>`; made by the first write. What reads a file raises DamagedFileError if it cannot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,13 +83,13 @@ class TrialFolder:
 
     def end_attempt(self, attempt: int, reason: str) -> None:
         """Write down its end: finished, failed, interrupted, lost or worker lost, then free text."""
-        line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": reason}
+        line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": without_password(reason)}
         append_line(self.attempts_path, to_json(line), fsync=True)
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
         found: dict[int, Attempt] = {}
-        for line in read_lines(self.attempts_path):
+        for line in read_lines(self.attempts_path, shapes.attempt_line):
             number = line["attempt"]
             if not line.get("end"):
                 found[number] = Attempt(number, line["ts"], line["host"], line["pid"])
@@ -121,13 +126,16 @@ class TrialFolder:
         arrived here.
         """
         lines = {at: _line(ts, attempt, at, metrics) for ts, at, metrics in history}
-        lines |= {line["step"]: line for line in read_lines(self.journal_path) if line["step"] <= step}
+        lines |= {
+            line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
+        }
         if lines or self.journal_path.exists():
             write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
     def journal(self) -> list[Report]:
         """Every report, steps strictly increasing."""
-        return [Report(**line) for line in read_lines(self.journal_path)]
+        lines = read_lines(self.journal_path, shapes.journal_line)
+        return [Report(line["ts"], line["attempt"], line["step"], line["metrics"]) for line in lines]
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
         """One translation a line; a line break inside one becomes a space, since lines align with sources."""
@@ -136,51 +144,124 @@ class TrialFolder:
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
         """What was judged in the first line, then what each sentence adds to the scores, in the set's order."""
-        write_atomic(self.statistics_path(set_name), "".join(to_json(line) + "\n" for line in (head, *sentences)))
+        path = self.statistics_path(set_name)
+        if unless_damaged(lambda: self.statistics(set_name), None) is None and path.exists():
+            set_aside(path)
+        write_atomic(path, "".join(to_json(line) + "\n" for line in (head, *sentences)))
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """What ``write_statistics`` wrote; None without it."""
-        lines = read_lines(self.statistics_path(set_name))
-        return (lines[0], lines[1:]) if lines else None
+        path = self.statistics_path(set_name)
+        content = read_whole(path)
+        if content is None:
+            return None
+        if not content.endswith(b"\n"):
+            raise DamagedFileError(path, "its last line is cut off" if content else "is empty")
+        head, *sentences = read_lines(path)
+        if wrong := shapes.statistics_head(head):
+            raise DamagedFileError(path, wrong, 1)
+        return head, sentences
 
     def judged(self) -> dict[str, dict[str, Any]]:
-        """What was judged, by set: the first lines of all statistics whose hypotheses are there."""
-        root = self.path / "statistics"
-        names = [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
-        kept = [name for name in names if self.hypotheses_path(name).is_file()]
-        return {name: first_line(self.statistics_path(name)) for name in kept}
+        """What was judged, by set: the first lines of all statistics whose hypotheses are there; none of a damaged
+        file, so that its set is judged again."""
+        kept = [name for name in self._statistics_names() if self.hypotheses_path(name).is_file()]
+        heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
+        return {name: head for name, head in heads.items() if head is not None}
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
         write_atomic(self.result_path, to_json(result) + "\n")
 
     def result(self) -> dict[str, Any] | None:
-        text = _read(self.result_path)
-        content: dict[str, Any] | None = None if text is None else json.loads(text)
+        """What ``write_result`` wrote; None without it."""
+        content = read_object(self.result_path)
+        if content is not None and (wrong := shapes.result(content)):
+            raise DamagedFileError(self.result_path, wrong)
         return content
+
+    def finished_result(self, key: str) -> dict[str, Any] | None:
+        """The result of the trial with this key; None if it is not finished, or its result is damaged."""
+        result = unless_damaged(self.result, None)
+        return result if result is not None and result["key"] == key else None
+
+    def config(self) -> dict[str, Any] | None:
+        """``config.yaml``; None without it."""
+        return read_config(self.config_path)
+
+    def trained_config(self) -> dict[str, Any] | None:
+        """The same as a sweep wrote it: with the trial's key."""
+        config = self.config()
+        if config is not None and "key" not in config:
+            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
+        return config
 
     def provenance(self) -> dict[str, Any]:
         """Where the trial comes from; {} before its workers have met."""
-        text = _read(self.provenance_path)
-        content: dict[str, Any] = {} if text is None else json.loads(text)
-        return content
+        content = read_object(self.provenance_path)
+        if content is not None and "commit" not in content:
+            raise DamagedFileError(self.provenance_path, "must name the commit")
+        return content or {}
 
     def write_error(self, text: str) -> None:
-        write_atomic(self.error_path, text)
+        write_atomic(self.error_path, without_password(text))
 
     def error(self) -> str | None:
-        return _read(self.error_path)
+        """Why the trial failed; None if it did not."""
+        content = read_whole(self.error_path)
+        return None if content is None else without_password(content.decode("utf-8", errors="replace"))
+
+    def cause(self) -> str | None:
+        """The first line of ``error``."""
+        error = unless_damaged(self.error, None)
+        return None if error is None else next(iter(error.strip().splitlines()), "no cause was written")
 
     def state(self, key: str | None = None) -> State:
-        """Where the trial stands; with `key`, a result of another key does not count as finished."""
-        result, newest = self.result(), self._newest()
-        if result is not None and key in (None, result["key"]):
-            return "finished"
-        if self.error_path.exists():
-            return "failed"
-        if newest is None:
-            return "missing"
-        return "running" if newest.lives() else "interrupted"
+        """Where the trial stands; with `key`, a result of another key does not count as finished.
+
+        Damaged is a trial that cannot go on as it lies there; ``damage`` names the files.
+        """
+        try:
+            result = self.result()
+            if result is not None and key in (None, result["key"]):
+                return "finished"
+            if self.error_path.exists():
+                return "failed"
+            newest = self._newest()
+            if newest is not None and newest.lives():
+                return "running"
+            self._check_history()
+            self.config()
+        except DamagedFileError:
+            return "damaged"
+        return "missing" if newest is None else "interrupted"
+
+    def damage(self) -> list[DamagedFileError]:
+        """Every damaged file of the folder, with its first fault."""
+        found: list[DamagedFileError] = []
+        statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
+        history = (self.attempts, self.journal, self._check_history)
+        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
+        for read in (*readers, *statistics):
+            try:
+                read()
+            except DamagedFileError as error:
+                found.append(error)
+        return list({error.path: error for error in reversed(found)}.values())[::-1]
+
+    def _check_history(self) -> None:
+        """Attempts and journal as far as each can be read, and each with the other: an attempt comes before reports."""
+        attempts, journal = self.attempts(), self.journal()
+        if journal and not attempts:
+            cause = "is empty" if self.attempts_path.exists() else "is missing"
+            raise DamagedFileError(self.attempts_path, f"{cause}, but journal.jsonl has reports")
+
+    def _statistics_names(self) -> list[str]:
+        root = self.path / "statistics"
+        return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+
+    def _head(self, set_name: str) -> dict[str, Any]:
+        return first_line(self.statistics_path(set_name), shapes.statistics_head)
 
     def _newest(self) -> Attempt | None:
         return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
@@ -194,10 +275,3 @@ def _finite(metrics: dict[str, float]) -> dict[str, float]:
     kept = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
     dropped = len(metrics) - len(kept)
     return {**kept, NONFINITE: float(dropped)} if dropped else kept
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None

@@ -5,20 +5,14 @@ import socket
 import sys
 from pathlib import Path
 
-from tracking.uri import artifact_folder
+from tracking.uri import artifact_folder, without_password
 
 
-def ui_command(uri: str, runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
-    """The command that serves the store `uri` at http://host:port; run it in `ui_environment()`.
-
-    Raises ValueError when `uri` is a server already: its own address is the page to open.
-    """
-    if uri.startswith(("http://", "https://")):
-        raise ValueError(f"{uri} must be a database, but is a server that runs already: open it in a browser")
+def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
+    """The command that serves a store at http://host:port; run it in `ui_environment()`, which names the store."""
     artifacts = artifact_folder(runs).as_uri()
     return [
         *(sys.executable, "-m", "mlflow", "server"),
-        *("--backend-store-uri", uri),
         *("--default-artifact-root", artifacts),
         *("--artifacts-destination", artifacts),  # by default ./mlartifacts, wherever one happens to stand
         *("--host", host, "--port", str(port)),
@@ -26,9 +20,20 @@ def ui_command(uri: str, runs: Path, host: str = "127.0.0.1", port: int = 5000) 
     ]
 
 
-def ui_environment() -> dict[str, str]:
-    """This process's environment, without MLflow's job runners (2 GB of memory) and its telemetry."""
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+def ui_environment(uri: str) -> dict[str, str]:
+    """This process's environment with the store's address, whose password an argument list would show to everybody;
+    without MLflow's job runners (2 GB of memory) and its telemetry.
+
+    Raises ValueError when `uri` is a server already: its own address is the page to open.
+    """
+    if uri.startswith(("http://", "https://")):
+        shown = without_password(uri)
+        raise ValueError(f"{shown} must be a database, but is a server that runs already: open it in a browser")
+    settings = {
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     return {**os.environ, **settings}
 
 

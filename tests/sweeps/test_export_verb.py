@@ -20,7 +20,7 @@ import psutil
 import pytest
 from typed import refusal, typed
 
-from tracking.replay import RUNS_FILE, Ledger
+from tracking.ledger import RUNS_FILE, Ledger
 from tracking.uri import default_uri
 
 TRIAL = ("base-s1", "sweep.name=copies")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.compose import compose_settings
-from sweeps.run import sync_command
+from sweeps.syncing import sync_command, sync_environment
 from tracking.study import Study, write_study
 
 
@@ -16,7 +16,7 @@ def test_a_study_is_carried_to_where_its_settings_say(tmp_path: Path, uri: str |
     words = [f"tracking.uri={given}"] if given else []
     settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine", *words])
     write_study(Study(tmp_path / "runs" / "mine", (), {}, ()))
-    done = subprocess.run(sync_command(settings), capture_output=True, text=True)
+    done = subprocess.run(sync_command(settings), env=sync_environment(settings), capture_output=True, text=True)
     there = given or f"sqlite:///{tmp_path}/runs/mlflow.db"
     assert (done.returncode, done.stderr) == (0, f"sync: 0 runs, 0 new points, {there}\n")
     assert Path(there.removeprefix("sqlite:///")).exists()

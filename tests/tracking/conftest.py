@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from studies_on_disk import EXPERIMENT, Store, make_study
 
+from tracking.mlflow_tracker import open_tracker
 from tracking.study import Study
-from tracking.sync import open_tracker
 from tracking.trial import TrialFolder
 
 

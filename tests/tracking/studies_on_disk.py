@@ -5,8 +5,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from tracking.mlflow_tracker import MlflowTracker
 from tracking.study import Study, Trial, write_study
-from tracking.sync import MlflowTracker
 from tracking.trial import TrialFolder
 
 EXPERIMENT = "tests"

@@ -1,5 +1,6 @@
 """The syncer as a process: killed, orphaned, refused."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -16,12 +17,12 @@ from tracking import sync
 from tracking.replay import Pass
 from tracking.study import Study
 from tracking.trial import TrialFolder
-from tracking.uri import artifact_folder, default_uri
+from tracking.uri import URI_VARIABLE, artifact_folder, default_uri
 
 ROOT = Path(sync.__file__).parents[1]
 
 
-def start(study: Study, *more: str) -> subprocess.Popen[str]:
+def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
@@ -32,7 +33,10 @@ def start(study: Study, *more: str) -> subprocess.Popen[str]:
         EXPERIMENT,
     ]
     pipe = subprocess.PIPE
-    return subprocess.Popen([*command, *more], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+    environment = os.environ | {URI_VARIABLE: uri}
+    return subprocess.Popen(
+        [*command, *more], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=environment
+    )
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 40.0) -> None:
@@ -68,7 +72,7 @@ def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFol
     """While it waits for a server that takes its call and never answers."""
     report(folder, begin(folder), range(1, 3), checkpoints=(2,))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        process = start(study, "--uri", f"http://127.0.0.1:{server.getsockname()[1]}")
+        process = start(study, uri=f"http://127.0.0.1:{server.getsockname()[1]}")
         server.settimeout(40)
         server.accept()
         process.send_signal(signal.SIGINT)
@@ -103,10 +107,14 @@ def test_once_says_what_it_did(
     assert len(runs_of(study, store)) == 1
 
 
-def test_once_reports_a_server_that_is_away(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT, "--uri", "http://127.0.0.1:9"]
-    assert sync.main(arguments) == 1
-    assert "sync: not carried: " in capsys.readouterr().err
+def test_once_reports_a_server_that_is_away(
+    study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(URI_VARIABLE, "http://127.0.0.1:9")
+    assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("sync: not carried: ")
+    assert said.endswith("Connection refused")
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

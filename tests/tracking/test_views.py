@@ -31,10 +31,10 @@ def status(url: str, seconds: float = 40.0) -> int:
 
 def test_the_pages_are_served_on_this_machine_only(runs: Path, store: Store, tmp_path: Path) -> None:
     port = free_port(5000)
-    command = ui_command(store[1], runs, "127.0.0.1", port)
+    command = ui_command(runs, "127.0.0.1", port)
     quiet = subprocess.DEVNULL
     server = subprocess.Popen(
-        command, env=ui_environment(), cwd=tmp_path, stdout=quiet, stderr=quiet, start_new_session=True
+        command, env=ui_environment(store[1]), cwd=tmp_path, stdout=quiet, stderr=quiet, start_new_session=True
     )
     try:
         assert status(f"http://127.0.0.1:{port}/") == 200
@@ -46,22 +46,22 @@ def test_the_pages_are_served_on_this_machine_only(runs: Path, store: Store, tmp
 
 
 def test_artifacts_are_beside_the_database_wherever_one_stands(tmp_path: Path) -> None:
-    command = ui_command(default_uri(tmp_path), tmp_path, "127.0.0.1", 5000)
+    command = ui_command(tmp_path, "127.0.0.1", 5000)
     for option in ("--default-artifact-root", "--artifacts-destination"):
         assert command[command.index(option) + 1] == (tmp_path.resolve() / "mlflow-artifacts").as_uri()
-    assert command[command.index("--backend-store-uri") + 1] == default_uri(tmp_path)
+    assert ui_environment(default_uri(tmp_path))["MLFLOW_BACKEND_STORE_URI"] == default_uri(tmp_path)
     assert command[command.index("--host") + 1] == "127.0.0.1"
 
 
-def test_a_server_is_not_served_again(tmp_path: Path) -> None:
+def test_a_server_is_not_served_again() -> None:
     with pytest.raises(ValueError, match="runs already"):
-        ui_command("http://mlflow.example:5000", tmp_path, "127.0.0.1", 5000)
+        ui_environment("http://mlflow.example:5000")
 
 
 def test_job_runners_are_off() -> None:
     from mlflow.environment_variables import MLFLOW_SERVER_ENABLE_JOB_EXECUTION as SETTING
 
-    assert ui_environment()[SETTING.name] == "false"
+    assert ui_environment("sqlite:///x.db")[SETTING.name] == "false"
 
 
 def test_a_port_in_use_is_not_taken() -> None:
@@ -77,7 +77,7 @@ def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_passwords_are_taken_out() -> None:
-    assert without_password("a=postgresql://me:pw@host/db b") == "a=postgresql://host/db b"
+    assert without_password("a=postgresql://me:pw@host/db b") == "a=postgresql://***@host/db b"
     assert without_password("https://host/a@b") == "https://host/a@b"
 
 

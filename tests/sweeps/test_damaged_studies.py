@@ -1,0 +1,210 @@
+"""Every verb on a study with a damaged file: it is named, nothing is traced back, and the other trial goes on."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import plan
+from click.testing import Result
+from damages import DAMAGES, copied, cut, empty, folder, garbage, nothing_known
+from rich.console import Console
+from studies import SMALL
+from typed import refusal, typed
+
+from sweeps.plan import PlannedTrial, recorded
+from sweeps.record import Recorder
+from sweeps.repair import repair
+from tracking.study import write_study
+from transformer.messages import Finished, Judged, Report, Started
+
+Damage = Callable[[Path], None]
+ROWS = "sweep.rows=[base,e_learned_positions]"
+OF_TRIAL = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")
+OF_STUDY = ("mlflow-runs.json", "mlflow-synced.json", "mlflow-sync.json")
+WHOLE = {("journal.jsonl", empty), ("journal.jsonl", cut), ("attempts.jsonl", cut)}  # torn by a crash at most
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study of two trials that look finished."""
+    cwd = tmp_path_factory.mktemp("written").resolve()
+    planned = plan(cwd, ROWS)
+    for trial in planned.trials:
+        _finish(trial)
+    write_study(recorded(planned, ["ablate", "sweep"]))
+    return cwd
+
+
+@pytest.fixture
+def cwd(written: Path, tmp_path: Path) -> Path:
+    return copied(written, tmp_path / "copy")
+
+
+def _finish(planned: PlannedTrial) -> None:
+    scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "bleu_paper": 30.0, "signature": "nrefs:1"}
+    scores |= {"decode": vars(planned.settings.decode)}
+    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    recorder = Recorder(planned)
+    attempt = recorder.assignment().attempt
+    recorder.begin()
+    steps = planned.settings.train.steps
+    for event in (
+        Started("cpu", 1),
+        *(Report(step, {"train/loss": 1.0}) for step in (1, 2, steps)),
+        Judged(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
+        Finished(steps, costs, {"dev": scores, "test": scores}),
+    ):
+        assert recorder.take(attempt, event)
+
+
+def base(cwd: Path) -> Path:
+    return cwd / "runs" / "synthetic-tiny" / "base-s1"
+
+
+def calm(done: Result, code: int = 0) -> Result:
+    """A verb that ended as it should, whatever lay there."""
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", OF_TRIAL)
+def test_status_table_and_plan_name_a_trials_damaged_file(cwd: Path, name: str, damage: Damage) -> None:
+    damage(base(cwd) / name)
+    first, second = json.loads(calm(typed(cwd, "status", "--json")).stdout)
+    file = Path(name).name
+    assert (file in first["note"]) == ((name, damage) not in WHOLE)
+    assert (second["state"], second["note"]) == ("finished", "")
+    state = "damaged" if name == "result.json" else "finished"
+    assert first["state"] == state
+    rows = json.loads(calm(typed(cwd, "table", "--format", "json")).stdout)
+    assert (rows[0]["seeds"], rows[1]["ppl"]) == (int(state == "finished"), 4.5)
+    planned = json.loads(calm(typed(cwd, "plan", ROWS, "--json")).stdout)
+    assert [each["finished"] for each in planned] == [state == "finished", True]
+
+
+def test_they_say_it_to_a_person_too(cwd: Path) -> None:
+    cut(base(cwd) / "result.json")
+    for verb in (["status"], ["table"], ["table", "--format", "md"], ["table", "--format", "csv"]):
+        said = " ".join(calm(typed(cwd, *verb)).stdout.split())
+        assert "damaged" in said
+        assert "result.json" in said
+    assert "damaged" in calm(typed(cwd, "plan", ROWS)).stdout
+
+
+@pytest.mark.parametrize("damage", [empty, garbage, folder])
+@pytest.mark.parametrize("name", OF_STUDY)
+def test_a_damaged_ledger_is_in_nobodys_way(cwd: Path, name: str, damage: Damage) -> None:
+    path = base(cwd).parent / name
+    path.write_text("{}")
+    damage(path)
+    said = calm(typed(cwd, "status")).stdout
+    assert ("mlflow-synced.json" in said.split("MLflow:")[1]) == (name == "mlflow-synced.json")
+    calm(typed(cwd, "table"))
+    calm(typed(cwd, "plan", ROWS))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_study_is_refused_by_name(cwd: Path, damage: Damage) -> None:
+    damage(base(cwd).parent / "study.json")
+    for verb in (["status"], ["table"], ["sync"], ["sweep", ROWS], ["evaluate", "base-s1"], ["translate", "base-s1"]):
+        assert "study.json: not a study" in refusal(cwd, *verb)
+
+
+def test_a_configuration_that_nothing_confirms_is_refused(cwd: Path) -> None:
+    """Another trial may have been trained there."""
+    (base(cwd).parent / "study.json").unlink()
+    (base(cwd) / "result.json").unlink()
+    garbage(base(cwd) / "config.yaml")
+    assert "config.yaml" in refusal(cwd, "sweep", ROWS)
+    garbage(base(cwd) / "result.json")
+    assert "config.yaml" in refusal(cwd, "sweep", ROWS)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", OF_TRIAL)
+def test_a_sweep_keeps_tells_and_rebuilds(cwd: Path, name: str, damage: Damage) -> None:
+    config = (base(cwd) / "config.yaml").read_text()
+    damage(base(cwd) / name)
+    screen = StringIO()
+    planned = plan(cwd, ROWS)
+    repair(planned, Console(file=screen, width=200))
+    assert planned.trials[0].folder.damage() == []
+    assert ("base-s1: " in screen.getvalue()) == ((name, damage) not in WHOLE)
+    assert "e_learned" not in screen.getvalue()
+    if (name, damage) not in WHOLE and name != "attempts.jsonl":
+        assert (base(cwd) / f"{name}.damaged").exists()
+        assert f"{Path(name).name}.damaged" in screen.getvalue()
+    if name == "config.yaml":
+        assert (base(cwd) / name).read_text() == config.replace(str(written_at(config)), str(cwd))
+    again = StringIO()
+    repair(plan(cwd, ROWS), Console(file=again, width=200))
+    assert again.getvalue() == ""
+
+
+def written_at(config: str) -> Path:
+    """The folder in which the configuration was written."""
+    (line,) = (line for line in config.splitlines() if line.startswith("  runs: "))
+    return Path(line.removeprefix("  runs: ")).parent
+
+
+@pytest.fixture
+def pair(trained: Path, tmp_path: Path) -> Path:
+    """A trained trial and a copy of it under another seed's name, which is to be damaged."""
+    cwd = copied(trained, tmp_path / "pair")
+    study = cwd / "runs" / "copies"
+    copied(study / "base-s1", study / "base-s2")
+    content = json.loads((study / "study.json").read_text())
+    content["trials"].append(content["trials"][0] | {"seed": 2})
+    (study / "study.json").write_text(json.dumps(content))
+    return cwd
+
+
+@pytest.mark.parametrize("damage", [empty, cut, garbage, nothing_known, folder])
+@pytest.mark.parametrize("name", ["result.json", "config.yaml"])
+def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: str, damage: Damage) -> None:
+    damage(pair / "runs" / "copies" / "base-s2" / name)
+    for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
+        said = refusal(pair, *verb, "base-s2", "sweep.name=copies")
+        assert f"base-s2/{name}" in said
+        assert "`ablate sweep`" in said
+    both = refusal(pair, "evaluate", "base-s2", "nobody-s1", "sweep.name=copies")
+    assert name in both
+    assert "nobody-s1" in both
+
+
+@pytest.mark.slow
+def test_statistics_that_are_damaged_are_made_again(pair: Path) -> None:
+    trial = pair / "runs" / "copies" / "base-s2"
+    whole = (trial / "statistics" / "dev.jsonl").read_text()
+    garbage(trial / "statistics" / "dev.jsonl")
+    done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "sweep.name=copies", "--json"))
+    assert "statistics/dev.jsonl:1 is damaged" in done.stderr
+    assert [line["decoded"] for line in json.loads(done.stdout)] == [True, False, False, False]
+    assert (trial / "statistics" / "dev.jsonl").read_text().splitlines()[1:] == whole.splitlines()[1:]
+    assert (trial / "statistics" / "dev.jsonl.damaged").exists()
+
+
+@pytest.mark.slow
+def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Path) -> None:
+    words = ["train", *SMALL, "train.steps=20", "train.checkpoint_every=10"]
+    calm(typed(tmp_path, *words))
+    path = base(tmp_path) / "result.json"
+    before = json.loads(path.read_text())
+    cut(path)
+    garbage(base(tmp_path) / "journal.jsonl")
+    again = calm(typed(tmp_path, *words))
+    said = " ".join(again.stdout.split())
+    assert "result.json is damaged" in said
+    assert "goes on from its last checkpoint" in said
+    after = json.loads(path.read_text())
+    assert {name: after[name] for name in ("key", "step", "scores")} == {
+        name: before[name] for name in ("key", "step", "scores")
+    }
+    assert after["attempt"] == before["attempt"] + 1
+    assert path.with_name("result.json.damaged").exists()
+    status = calm(typed(tmp_path, "status")).stdout
+    assert "MLflow: up to date" in status

@@ -1,0 +1,149 @@
+"""A password in an address: used, and never written, shown or passed where others may read it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from studies import SMALL, command, wait_until
+from test_sweep import _answers
+from typed import typed
+
+from tracking.uri import default_uri
+from tracking.views import free_port, ui_command, ui_environment
+
+SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def server(runs: Path) -> Iterator[str]:
+    """MLflow's own, on a store of its own; its address without a password."""
+    runs.mkdir()
+    port = free_port(5000)
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(
+        ui_command(runs, port=port),
+        env=ui_environment(default_uri(runs)),
+        cwd=runs,
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: _answers(f"http://127.0.0.1:{port}/"), "MLflow's page", timeout=240)
+        yield f"127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+class Watch:
+    """Every argument list of the process's children, and of theirs, until it ends."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.seen: set[str] = set()
+        self._process = process
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def join(self) -> set[str]:
+        self._thread.join(timeout=60)
+        return self.seen
+
+    def _look(self) -> None:
+        while self._process.poll() is None:
+            try:
+                children = psutil.Process(self._process.pid).children(recursive=True)
+            except psutil.Error:
+                return
+            for child in children:
+                try:
+                    self.seen.add(" ".join(child.cmdline()))
+                except psutil.Error:
+                    continue
+            time.sleep(0.05)
+
+
+def run(words: list[str], cwd: Path) -> tuple[int, str, set[str]]:
+    """Exit code, all that was printed, and the argument lists of all that was started."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command(*words), cwd=cwd, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    watch = Watch(process)
+    output, _ = process.communicate(timeout=500)
+    return process.returncode, output, watch.join()
+
+
+def holders(folder: Path, *secrets: str) -> list[str]:
+    """The files that hold one of them."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [str(path) for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)]
+
+
+@pytest.mark.slow
+def test_no_file_argument_list_database_or_message_holds_the_password(tmp_path: Path) -> None:
+    mirror = f"data.mirror=https://{OTHER}@host/x?token={OTHER}"
+    words = [*SMALL, "train.steps=4", "train.checkpoint_every=2", "cluster.workers=2", mirror]
+    with server(tmp_path / "server") as address:
+        uri = f"tracking.uri=http://somebody:{SECRET}@{address}"
+        code, said, started = run(["train", *words, uri], tmp_path)
+        assert code == 0, said
+        assert any("tracking.sync" in line for line in started)
+        assert any("spawn_main" in line for line in started)
+        carried, output, sync = run(["sync", uri], tmp_path)
+        assert carried == 0, output
+        status = typed(tmp_path, "status", uri)
+        assert f"MLflow at http://{address}: up to date" in status.stdout
+        shown = [said, output, status.output, typed(tmp_path, "config", uri, mirror).output]
+    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
+    assert json.loads((trial / "result.json").read_text())["step"] == 4
+    assert json.loads((trial.parent / "mlflow-runs.json").read_text()).keys() == {f"http://{address}"}
+    everything = "\n".join([*shown, *started, *sync])
+    assert SECRET not in everything
+    assert OTHER not in everything
+    assert holders(tmp_path / "runs", SECRET, OTHER) == []
+    assert holders(tmp_path / "server", SECRET, OTHER) == []
+    assert f"tracking.uri=http://***@{address}" in (trial.parent / "study.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", f"tracking.uri=postgresql://me:{SECRET}@host/db", "model.n_headz=3"],
+        ["plan", f"paths.checkpoints=sftp://me:{SECRET}@host/x", f"data.mirror=https://me:{SECRET}@host", "data=nope"],
+        ["plan", f"trackin.uri=postgresql://me:{SECRET}@host/db"],
+        ["plan", f"postgresql://me:{SECRET}@host/db"],
+        ["plan", f"data.train=[http://me:{SECRET}@host/x,b]"],
+        ["plan", f"tracking.uri=postgresql://me:{SECRET}@host/db", "sweep.rows=[base]"],
+        ["config", f"tracking.uri=postgresql://me:{SECRET}@host/db?password={SECRET}"],
+        ["status", f"tracking.uri=postgresql://me:{SECRET}@host/db"],
+        ["ui", f"tracking.uri=https://me:{SECRET}@host/"],
+        ["translate", "base-s1", f"tracking.uri=postgresql://me:{SECRET}@host/db"],
+    ],
+)
+def test_no_message_shows_it(tmp_path: Path, words: list[str]) -> None:
+    done = typed(tmp_path, *words)
+    assert isinstance(done.exception, SystemExit | None)
+    assert SECRET not in done.output
+    assert done.output
+
+
+def test_a_database_is_named_to_the_pages_by_their_environment(tmp_path: Path) -> None:
+    uri = f"postgresql://me:{SECRET}@host/db"
+    assert SECRET not in " ".join(ui_command(tmp_path))
+    assert ui_environment(uri)["MLFLOW_BACKEND_STORE_URI"] == uri
+
+
+def test_the_syncer_takes_no_address_as_an_argument(tmp_path: Path) -> None:
+    words = ["--study", str(tmp_path), "--experiment", "e", "--uri", "http://host"]
+    done = subprocess.run([sys.executable, "-m", "tracking.sync", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "unrecognized arguments" in done.stderr

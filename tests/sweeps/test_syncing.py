@@ -1,0 +1,128 @@
+"""The syncer beside a plan: started again when it dies, never two at once, and its end is told."""
+
+import os
+import re
+import signal
+import threading
+from io import StringIO
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+from studies import wait_until
+
+from sweeps import syncing
+from sweeps.compose import compose_settings
+from sweeps.settings import Settings
+from tracking.ledger import Ledger
+from tracking.study import Study, Trial, write_study
+from tracking.trial import TrialFolder
+from tracking.uri import default_uri
+
+TRIAL = Trial("base", "base", "", 1, "a key", {})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a study with one trial that has begun."""
+    settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine"])
+    write_study(Study(settings.study_folder, (TRIAL,), {}, ()))
+    folder = TrialFolder(settings.study_folder / TRIAL.name)
+    begin(folder)
+    folder.report(1, 5, {"loss": 1.0, "checkpoint": 5.0})
+    return settings
+
+
+def begin(folder: TrialFolder) -> None:
+    line = f'{{"attempt": 1, "ts": 1.0, "host": "here", "pid": {os.getpid()}}}\n'
+    folder.path.mkdir(parents=True)
+    folder.attempts_path.write_text(line)
+
+
+@pytest.fixture
+def screen() -> StringIO:
+    return StringIO()
+
+
+@pytest.fixture
+def console(screen: StringIO) -> Console:
+    return Console(file=screen, width=200)
+
+
+def syncers(settings: Settings) -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children():
+        try:
+            if str(settings.study_folder) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def carried(settings: Settings) -> int | None:
+    synced = Ledger(settings.study_folder / "mlflow-synced.json", default_uri(settings.study_folder.parent))
+    entry = synced.synced(TRIAL.key)
+    return None if entry is None else entry.step
+
+
+@pytest.mark.slow
+def test_killed_it_is_started_again_and_carries_the_rest(
+    settings: Settings, console: Console, screen: StringIO
+) -> None:
+    with syncing.syncing(settings, console):
+        (first,) = syncers(settings)
+        wait_until(lambda: carried(settings) == 5, "the first reports", timeout=400)
+        first.kill()
+        wait_until(lambda: [p.pid for p in syncers(settings)] not in ([], [first.pid]), "the next", timeout=400)
+        assert len(syncers(settings)) == 1
+        folder = TrialFolder(settings.study_folder / TRIAL.name)
+        assert folder.report(1, 9, {"loss": 2.0, "checkpoint": 9.0})
+        wait_until(lambda: carried(settings) == 9, "the later reports", timeout=400)
+    assert syncers(settings) == []
+    told = " ".join(screen.getvalue().split())
+    assert "The process that carries journals to MLflow ended with SIGKILL; it starts again in 1 s" in told
+    assert "MLflow has not everything yet" not in told
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Another process in the syncer's place, to see how often it is started."""
+    monkeypatch.setattr(syncing, "sync_command", lambda settings: ["sh", "-c", script, "sync"])
+
+
+def test_one_that_cannot_live_is_tried_ever_more_rarely(
+    settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, "exit 3")
+    monkeypatch.setattr(syncing, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(syncing, "LONGEST_PAUSE_S", 0.08)
+    with syncing.syncing(settings, console):
+        wait_until(lambda: screen.getvalue().count("exit code 3") >= 6, "six deaths")
+    pauses = [float(pause) for pause in re.findall(r"again in (\S+) s", screen.getvalue())]
+    assert pauses[:6] == [0.01, 0.02, 0.04, 0.08, 0.08, 0.08]
+    assert "MLflow has not everything yet; `ablate sync` carries the rest" in screen.getvalue()
+
+
+def test_one_that_died_just_before_the_end_is_started_for_the_last_pass(
+    settings: Settings, console: Console, screen: StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, f"echo start >> {tmp_path}/starts; cat > /dev/null")
+    with syncing.syncing(settings, console):
+        (first,) = syncers(settings)
+        first.send_signal(signal.SIGKILL)
+        wait_until(lambda: not syncers(settings), "its death")
+    assert (tmp_path / "starts").read_text().count("start") >= 1
+    assert "MLflow has not everything yet" not in screen.getvalue()
+    assert syncers(settings) == []
+
+
+def test_it_is_not_started_once_the_end_was_told(
+    settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = threading.active_count()
+    stand_in(monkeypatch, "cat > /dev/null")
+    with syncing.syncing(settings, console):
+        assert len(syncers(settings)) == 1
+    wait_until(lambda: threading.active_count() <= before, "the thread's end")
+    assert (syncers(settings), screen.getvalue().strip()) == ([], "")

@@ -1,0 +1,28 @@
+"""What went wrong, in one line: the first cause, not what the layers above made of it."""
+
+from collections.abc import Iterator
+
+from tracking.damage import DamagedFileError
+from tracking.uri import without_password
+
+
+def cause_of(error: BaseException) -> str:
+    """One line that may be shown: a database driver's or a connection's own words where there are any."""
+    if isinstance(error, DamagedFileError):
+        return without_password(f"{error}; {error.remedy}")
+    root = next(_roots(error), error)
+    lines = [line.strip() for line in str(root).splitlines() if line.strip()]
+    return without_password(f"{type(root).__name__}: {lines[0] if lines else 'no reason was given'}")
+
+
+def _roots(error: BaseException) -> Iterator[BaseException]:
+    """What SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of causes."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        for name in ("orig", "reason"):
+            if isinstance(root := getattr(link, name, None), BaseException):
+                yield root
+        inner = next((value for value in link.args if isinstance(value, BaseException)), None)
+        link = link.__cause__ or inner or link.__context__

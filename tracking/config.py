@@ -1,0 +1,29 @@
+"""A trial's ``config.yaml`` as plain data."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tracking import shapes
+from tracking.damage import DamagedFileError, decoded, read_whole
+
+
+def read_config(path: Path) -> dict[str, Any] | None:
+    """The groups of keys; None without a file. Raises DamagedFileError."""
+    content = read_whole(path)
+    if content is None:
+        return None
+    text = decoded(path, content)
+    if not text.strip():
+        raise DamagedFileError(path, "is empty")
+    try:
+        config = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
+    wrong = shapes.config(config) if isinstance(config, dict) and config else "must hold groups of keys"
+    if wrong:
+        raise DamagedFileError(path, wrong)
+    return dict(config)

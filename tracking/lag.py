@@ -1,0 +1,102 @@
+"""How far MLflow is behind a study, and why: what `ablate status` says of it."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import read_object, to_json, write_atomic
+from tracking.formats import time as as_time
+from tracking.ledger import SYNCED_FILE, Ledger, Synced
+from tracking.replay import Pass, result_digest, rollback_safe
+from tracking.study import Study, Trial
+from tracking.uri import default_uri, without_password
+
+SYNC_FILE = "mlflow-sync.json"
+
+
+@dataclass(frozen=True)
+class SyncState:
+    """`mlflow-sync.json`. ``uri`` is without its password; ``carried`` in Unix seconds, None before the first pass
+    without a problem."""
+
+    uri: str
+    carried: float | None = None
+    problems: tuple[str, ...] = ()
+
+
+class SyncLog:
+    """Writes `mlflow-sync.json` for the readers of a study, whenever something was carried or could not be."""
+
+    def __init__(self, study: Path, uri: str) -> None:
+        self._path, self._written = study / SYNC_FILE, False
+        address = without_password(uri, mark="")
+        before = read_state(study)
+        self._state = before if before is not None and before.uri == address else SyncState(address)
+
+    def note(self, done: Pass) -> None:
+        """After a pass. A full disk is no reason to end: the next pass writes it."""
+        state = replace(self._state, problems=done.problems)
+        if done.points or not (done.problems or self._written):
+            state = replace(state, carried=time.time())
+        if state != self._state:
+            with suppress(OSError):
+                write_atomic(self._path, to_json(vars(state)) + "\n")
+                self._written = True
+            self._state = state
+
+
+@dataclass(frozen=True)
+class Lag:
+    """``steps`` says by trial key up to which step the tracker has its reports; ``behind`` counts those to be sent."""
+
+    uri: str
+    steps: dict[str, int]
+    behind: int
+    carried: float | None
+    problems: tuple[str, ...]
+
+    def words(self) -> str:
+        """One line, such as "12 reports behind, last carried 3 min 05 s ago: ConnectionError: …"."""
+        if not (self.behind or self.problems):
+            return "up to date"
+        ago = "nothing carried yet" if self.carried is None else f"last carried {_ago(self.carried)} ago"
+        behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
+        return ": ".join([behind, "; ".join(self.problems)] if self.problems else [behind])
+
+
+def read_state(study: Path) -> SyncState | None:
+    """What the last syncer left; None without one, or where that is damaged: the next one writes it again."""
+    content = unless_damaged(lambda: read_object(study / SYNC_FILE), None) or {}
+    uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
+    if not (isinstance(uri, str) and isinstance(problems, list)):
+        return None
+    return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
+
+
+def lag(study: Study, uri: str | None) -> Lag:
+    """Of the tracker at ``uri``; None means the one that the study was carried to last, else the default store."""
+    state = read_state(study.folder) or SyncState(default_uri(study.folder.parent))
+    if uri is not None and without_password(uri, mark="") != state.uri:
+        state = SyncState(without_password(uri, mark=""))
+    try:
+        ledger = Ledger(study.folder / SYNCED_FILE, state.uri)
+    except DamagedFileError as error:
+        return Lag(state.uri, {}, 0, state.carried, (f"{error}; {error.remedy}",))
+    known = {trial.key: ledger.synced(trial.key) for trial in study.trials}
+    steps = {key: synced.step for key, synced in known.items() if synced is not None and synced.step >= 0}
+    behind = sum(_behind(study, trial, known[trial.key]) for trial in study.trials)
+    return Lag(state.uri, steps, behind, state.carried, state.problems)
+
+
+def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
+    """Reports that may be sent and were not, and the result; 0 of a damaged trial, whose files say nothing."""
+    folder, synced = study.trial_folder(trial), synced or Synced("")
+    finished = folder.finished_result(trial.key) is not None
+    reports = rollback_safe(unless_damaged(folder.journal, []), synced.step, everything=finished)
+    return len(reports) + (finished and result_digest(folder) != synced.result)
+
+
+def _ago(since: float) -> str:
+    return as_time(max(0.0, time.time() - since))

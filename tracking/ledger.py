@@ -1,0 +1,98 @@
+"""Which run of a tracker a trial has, and how far it was carried there.
+
+`mlflow-runs.json` holds {uri: {trial key: run id}}, `mlflow-synced.json` {uri: {trial key: Synced}}. Both may be
+lost: runs are found again by their tags, and a replay with the journal's times changes nothing.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracking.damage import DamagedFileError, set_aside
+from tracking.files import read_object, write_atomic
+from tracking.study import read_study
+from tracking.uri import without_password
+
+RUNS_FILE, SYNCED_FILE = "mlflow-runs.json", "mlflow-synced.json"
+
+
+@dataclass(frozen=True)
+class Synced:
+    """How far a run is: the last step replayed, and the SHA-256 of the result whose scores it has."""
+
+    run_id: str
+    step: int = -1
+    result: str | None = None
+
+
+class Ledger:
+    """One of the two files, for one tracker: trial key -> value. Raises DamagedFileError if it cannot be read."""
+
+    def __init__(self, path: Path, uri: str) -> None:
+        self._path, self._uri = path, without_password(uri, mark="")
+        self._all = _read(path)
+
+    def get(self, key: str) -> Any:
+        return self._all.get(self._uri, {}).get(key)
+
+    def synced(self, key: str) -> Synced | None:
+        """An entry of `mlflow-synced.json`."""
+        stored = self.get(key)
+        return None if stored is None else Synced(**stored)
+
+    def put(self, key: str, value: Any) -> None:
+        if self.get(key) != value:
+            self._all.setdefault(self._uri, {})[key] = value
+            write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
+
+
+def clear(path: Path) -> str | None:
+    """Set a damaged ledger aside, so that a new one is begun; what to tell of it, None where it is whole."""
+    try:
+        _read(path)
+    except DamagedFileError as error:
+        return f"{error}; it is kept as {set_aside(path).name}, and written again"
+    return None
+
+
+def trial_of_run(runs: Path, run_id: str) -> Path | None:
+    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was.
+
+    A study that cannot be read is passed over: it must not hide the others.
+    """
+    for path in sorted(runs.glob(f"*/{RUNS_FILE}")):
+        try:
+            ledgers = _read(path)
+            trials = read_study(path.parent).trials
+        except (OSError, ValueError):
+            continue
+        keys = {key for runs_of_one in ledgers.values() for key, known in runs_of_one.items() if known == run_id}
+        for trial in trials:
+            if trial.key in keys:
+                return path.parent / trial.name
+    return None
+
+
+def run_of_trial(folder: Path, key: str, uri: str) -> str | None:
+    """The run that the trial of this key in this study has in the tracker at `uri`; None before it was carried."""
+    found = Ledger(folder / RUNS_FILE, uri).get(key)
+    return None if found is None else str(found)
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    content = read_object(path) or {}
+    whole = _is_run if path.name == RUNS_FILE else _is_synced
+    for uri, entries in content.items():
+        if not isinstance(entries, dict) or not all(map(whole, entries.values())):
+            raise DamagedFileError(path, f"what it holds of {uri} is no run of a trial")
+    return content
+
+
+def _is_run(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_synced(value: Any) -> bool:
+    known = isinstance(value, dict) and value.keys() <= {"run_id", "step", "result"}
+    return known and isinstance(value.get("run_id"), str) and isinstance(value.get("step", -1), int)

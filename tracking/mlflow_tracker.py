@@ -1,0 +1,113 @@
+"""The tracker's verbs on an MLflow store. MLflow is imported when a store is opened: that takes three seconds."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+
+from tracking.tracker import Point, RunSpec, Status
+from tracking.uri import artifact_folder, default_uri
+
+BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
+Item = TypeVar("Item")
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # we try again ourselves, and say so
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
+}
+
+
+class MlflowTracker:
+    """The tracker's verbs on an MLflow store. Raises what MLflow raises; keeps no global state."""
+
+    def __init__(self, uri: str, experiment: str, artifacts: str | None = None) -> None:
+        """`artifacts`: where a new experiment keeps them; None leaves it to the server."""
+        silence()
+        from mlflow.tracking import MlflowClient
+
+        self.client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self.experiment_id = self._experiment(experiment, artifacts)
+
+    def open_run(self, spec: RunSpec, known: str | None) -> str:
+        if known is not None and self._exists(known):
+            return known
+        wanted = " and ".join(f"tags.`{name}` = '{spec.tags[name]}'" for name in ("trial.key", "sweep.id"))
+        found = self.client.search_runs([self.experiment_id], wanted, order_by=["attributes.start_time ASC"])
+        if not found:
+            found = [self.client.create_run(self.experiment_id, spec.start_ms, spec.tags, spec.name)]
+        return str(found[0].info.run_id)
+
+    def log_params(self, run_id: str, params: dict[str, str]) -> None:
+        from mlflow.entities import Param
+
+        has = self.client.get_run(run_id).data.params
+        new = [Param(name, value) for name, value in params.items() if name not in has]
+        for some in _batches(new, 100):
+            self.client.log_batch(run_id, params=some)
+
+    def set_tags(self, run_id: str, tags: dict[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        for some in _batches(list(tags.items()), 100):
+            self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in some])
+
+    def log_points(self, run_id: str, points: list[Point]) -> None:
+        from mlflow.entities import Metric
+
+        for some in _batches(points, BATCH):
+            metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
+            self.client.log_batch(run_id, metrics=metrics)
+
+    def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
+        if status == "RUNNING":
+            self.client.update_run(run_id, status)
+        else:
+            self.client.set_terminated(run_id, status, end_ms)
+
+    def _experiment(self, name: str, artifacts: str | None) -> str:
+        found = self.client.get_experiment_by_name(name)
+        if found is not None and found.lifecycle_stage != "active":
+            raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
+        return str(found.experiment_id if found else self.client.create_experiment(name, artifacts))
+
+    def _exists(self, run_id: str) -> bool:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return bool(self.client.get_run(run_id).info.lifecycle_stage == "active")
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False
+            raise
+
+
+def open_tracker(uri: str | None, runs: Path, experiment: str) -> tuple[MlflowTracker, str]:
+    """The tracker and its address. `uri` None means the default store below `runs`.
+
+    A lock keeps the sweeps of several studies from making the same new store or experiment at once.
+    """
+    where = uri or default_uri(runs)
+    artifacts = artifact_folder(runs).as_uri() if where == default_uri(runs) else None
+    with FileLock(runs / ".mlflow.lock"):
+        return MlflowTracker(where, experiment, artifacts), where
+
+
+def silence() -> None:
+    """Keep MLflow's and its database layer's lines off the terminal, and its telemetry off the network.
+
+    They log an error with its traceback before they raise it; it is told once, by its cause.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    for name in ("alembic", "mlflow", "sqlalchemy", "urllib3"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
