@@ -245,7 +245,7 @@ def export(
     from tracking.uri import without_password
 
     folder, registration = run(words, to, output, average, register, ERR)
-    OUT.print(f"{folder}/: its README.md says how to use it", soft_wrap=True)
+    OUT.print(f"{escape(str(folder))}/: its README.md says how to use it", soft_wrap=True)
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
         next_command(f"MLFLOW_TRACKING_URI={shlex.quote(without_password(registration.uri))} {serve}")

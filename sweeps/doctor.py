@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")
@@ -38,7 +39,7 @@ def examination_table(findings: list[Finding]) -> Table:
     styles = {"ok": "green", "warning": "yellow", "failed": "bold red"}
     for finding in findings:
         state = f"[{styles[finding.state]}]{finding.state}[/]"
-        table.add_row(finding.what, state, finding.found, finding.advice)
+        table.add_row(finding.what, state, escape(finding.found), escape(finding.advice))
     return table
 
 

@@ -115,7 +115,7 @@ def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]
         with sentences_of(trial.name), holding(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
             translator = of_trial(trial, request)
             for name, judged in asked.missing.items():
-                status.update(f"{trial.name}: judging {name}")
+                status.update(escape(f"{trial.name}: evaluating {name}"))
                 _tell_damage(trial, _label(trial, name, translator.decode), err)
                 found[name] = _judge(trial, name, judged, translator, request)
     return [found[name] for name in asked.sets]

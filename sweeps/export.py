@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 import transformer
 from sweeps.card import Card
@@ -60,7 +61,7 @@ def export(
         problems += _not_registered(trial, to, name, registration)
     if problems:
         raise RefusedError(problems)
-    with err.status(f"Exporting {trial.name}"):
+    with err.status(f"Exporting {escape(trial.name)}"):
         translator = of_trial(trial, request)
         card = _card(trial, translator).text(to)
         with new_folder(folder) as made:  # all of it or nothing, so that it can be typed again

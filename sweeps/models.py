@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from sweeps.request import Request
 from sweeps.saved import SavedTrial, find, read_trial
@@ -24,7 +25,7 @@ EXPORTED = "exported"  # within an MLflow model's data
 def open_model(request: Request, err: Console) -> Translator:
     """The model of the request's first name, decoding as asked. Raises RefusedError."""
     path = find(request.names[0], request.shared)
-    with err.status(f"Loading {path.name}"):
+    with err.status(f"Loading {escape(path.name)}"):
         if (path / "manifest.json").is_file():
             return _of_checkpoint(path, request)
         if (exported := _exported(path)) is not None:

@@ -213,7 +213,7 @@ def _cells(line: Line) -> list[str]:
     loss, ppl, speed = (metrics.get(name) for name in ("train/loss", "dev/ppl", "train/tokens_per_s"))
     left = "" if line.seconds_left is None else formats.time(line.seconds_left)
     return [
-        trial.row,
+        escape(trial.row),
         str(trial.seed),
         line.state,
         step,

@@ -28,7 +28,7 @@ def repair(plan: Plan, console: Console) -> None:
             continue
         with suppress(RefusedError), holding(planned.folder) if planned.finished else nullcontext():
             for line in _repaired(planned):
-                console.print(f"{planned.trial.name}: {escape(line)}", soft_wrap=True)
+                console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
 
 
 def _is_whole(planned: PlannedTrial) -> bool:

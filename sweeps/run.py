@@ -9,6 +9,7 @@ from typing import Any
 
 from filelock import FileLock
 from rich.console import Console
+from rich.markup import escape
 
 from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
@@ -53,7 +54,7 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[Stoppin
         repair(plan, console)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
-        console.print(f"{plan.folder.name}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):
             yield stopping
 

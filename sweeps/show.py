@@ -17,7 +17,9 @@ def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
     caption = escape("\n".join([computed, *plan.composition.notes]))
-    table = Table(title=f"Plan of {plan.folder.name}", title_justify="left", box=box.SIMPLE_HEAD, caption=caption)
+    table = Table(
+        title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
+    )
     table.caption_justify = "left"
     table.add_column("row", no_wrap=True)
     table.add_column("change", overflow="fold", max_width=44)
@@ -29,7 +31,7 @@ def plan_table(plan: Plan) -> Table:
         costs = [formats.millions(planned.params), formats.flops(planned.flops)]
         numbers = [str(trial.seed), f"{planned.settings.train.steps}", *costs]
         last = following is None or following.trial.group != trial.group
-        table.add_row(trial.row, trial.change, *numbers, _plan_state(planned), end_section=last)
+        table.add_row(escape(trial.row), escape(trial.change), *numbers, _plan_state(planned), end_section=last)
     flops = formats.flops(sum(planned.flops for planned in plan.pending))
     table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
     return table
@@ -57,14 +59,14 @@ def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
     """Where each trial stands, as ``status_json`` has read it."""
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("row", "seed", "state", "step", "attempts", "dev PPL", ""):
         table.add_column(name, justify="right" if name in ("seed", "step", "attempts", "dev PPL") else "left")
     for line in lines:
         step, ppl = line["step"], formats.number(line["dev_ppl"], 2)
         seen = ["" if step is None else str(step), str(line["attempts"]), ppl]
         style = {"failed": "red", "damaged": "red", "finished": "green", "missing": "dim"}.get(line["state"])
-        table.add_row(line["row"], str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
+        table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
     return table
 
 

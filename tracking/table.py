@@ -81,12 +81,13 @@ def to_markdown(rows: Sequence[TableRow]) -> str:
 def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
     """For a terminal: a section a group, ours beside the paper's differences; a narrow one gets fewer columns."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     columns = [name for name, least in TERMINAL_COLUMNS if width >= least]
     left_out = [name for name, _ in TERMINAL_COLUMNS[len(columns) :]]
     words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
-    shown = Table(title=study.name, box=box.SIMPLE_HEAD, caption=caption(rows) + words)
+    shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=caption(rows) + words)
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
     shown.add_column("change", max_width=32, overflow="fold")
@@ -95,7 +96,7 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
     for place, row in enumerate(rows):
         group = row.group if place == 0 or rows[place - 1].group != row.group else ""
         ends = place + 1 < len(rows) and rows[place + 1].group != row.group
-        shown.add_row(group, _described(row), *_terminal_cells(row)[: len(columns)], end_section=ends)
+        shown.add_row(escape(group), _described(row), *_terminal_cells(row)[: len(columns)], end_section=ends)
     return shown
 
 

@@ -1,0 +1,58 @@
+"""Causes, names and paths come from elsewhere: none of them may be taken for rich's markup, on any screen."""
+
+import io
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import own, plan
+from rich.console import Console
+
+from sweeps.plan import recorded
+from sweeps.progress import Progress
+from sweeps.show import plan_table, status_json, status_table
+from tracking.lag import lag
+from tracking.rows import table
+from tracking.study import write_study
+from tracking.table import render
+from transformer.messages import Failed, Noticed, Started
+
+GLOO = "[/__w/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4711"
+ODD = "[/odd] [bold]"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_cause_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, terminal: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200, color_system=None)
+    with Progress(plan(tmp_path, "sweep.rows=[base]"), console) as progress:
+        progress.start("base-s1")
+        progress.take("base-s1", Started("cpu", 2))
+        progress.take("base-s1", Noticed(f"{GLOO} and goes on"))
+        progress.retry("base-s1", GLOO)
+        progress.take("base-s1", Failed(GLOO, ""))
+        console.print(progress.table())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"base-s1: FAILED: {GLOO}" in shown
+    assert f"{GLOO}; starting again from the last checkpoint" in shown
+    assert f"{GLOO} and goes on" in shown
+
+
+def test_names_and_errors_that_look_like_markup_are_shown_in_every_table(tmp_path: Path) -> None:
+    own(
+        tmp_path,
+        "row/[bold]mine",
+        f'# @package _global_\nrow: {{group: "{ODD}", change: mine}}\nmodel: {{d_ff: 1024}}\n',
+    )
+    planned = plan(tmp_path, "sweep.rows=['[bold]mine']", "sweep.name='[dim]study'")
+    study = recorded(planned, ["ablate"])
+    write_study(study)
+    trial = planned.trials[0].folder
+    trial.begin_attempt(1, "host", 1)
+    trial.write_error(f"RuntimeError: {GLOO}\n")
+    lines = status_json(study, lag(study, None))
+    for shown in (plan_table(planned), status_table(study, lines), render(study, table(study), 200)):
+        console = Console(file=io.StringIO(), width=250)
+        console.print(shown)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert "[dim]study" in text
+        assert "[bold]mine" in text or ODD in text
+    assert "[/__w" in text, "folded in the table"
