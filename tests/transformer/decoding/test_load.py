@@ -88,6 +88,19 @@ def test_a_damaged_one_is_refused(
     assert weight(trial, prepared, checkpoints, 10) == 10
 
 
+def test_weights_that_do_not_fit_the_model_are_refused_in_one_line(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
+) -> None:
+    state = start(trial, 270, CPU).to_dict()
+    small = {name: weight.to(torch.int8) for name, weight in state["model"].items()}
+    checkpoints.save(20, state | {"step": 20, "model": small})
+    with pytest.raises(
+        RefusedError, match=r"the checkpoint of step 20 is missing .*is int8 of .* must be float32"
+    ) as said:
+        weight(trial, prepared, checkpoints, 20)
+    assert "\n" not in str(said.value)
+
+
 def test_one_that_is_newer_is_not_looked_at(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
