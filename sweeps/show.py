@@ -93,10 +93,9 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
 
 def _scored_otherwise(study: Study, trial: Trial) -> bool:
     """Whether it is finished, but not with the settings of ``decode`` that the study has now."""
-    folder = study.trial_folder(trial)
-    result = folder.result()
+    result = study.trial_folder(trial).finished_result(trial.key)
     values: dict[str, Any] = next((row["values"] for row in study.rows if row["row"] == trial.row), {})
-    if result is None or not study.settings or folder.state(trial.key) != "finished":
+    if result is None or not study.settings:
         return False
     decode = {name: values.get(f"decode.{name}", value) for name, value in study.settings["decode"].items()}
     return any(scores["decode"] != decode for scores in result["scores"].values())
