@@ -15,7 +15,8 @@ _USERINFO = re.compile(
     re.IGNORECASE,
 )
 _QUERY = re.compile(
-    r"([?&;][^=&;?\s]*(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)[^=&;?\s]*=)[^&\s]*",
+    r"([?&;][^=&;?\s]*(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)[^=&;?\s]*=)"
+    r"""[^&\s]*?(?=['"]*(?:[&\s]|$))""",  # a quote at its end is the word's
     re.IGNORECASE,
 )
 

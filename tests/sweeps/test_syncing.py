@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import threading
 from io import StringIO
 from pathlib import Path
@@ -88,7 +87,7 @@ def test_killed_it_is_started_again_and_carries_the_rest(
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Another process in the syncer's place, to see how often it is started."""
-    monkeypatch.setattr(syncing, "sync_command", lambda settings: ["sh", "-c", script, "sync"])
+    monkeypatch.setattr(syncing, "sync_command", lambda settings: ["sh", "-c", script, str(settings.study_folder)])
 
 
 def test_one_that_cannot_live_is_tried_ever_more_rarely(
@@ -107,12 +106,13 @@ def test_one_that_cannot_live_is_tried_ever_more_rarely(
 def test_one_that_died_just_before_the_end_is_started_for_the_last_pass(
     settings: Settings, console: Console, screen: StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(monkeypatch, f"echo start >> {tmp_path}/starts; cat > /dev/null")
+    stand_in(monkeypatch, f"echo start >> {tmp_path}/starts; read end; exit 0")
     with syncing.syncing(settings, console):
+        wait_until((tmp_path / "starts").exists, "the start")
         (first,) = syncers(settings)
-        first.send_signal(signal.SIGKILL)
-        wait_until(lambda: not syncers(settings), "its death")
-    assert (tmp_path / "starts").read_text().count("start") >= 1
+        first.kill()
+        wait_until(lambda: "SIGKILL" in screen.getvalue(), "its death")
+    assert (tmp_path / "starts").read_text() == "start\nstart\n"
     assert "MLflow has not everything yet" not in screen.getvalue()
     assert syncers(settings) == []
 
@@ -121,7 +121,7 @@ def test_it_is_not_started_once_the_end_was_told(
     settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = threading.active_count()
-    stand_in(monkeypatch, "cat > /dev/null")
+    stand_in(monkeypatch, "read end; exit 0")
     with syncing.syncing(settings, console):
         assert len(syncers(settings)) == 1
     wait_until(lambda: threading.active_count() <= before, "the thread's end")

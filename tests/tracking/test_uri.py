@@ -73,9 +73,10 @@ def test_twice_is_once() -> None:
 
 
 def test_a_command_line_can_be_split_again() -> None:
-    words = ["ablate", "sweep", "tracking.uri=postgresql://me:pw@host/db", "model.d_model=64"]
+    words = ["ablate", "tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d_model=64"]
     shown = shlex.join(map(without_password, words))
-    assert shlex.split(shown) == ["ablate", "sweep", f"tracking.uri=postgresql://{MARK}@host/db", "model.d_model=64"]
+    address = f"postgresql://{MARK}@host/db?password={MARK}"
+    assert shlex.split(shown) == ["ablate", f"tracking.uri='{address}'", "model.d_model=64"]
 
 
 def test_nested_data_is_cleaned_throughout() -> None:
