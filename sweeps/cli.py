@@ -278,7 +278,9 @@ def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred po
     settings = _settings(words)
     runs = Path(settings.paths.runs)
     if settings.tracking.uri and settings.tracking.uri.startswith(("http://", "https://")):
-        OUT.print(f"The tracking server runs already: [bold]{escape(without_password(settings.tracking.uri))}[/]")
+        OUT.print(
+            f"The tracking server runs already: [bold]{escape(without_password(settings.tracking.uri, mark=''))}[/]"
+        )
         return 0
     if settings.tracking.uri is None and not (runs / "mlflow.db").exists():
         allowed = "is made by the first run; start one with `ablate sweep`"

@@ -121,7 +121,7 @@ def _not_registered(trial: SavedTrial, to: str, name: str, registration: Registr
         allowed = "must be NAME or NAME@ALIAS, the name without / and :, the alias of letters, digits, - and _"
         yield Problem("--register", f'is "{name}"', allowed)
     if not registration.run_id:
-        found = f"{trial.name} has no run at {without_password(registration.uri)}"
+        found = f"{trial.name} has no run at {without_password(registration.uri, mark='')}"
         yield Problem("--register", found, "`ablate sync` carries it there")
 
 

@@ -110,7 +110,7 @@ def _report(done: Pass, uri: str) -> int:
     for problem in done.problems:
         _say(f"sync: not carried: {problem}")
     if done.runs or not done.problems:
-        _say(f"sync: {done.runs} runs, {done.points} new points, {without_password(uri)}")
+        _say(f"sync: {done.runs} runs, {done.points} new points, {without_password(uri, mark='')}")
     return 1 if done.problems else 0
 
 
