@@ -38,7 +38,7 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
 
 
 def begin(folder: TrialFolder) -> int:
-    number = len(folder.attempts()) + 1
+    number = 1 + max((attempt.number for attempt in folder.attempts()), default=0)
     folder.begin_attempt(number, socket.gethostname(), os.getpid())
     return number
 
