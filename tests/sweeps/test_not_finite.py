@@ -44,8 +44,8 @@ def damaged(trained: Path, trial: Path) -> Path:
     text = (study / "study.json").read_text("utf-8")
     (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
     folder = study / trial.name
-    attempt = json.loads((folder / "result.json").read_text("utf-8"))["attempt"]
-    checkpoints = Checkpoints(str(folder / "checkpoints"), attempt, keep=1)
+    result = json.loads((folder / "result.json").read_text("utf-8"))
+    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], keep=1)
     (state,) = checkpoints.last(1)
     state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
     checkpoints.save(state["step"], state)

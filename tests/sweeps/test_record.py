@@ -13,6 +13,7 @@ from ablate_in_folder import plan
 
 from sweeps.plan import PlannedTrial
 from sweeps.record import Recorder, check_vocabulary
+from tracking.damage import DamagedFileError
 from transformer.data.prepare import prepare
 from transformer.messages import Failed, Finished, Judged, Judging, Report, Resumed, Started
 
@@ -120,7 +121,7 @@ def test_no_attempt_stands_without_its_configuration(planned: PlannedTrial) -> N
 def test_the_configuration_stands_when_the_attempt_cannot_be_written(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
     planned.folder.attempts_path.mkdir(parents=True)
-    with pytest.raises(OSError, match=r"attempts\.jsonl"):
+    with pytest.raises(DamagedFileError, match=r"attempts\.jsonl"):
         recorder.begin()
     assert planned.folder.config_path.is_file()
 

@@ -138,7 +138,8 @@ def test_a_number_given_to_a_younger_process_is_not_the_attempt() -> None:
 def test_a_study_reads_back_as_written(study: Study) -> None:
     assert read_study(study.folder) == study
     content = json.loads((study.folder / "study.json").read_text())
-    assert set(content) == {"name", "trials", "cells", "asked"}
+    names = {"name", "settings", "rows", "seeds", "chosen", "trials", "cells", "asked"}
+    assert set(content) == names
     assert set(content["trials"][0]) == {"row", "group", "change", "seed", "key", "published"}
     assert study.trials[1].name == "a_heads_1-s1"
     assert study.trial_folder(study.trials[1]).path == study.folder / "a_heads_1-s1"
