@@ -106,13 +106,14 @@ def sweep(words: Words = None, add: Add = False) -> int:
     A study that has begun goes on with its recorded rows, seeds and settings; sweep.rows and sweep.seeds select.
     """
     from sweeps.continued import plan_sweep
+    from sweeps.outcome import show_outcome
     from sweeps.run import run_plan
 
     planned = plan_sweep(words or [], add)
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     run_plan(planned, typed_words(), OUT)
-    return _outcome(planned, "sweep", words)
+    return show_outcome(planned, "sweep", words)
 
 
 @app.command()
@@ -120,11 +121,12 @@ def sweep(words: Words = None, add: Add = False) -> int:
 def train(words: Words = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
     from sweeps.continued import plan_row
+    from sweeps.outcome import show_outcome
     from sweeps.single import run_single
 
     planned = plan_row(words or [], add)
     run_single(planned, typed_words(), OUT)
-    return _outcome(planned, "train", words)
+    return show_outcome(planned, "train", words)
 
 
 @app.command()
@@ -330,28 +332,6 @@ def _study(words: list[str] | None) -> Any:
         found = f"there is no study {settings.study_folder.name} in {settings.paths.runs}"
         raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))])
     return study
-
-
-def _outcome(planned: Any, verb: str, words: list[str] | None) -> int:
-    """Say how a run ended, show the table, and name the next command."""
-    from tracking import table as tables
-    from tracking.study import read_study
-
-    finished = sum(trial.finished for trial in planned.trials)
-    failed = [trial for trial in planned.trials if trial.state == "failed"]
-    study = read_study(planned.folder)
-    OUT.print(tables.render(study, tables.table(study), OUT.width))
-    OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
-    OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
-    for trial in failed:
-        OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
-        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
-    if finished < len(planned.trials):
-        selected = SELECTING if len(planned.trials) < len(study.trials) else ()
-        next_verb(verb, going_on(planned.folder, words, selected))
-        return 1
-    next_verb("ui", chosen(words, PLACES))
-    return 0
 
 
 if __name__ == "__main__":

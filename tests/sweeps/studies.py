@@ -71,7 +71,7 @@ class Running:
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Its processes of which the title holds this."""
-        family = psutil.Process(self.process.pid).children(recursive=True)
+        family = [] if self.ended() else psutil.Process(self.process.pid).children(recursive=True)
         return [process for process in family if title in _title(process)]
 
     def finish(self, timeout: float = 600) -> tuple[int, str]:

@@ -37,6 +37,7 @@ def test_no_worker_outlives_a_trial_that_is_killed_before_they_have_met(peer: tu
     running, process = peer
     running.kill()
     wait_until(lambda: gone(process), "the second worker's end")
+    assert not peers(running)
 
 
 def test_ctrl_c_in_a_terminal_stops_both_after_the_same_step(peer: tuple[Running, psutil.Process]) -> None:

@@ -86,14 +86,10 @@ class _Heads(nn.Module):
         self.value_bias = _bias(model, model.n_heads * model.d_v)
         self.output = nn.Linear(model.n_heads * model.d_v, model.d_model, bias=model.attention_bias)
 
-    def projections(self) -> list[Projection]:
-        """Those to queries, keys and values, in this order: views of the weights."""
+    def with_biases(self, weights: Sequence[Tensor]) -> list[Projection]:
+        """W^Q, W^K and W^V, each [H·C, D], with their biases."""
         biases = self.query_bias, None, self.value_bias
-        return [Projection(*both) for both in zip(self._input_weights(), biases, strict=True)]
-
-    def _input_weights(self) -> Sequence[Tensor]:
-        """W^Q, W^K and W^V, each [H·C, D]."""
-        raise NotImplementedError
+        return [Projection(*both) for both in zip(weights, biases, strict=True)]
 
     def heads(self, x_BTC: Tensor) -> Tensor:
         """[B, T, H·C] to [B, H, T, C]."""
@@ -128,9 +124,9 @@ class SelfAttention(_Heads):
         self.widths = [keys, keys, values]
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=False)
 
-    def _input_weights(self) -> Sequence[Tensor]:
-        weights: Sequence[Tensor] = self.qkv.weight.split(self.widths)
-        return weights
+    def projections(self) -> list[Projection]:
+        """Those to queries, keys and values, in this order: views of the weights."""
+        return self.with_biases(self.qkv.weight.split(self.widths))
 
     def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
         """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
@@ -150,8 +146,9 @@ class CrossAttention(_Heads):
         self.query = nn.Linear(model.d_model, self.widths[0], bias=False)
         self.kv = nn.Linear(model.d_model, sum(self.widths), bias=False)
 
-    def _input_weights(self) -> Sequence[Tensor]:
-        return [self.query.weight, *self.kv.weight.split(self.widths)]
+    def projections(self) -> list[Projection]:
+        """Those to queries, keys and values, in this order: views of the weights."""
+        return self.with_biases([self.query.weight, *self.kv.weight.split(self.widths)])
 
     def memory(self, encoded_BSD: Tensor) -> KeyValue:
         """Keys and values of the source, which every decoding step reads again."""
