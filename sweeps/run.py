@@ -16,7 +16,7 @@ from sweeps.progress import Progress
 from sweeps.record import Recorder, check_vocabulary, holding
 from sweeps.repair import repair
 from sweeps.settings import Cluster
-from sweeps.stopping import Interrupted, Stopping
+from sweeps.stopping import Stopping
 from sweeps.syncing import syncing
 from tracking.study import write_study
 from transformer.data.prepare import check_lengths, prepare, prepared_folder
@@ -116,9 +116,9 @@ def _left(scribe: Any) -> Iterator[None]:
     """Around the sweep: left in the middle, its open attempts end, and what is lost by it is told."""
     try:
         yield
-    except Interrupted as error:
+    except KeyboardInterrupt as error:
         scribe.end()
-        raise Interrupted(error.number, error.lines or scribe.progress.left()) from None
+        raise scribe.stopping.told(error, scribe.progress.left()) from None
 
 
 def _connect(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from sweeps.plan import Plan
 from sweeps.progress import Progress
 from sweeps.record import Recorder
 from sweeps.run import taking
-from sweeps.stopping import Interrupted, Stopping
+from sweeps.stopping import Stopping
 from transformer.messages import Assignment, Failed, Stopped
 from transformer.schema import RefusedError
 
@@ -35,9 +35,9 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     progress.start(name)
     try:
         _work(recorder, progress, stopping)
-    except Interrupted as error:
+    except KeyboardInterrupt as error:
         recorder.end("interrupted")
-        raise Interrupted(error.number, error.lines or progress.left()) from None
+        raise stopping.told(error, progress.left()) from None
     except RefusedError:
         recorder.end("refused")
         raise

@@ -40,6 +40,8 @@ class Stopping:
         try:
             self.install()
             yield
+        except KeyboardInterrupt as error:
+            raise self.told(error, ()) from None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -62,6 +64,11 @@ class Stopping:
     def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
         """What to raise when the trials have left, with a line on each."""
         return Interrupted(self.number or signal.SIGINT, lines)
+
+    def told(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
+        """The same error with these lines, if it has none: Ray turns one that meets it in a call into a bare one."""
+        known = error.lines if isinstance(error, Interrupted) else ()
+        return self.interrupted(known or lines)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.number = self.requested(), number

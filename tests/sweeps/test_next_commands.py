@@ -9,8 +9,8 @@ import pytest
 from finished_trials import sweep
 from typed import typed
 
-from sweeps.cli import _outcome
 from sweeps.continued import plan_sweep
+from sweeps.outcome import show_outcome
 from sweeps.record import Recorder
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
@@ -130,7 +130,7 @@ def test_a_failure_leads_to_the_trials_that_were_asked_for(
         recorder.begin()
         recorder.fail("OutOfMemoryError: too wide")
     with contextlib.chdir(tmp_path):
-        assert _outcome(planned, "sweep", words) == 1
+        assert show_outcome(planned, "sweep", words) == 1
     found = named(capsys.readouterr().out)
     assert found == ["sweep", *advice]
     assert would_run(tmp_path, found) == [trial.trial.name for trial in planned.trials]
