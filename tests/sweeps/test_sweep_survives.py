@@ -11,7 +11,8 @@ import pytest
 from studies import SMALL, Running, ablate, lines, mlflow_runs, mlflow_steps, newest_checkpoint, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-LONG = [*SMALL, "train.steps=1200", "train.checkpoint_every=100", "sweep.rows=[base]"]
+STEPS = 800
+LONG = [*SMALL, f"train.steps={STEPS}", "train.checkpoint_every=100", "sweep.rows=[base]"]
 
 
 @pytest.fixture
@@ -24,14 +25,14 @@ def check_whole(trial: Path, resumed_from: int, stops: tuple[int, ...] = ()) -> 
     """The trial finished in its second attempt, which resumed from a checkpoint; every step is there, once."""
     journal, attempts = lines(trial / "journal.jsonl"), lines(trial / "attempts.jsonl")
     steps = [line["step"] for line in journal]
-    assert steps == sorted({*range(10, 1201, 10), *stops})
+    assert steps == sorted({*range(10, STEPS + 1, 10), *stops})
     assert [line["attempt"] for line in attempts] == [1, 1, 2, 2]
     assert attempts[-1]["reason"] == "finished"
     first_step_again = min(line["step"] for line in journal if line["attempt"] == 2)
     assert first_step_again > 0
     assert resumed_from > 0
     kept = sorted(int(path.name.removeprefix("step-")) for path in trial.glob("checkpoints/*/a*/*"))
-    assert kept == list(range(800, 1300, 100))
+    assert kept == list(range(STEPS - 400, STEPS + 100, 100))
     runs = trial.parent.parent
     assert mlflow_runs(runs) == [("base s1", "FINISHED")]
     assert mlflow_steps(runs, "train/loss") == steps
@@ -74,7 +75,7 @@ def test_a_trial_s_process_that_is_killed_while_it_starts_costs_nothing(running:
     code, output = running.finish()
     assert code == 0, output
     assert "1 of 1 finished" in output
-    assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(10, 1201, 10))
+    assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(10, STEPS + 1, 10))
     assert [line["attempt"] for line in lines(running.trial / "attempts.jsonl")] == [1, 1, 2, 2]
     assert mlflow_runs(running.trial.parent.parent) == [("base s1", "FINISHED")]
 
@@ -119,7 +120,7 @@ def test_a_stopped_sweep_says_from_which_step_it_goes_on_and_does(
     check_whole(running.trial, resumed_from=step, stops=(step,))
 
     result = json.loads((running.trial / "result.json").read_text())
-    assert result["step"] == 1200
+    assert result["step"] == STEPS
     assert result["attempt"] == 2
 
 
