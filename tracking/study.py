@@ -41,10 +41,14 @@ class Study:
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells of the table; base has all
     asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
-    settings: dict[str, Any] = field(default_factory=dict)  # what all rows share; {} in a study of an older version
+    settings: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # what all rows share; {} in a study of an older version
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: dotted values that differ
     seeds: tuple[int, ...] = ()
-    chosen: dict[str, Any] = field(default_factory=dict)  # {"options", "values"}: what the command line said of them
+    chosen: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # {"options", "values"}: what the command line said of them
 
     @property
     def name(self) -> str:
@@ -94,7 +98,7 @@ def write_study(study: Study) -> None:
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(_trial(fields) for fields in content["trials"])
     # resolved, so that `.` has a name and the store's default address is absolute
-    shared = [dict(content.get(name, {})) for name in ("settings", "chosen")]
+    shared = [{group: dict(of) for group, of in content.get(name, {}).items()} for name in ("settings", "chosen")]
     rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])

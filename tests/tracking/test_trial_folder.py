@@ -4,13 +4,14 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from studies_on_disk import begin, finish, report
 
 from tracking.process import CLOCK_SLACK, is_alive
-from tracking.study import Study, StudyMissing, read_study
+from tracking.study import Study, StudyMissing, read_study, write_study
 from tracking.trial import TrialFolder
 
 
@@ -136,10 +137,13 @@ def test_a_number_given_to_a_younger_process_is_not_the_attempt() -> None:
 
 
 def test_a_study_reads_back_as_written(study: Study) -> None:
+    row = {"row": "base", "group": "base", "published": {}, "values": {}}
+    chosen = {"options": {"scale": "tiny"}, "values": {"train.steps": 7}}
+    study = replace(study, settings={"train": {"steps": 7}}, rows=(row,), seeds=(1, 2), chosen=chosen)
+    write_study(study)
     assert read_study(study.folder) == study
     content = json.loads((study.folder / "study.json").read_text())
-    names = {"name", "settings", "rows", "seeds", "chosen", "trials", "cells", "asked"}
-    assert set(content) == names
+    assert set(content) == {"name", "settings", "rows", "seeds", "chosen", "trials", "cells", "asked"}
     assert set(content["trials"][0]) == {"row", "group", "change", "seed", "key", "published"}
     assert study.trials[1].name == "a_heads_1-s1"
     assert study.trial_folder(study.trials[1]).path == study.folder / "a_heads_1-s1"
@@ -150,7 +154,11 @@ def test_a_missing_study_is_named(tmp_path: Path) -> None:
         read_study(tmp_path)
 
 
-DAMAGED = [b'{"trials": [{}]}', b'{"trials', b'{"\xff": 1}', b"", b"[]", b'{"trials": [], "cells": null, "asked": []}']
+WHOLE = b'{"trials": [], "cells": {}, "asked": [], '
+DAMAGED = [
+    *(WHOLE + part + b"}" for part in (b'"settings": {"train": 3}', b'"rows": [{"row": "base"}]', b'"chosen": [1]')),
+    *[b'{"trials": [{}]}', b'{"trials', b'{"\xff": 1}', b"", b"[]", b'{"trials": [], "cells": null, "asked": []}'],
+]
 
 
 @pytest.mark.parametrize("content", DAMAGED)
