@@ -36,7 +36,7 @@ from benchmarks.decoders import (
 from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from tracking.provenance import collect
 from transformer.config import TrialConfig
 from transformer.cost import training_flops

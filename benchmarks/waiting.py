@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.workloads import Workload
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from tracking.trial import Report, TrialFolder
 from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints

@@ -19,10 +19,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
-from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
+from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
+from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
 from tracking.damage import DamagedFileError
-from transformer.decoding.finite import NotFiniteError
+from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
 app = typer.Typer(
@@ -84,7 +84,7 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 @_verb
 def plan(words: Words = None, add: Add = False, as_json: Json = False) -> None:
     """Show what a sweep would run and cost: the recorded study, or the one that the words name. Starts nothing."""
-    from sweeps.continued import plan_sweep
+    from sweeps.planning.continued import plan_sweep
     from sweeps.show import plan_json, plan_table
 
     planned = plan_sweep(words or [], add, "plan")
@@ -105,9 +105,9 @@ def sweep(words: Words = None, add: Add = False) -> int:
 
     A study that has begun goes on with its recorded rows, seeds and settings; sweep.rows and sweep.seeds select.
     """
-    from sweeps.continued import plan_sweep
     from sweeps.outcome import show_outcome
-    from sweeps.run import run_plan
+    from sweeps.planning.continued import plan_sweep
+    from sweeps.running.on_ray import run_plan
 
     planned = plan_sweep(words or [], add)
     for note in planned.composition.notes:
@@ -120,9 +120,9 @@ def sweep(words: Words = None, add: Add = False) -> int:
 @_verb
 def train(words: Words = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
-    from sweeps.continued import plan_row
     from sweeps.outcome import show_outcome
-    from sweeps.single import run_single
+    from sweeps.planning.continued import plan_row
+    from sweeps.running.in_process import run_single
 
     planned = plan_row(words or [], add)
     run_single(planned, typed_words(), OUT)
@@ -177,7 +177,7 @@ def config(words: Words = None) -> None:
     """Print the configuration that was composed for one row (row=NAME)."""
     import yaml
 
-    from sweeps.compose import compose_row
+    from sweeps.planning.compose import compose_row
     from tracking.uri import without_passwords
 
     settings = compose_row(words or []).rows[0].settings
@@ -211,7 +211,7 @@ def translate(
     average: Average = None,
 ) -> int:
     """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
-    from sweeps.translate import translate as run
+    from sweeps.trained.translate import translate as run
 
     return run(words, source, target, nbest, average, ERR)
 
@@ -220,8 +220,8 @@ def translate(
 @_verb
 def evaluate(words: Models, average: Average = None, as_json: Json = False) -> None:
     """Judge finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
-    from sweeps.evaluate import evaluate as run
-    from sweeps.scores import notes, scores_json, scores_table
+    from sweeps.trained.evaluate import evaluate as run
+    from sweeps.trained.scores import notes, scores_json, scores_table
 
     evaluations = run(words, average, ERR)
     if as_json:
@@ -243,7 +243,7 @@ def export(
     register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register it in MLflow.")] = None,
 ) -> None:
     """Write a finished trial's model as others use it, with a card: scores, data, provenance, use."""
-    from sweeps.export import export as run
+    from sweeps.trained.export import export as run
     from tracking.uri import without_password
 
     folder, registration = run(words, to, output, average, register, ERR)
@@ -263,7 +263,7 @@ def export(
 @_verb
 def sync(words: Words = None) -> int:
     """Carry a study's journals to MLflow once, for example after copying them from another machine."""
-    from sweeps.syncing import sync_command, sync_environment
+    from sweeps.running.syncing import sync_command, sync_environment
 
     _study(words)
     settings = _settings(words)
@@ -317,14 +317,14 @@ def _planned_words(planned: Any, words: list[str] | None) -> list[str]:
 
 
 def _settings(words: list[str] | None) -> Any:
-    from sweeps.compose import compose_settings
+    from sweeps.planning.compose import compose_settings
 
     return compose_settings(words or [])
 
 
 def _study(words: list[str] | None) -> Any:
-    from sweeps.plan import known_study
-    from sweeps.saved import studies_there
+    from sweeps.planning.stored_study import known_study
+    from sweeps.trained.saved_trial import studies_there
 
     settings = _settings(words)
     study = known_study(settings.study_folder)

@@ -82,7 +82,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def _configuration() -> Finding:
-    from sweeps.compose import compose_sweep
+    from sweeps.planning.compose import compose_sweep
     from transformer.schema import RefusedError
 
     try:

@@ -2,9 +2,9 @@
 
 from rich.markup import escape
 
-from sweeps.naming import PLACES, SELECTING, chosen, going_on
-from sweeps.plan import Plan
-from sweeps.screen import OUT, next_verb
+from sweeps.console import OUT, next_verb
+from sweeps.planning.naming import PLACES, SELECTING, chosen, going_on
+from sweeps.planning.plan import Plan
 from tracking import table as tables
 from tracking.study import read_study
 

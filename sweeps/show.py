@@ -6,7 +6,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.plan import Plan
+from sweeps.planning.plan import Plan
 from tracking import formats
 from tracking.damage import unless_damaged
 from tracking.lag import Lag

@@ -15,7 +15,7 @@ from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, with
 from benchmarks.decoding import Workload, document, measure, natural_ends, one_length, sheets
 from benchmarks.record import provenance, write
 from benchmarks.timing import Rounds
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from transformer.data.pieces import PAD
 from transformer.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.compose import Composition, compose_sweep
-from sweeps.plan import Plan, make_plan
+from sweeps.planning.compose import Composition, compose_sweep
+from sweeps.planning.plan import Plan, make_plan
 from transformer.schema import Problem, RefusedError
 
 ABLATE = Path(sysconfig.get_path("scripts")) / "ablate"

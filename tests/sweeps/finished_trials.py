@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from sweeps.continued import plan_sweep
-from sweeps.plan import Plan, PlannedTrial, recorded
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_sweep
+from sweeps.planning.plan import Plan, PlannedTrial, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import Study, read_study, write_study
 
 

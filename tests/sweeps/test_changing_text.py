@@ -11,7 +11,7 @@ from ablate_in_folder import plan
 from rich.console import Console
 from studies import SMALL, Running, ablate, wait_until
 
-from sweeps.run import taking
+from sweeps.running.open_study import open_study
 from tracking.describe import result_points
 from tracking.study import read_study
 from tracking.table import table
@@ -100,7 +100,7 @@ def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) ->
     path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
     with (
         pytest.raises(RefusedError, match=r"test\.target\.txt differs from what was written"),
-        taking(planned, [], Console()),
+        open_study(planned, [], Console()),
     ):
         pass
     assert not (folder / "runs").exists()

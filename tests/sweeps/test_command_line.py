@@ -15,9 +15,9 @@ from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
 from typer.testing import CliRunner
 
 from sweeps.cli import app
-from sweeps.compose import compose_row
-from sweeps.plan import recorded
-from sweeps.record import Recorder
+from sweeps.planning.compose import compose_row
+from sweeps.planning.plan import recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import write_study
 from transformer.messages import Failed, Finished
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
 
-from sweeps.changes import describe
-from sweeps.compose import compose_row, compose_sweep
-from sweeps.files import SHIPPED
-from sweeps.settings import Settings
+from sweeps.planning.changes import describe
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_files import SHIPPED
 
 SWEEP = "name: null\nseeds: [1]\nmax_failures: 3\n"
 DATA = "source: en\ntarget: de\nvocab_size: 300\nmirror: null\n"

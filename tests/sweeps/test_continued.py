@@ -10,9 +10,9 @@ import yaml
 from ablate_in_folder import own, own_row
 from finished_trials import finish, study_in, sweep
 
-from sweeps.continued import plan_row, plan_sweep
-from sweeps.plan import Plan, recorded
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.plan import Plan, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import write_study
 from transformer.schema import Problem, RefusedError
 

@@ -16,9 +16,9 @@ from rich.console import Console
 from studies import SMALL
 from typed import refusal, typed
 
-from sweeps.plan import PlannedTrial, recorded
-from sweeps.record import Recorder
-from sweeps.repair import repair
+from sweeps.planning.plan import PlannedTrial, recorded
+from sweeps.running.recorder import Recorder
+from sweeps.running.repair import repair
 from tracking.study import write_study
 from transformer.messages import Finished, Judged, Report, Started
 

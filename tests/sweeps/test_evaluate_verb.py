@@ -13,8 +13,8 @@ import pytest
 from ablate_in_folder import plan
 from typed import refusal, typed
 
-from sweeps.plan import recorded
-from sweeps.record import holding
+from sweeps.planning.plan import recorded
+from sweeps.planning.trial_lock import trial_lock
 from tracking.study import write_study
 from tracking.trial import TrialFolder
 
@@ -177,7 +177,7 @@ def test_a_failed_trial_is_refused(trained: Path, twin: Path) -> None:
 
 def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
     (twin / "statistics" / "dev.jsonl").unlink()
-    with holding(TrialFolder(twin)):
+    with trial_lock(TrialFolder(twin)):
         command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
         done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2

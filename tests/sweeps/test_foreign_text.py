@@ -7,8 +7,8 @@ import pytest
 from ablate_in_folder import own, plan
 from rich.console import Console
 
-from sweeps.plan import recorded
-from sweeps.progress import Progress
+from sweeps.planning.plan import recorded
+from sweeps.running.progress import Progress
 from sweeps.show import plan_table, status_json, status_table
 from tracking.lag import lag
 from tracking.rows import table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.lines import decode, windows
+from sweeps.trained.lines import decode, windows
 
 
 def of_file(folder: Path, content: bytes, size: int) -> list[list[bytes]]:

@@ -9,9 +9,9 @@ import pytest
 from finished_trials import sweep
 from typed import typed
 
-from sweeps.continued import plan_sweep
 from sweeps.outcome import show_outcome
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_sweep
+from sweeps.running.recorder import Recorder
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"

@@ -12,9 +12,9 @@ import pytest
 from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
 from finished_trials import finish
 
-from sweeps.compose import compose_row
-from sweeps.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
-from sweeps.record import Recorder
+from sweeps.planning.compose import compose_row
+from sweeps.planning.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig, trial_key
 

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from ablate_in_folder import plan
 
-from sweeps.plan import PlannedTrial
-from sweeps.record import Recorder, check_vocabulary
+from sweeps.planning.plan import PlannedTrial
+from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.running.recorder import Recorder
 from tracking.damage import DamagedFileError
 from transformer.data.prepare import prepare
 from transformer.messages import Failed, Finished, Judged, Judging, Report, Resumed, Started

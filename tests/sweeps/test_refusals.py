@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import ablate, contents, own, own_row, plan, refused
 
-from sweeps.compose import Composition, compose_row, compose_sweep
+from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from transformer.schema import Problem
 
 

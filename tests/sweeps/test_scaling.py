@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
 
-from sweeps.changes import describe
-from sweeps.compose import Composition, compose_row, compose_sweep
-from sweeps.recorded import dotted
-from sweeps.scaling import WRITTEN_BY_ROWS
-from sweeps.settings import Settings
+from sweeps.planning.changes import describe
+from sweeps.planning.compose import Composition, compose_row, compose_sweep
+from sweeps.planning.recorded import dotted
+from sweeps.planning.scaling import WRITTEN_BY_ROWS
+from sweeps.planning.settings import Settings
 from transformer.schema import keys
 
 KEYS = [key for key in keys(Settings) if key.split(".")[0] in WRITTEN_BY_ROWS]

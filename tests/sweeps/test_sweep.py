@@ -13,7 +13,7 @@ import pytest
 from ablate_in_folder import plan
 from studies import SMALL, ablate, command, lines, mlflow_runs, wait_until
 
-from sweeps.run import check_resources
+from sweeps.running.on_ray import check_resources
 from transformer.schema import RefusedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.compose import compose_settings
-from sweeps.syncing import sync_command, sync_environment
+from sweeps.planning.compose import compose_settings
+from sweeps.running.syncing import sync_command, sync_environment
 from tracking.study import Study, write_study
 
 

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from studies import wait_until
 
-from sweeps import syncing
-from sweeps.compose import compose_settings
-from sweeps.settings import Settings
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.settings import Settings
+from sweeps.running import syncing
 from tracking.ledger import Ledger
 from tracking.study import Study, Trial, write_study
 from tracking.trial import TrialFolder

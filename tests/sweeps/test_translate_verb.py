@@ -14,7 +14,7 @@ import pytest
 from ablate_in_folder import plan
 from typed import refusal, typed
 
-from sweeps.plan import recorded
+from sweeps.planning.plan import recorded
 from tracking.study import write_study
 
 COMMAND = [sys.executable, "-m", "sweeps.cli", "translate", "base-s1", "sweep.name=copies"]

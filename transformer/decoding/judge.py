@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from transformer.data.prepare import ParallelSet, Prepared
-from transformer.decoding.finite import NotFiniteError, sentences_of
-from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.decoding.score import text_scores
 from transformer.decoding.search import Hypothesis
 from transformer.decoding.translate import Translator, best_texts, search
+from transformer.finite import NotFiniteError, sentences_of
 from transformer.training.parallel import Worker
+from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.finite import NotFiniteError
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Cache, Transformer
 
 

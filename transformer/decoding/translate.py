@@ -15,8 +15,8 @@ from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.vocabulary import Vocabulary
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.search import Hypothesis, beam_search
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, fast_matmuls
 

@@ -17,8 +17,7 @@ from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
 from transformer.data.feed import ahead
 from transformer.data.prepare import ParallelSet
-from transformer.decoding.finite import sentences_of
-from transformer.decoding.perplexity import mean_nll, perplexity, sentence_nats
+from transformer.finite import sentences_of
 from transformer.messages import Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
@@ -27,6 +26,7 @@ from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
 from transformer.training.optimizer import adam, load_adam, set_learning_rate
 from transformer.training.parallel import StopVote, Worker
+from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
 

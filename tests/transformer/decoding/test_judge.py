@@ -13,14 +13,14 @@ from small_trials import DECODE, copy_data, damaged_model, random_pairs, small_m
 from transformer.data.batches import collate
 from transformer.data.pieces import BOS
 from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.judge import JudgedSet, Judgement, judge, translate_set
-from transformer.decoding.perplexity import mean_nll, sentence_nats
 from transformer.decoding.search import beam_search
 from transformer.decoding.translate import Translator
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import summed_loss
 from transformer.training.parallel import Worker
+from transformer.training.perplexity import mean_nll, sentence_nats
 from transformer.training.train import dev_nll
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)

@@ -9,8 +9,8 @@ from small_trials import DECODE, copy_data, damaged_model, small_model
 
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.translate import Translation, Translator, one_line
+from transformer.finite import NotFiniteError
 from transformer.training.precision import WORTH_IT, fast_matmuls
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)

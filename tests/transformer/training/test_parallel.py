@@ -25,9 +25,9 @@ from torch import distributed as dist
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.judge import JudgedSet, judge, translate_set
 from transformer.decoding.translate import Translator
+from transformer.finite import NotFiniteError
 from transformer.messages import Event, Finished, Report, Started
 from transformer.training import parallel
 from transformer.training.parallel import GradientSums, Worker, in_buckets, join

@@ -1,0 +1,222 @@
+"""A plan of a study that may be recorded already: what is recorded goes on, what is new to it needs --add."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.compose import Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
+from sweeps.planning.plan import Plan, make_plan, plan_trials
+from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
+from sweeps.planning.stored_study import known_study
+from sweeps.planning.yaml_files import Library
+from tracking.study import Study
+from transformer.schema import Problem, RefusedError
+
+Pair = tuple[str, int]
+DECIDING_OPTIONS = ("data", "scale", "train")
+OTHER_STUDY = "leave it out, or give this study another sweep.name"
+
+
+def plan_sweep(words: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
+    """What ``ablate sweep`` runs. Raises RefusedError."""
+    here = here or Path.cwd()
+    study = study_there(words, here)
+    if study is None:
+        composition = compose_sweep(words, here)
+        return make_plan(composition, composition.shared.sweep.seeds)
+    return _Continued(words, here, study, verb).sweep(add)
+
+
+def plan_row(words: list[str], add: bool = False, here: Path | None = None) -> Plan:
+    """What ``ablate train`` runs: one trial. Raises RefusedError."""
+    here = here or Path.cwd()
+    study = study_there(words, here)
+    if study is None:
+        composition = compose_row(words, here)
+        return make_plan(composition, [composition.shared.train.seed])
+    return _Continued(words, here, study, "train").row(add)
+
+
+def study_there(words: list[str], here: Path) -> Study | None:
+    """The study that the words name, if it is recorded. Raises RefusedError if its file is damaged."""
+    try:
+        settings = compose_settings(words, here)
+    except RefusedError:  # told with everything else when the rows are composed
+        return None
+    return known_study(settings.study_folder)
+
+
+class _Continued:
+    """One command on a recorded study. Collects what contradicts the record."""
+
+    def __init__(self, words: list[str], here: Path, study: Study, verb: str) -> None:
+        self.words, self.here, self.verb, self.library = words, here, verb, Library(here)
+        self.typed, _ = parse_overrides(words, self.library)
+        self.record = self._composable(read_record(study))
+        self.problems: list[Problem] = []
+
+    def sweep(self, add: bool) -> Plan:
+        composition = self._composed(compose_sweep)
+        rows = composition.shared.sweep.rows if self.typed.names_rows else None
+        seeds = composition.shared.sweep.seeds if self.typed.names_seeds else None
+        return self._plan(composition, self._asked(rows, seeds, add), add)
+
+    def row(self, add: bool) -> Plan:
+        row = self.typed.choices.get("row") or self._usual_row()
+        composition = self._composed(compose_row, row)
+        seed = self._seed(row, composition.shared.train.seed)
+        return self._plan(composition, [(row, seed)], add)
+
+    def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[Pair]:
+        """What is named of the recorded trials; every row with every seed where both are named or added to."""
+        recorded = self.record.pairs
+        if add or (rows and seeds):
+            all_seeds = seeds or list(dict.fromkeys(seed for _, seed in recorded))
+            return [(row, seed) for row in rows or self.record.rows for seed in all_seeds]
+        found = [(row, seed) for row, seed in recorded if row in (rows or [row]) and seed in (seeds or [seed])]
+        new = [(row, seed) for row in rows or () for seed in dict.fromkeys(seed for _, seed in recorded)]
+        new += [(row, seed) for seed in seeds or () for row in self.record.rows]
+        known_rows, known_seeds = {row for row, _ in recorded}, {seed for _, seed in recorded}
+        return found + [(row, seed) for row, seed in new if row not in known_rows or seed not in known_seeds]
+
+    def _plan(self, composition: Composition, asked: list[Pair], add: bool) -> Plan:
+        new = [pair for pair in asked if pair not in self.record.pairs]
+        if self.record.study.begun:
+            self.problems += self._contradictions(composition)
+        if new and not add:
+            self.problems.append(self._not_recorded(new))
+        if self.problems:
+            raise RefusedError(dict.fromkeys(self.problems))
+        whole = plan_trials(composition, [*self.record.pairs, *new])
+        others = [trial for trial in whole.trials if trial.state == "finished" and not trial.finished]
+        chosen = [trial for trial in whole.trials if (trial.trial.row, trial.trial.seed) in asked]
+        if self.verb == "train":
+            self._refuse_scoring_others([trial.trial.name for trial in others if trial not in chosen])
+        else:
+            chosen = [trial for trial in whole.trials if trial in chosen or trial in others]
+        added = tuple(f"{row}-s{seed}" for row, seed in new)
+        return replace(whole, trials=tuple(chosen), before=self.record.study, added=added)
+
+    def _composed(self, compose: Any, *row: str) -> Composition:
+        """What the words make of the record. A choice that contradicts it is told, and left out of the rest."""
+        self.problems += self._other_choices()
+        wrong = [f"{problem.key}=" for problem in self.problems]
+        words = [word for word in self.words if not word.startswith(tuple(wrong))]
+        try:
+            composition: Composition = compose(words, self.here, self.record, *row)
+        except RefusedError as error:
+            raise RefusedError(dict.fromkeys([*self.problems, *error.problems])) from None
+        return composition
+
+    def _composable(self, record: Record) -> Record:
+        """With values for all that the record's options do not compose to, where it does not tell how it was said."""
+        known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
+        if record.told and known == record.options:
+            return record
+        base = values_of(compose_settings(_places(self.words), self.here, replace(record, options=known)))
+        changed = {key for row in record.rows.values() for key in row.values or ()}
+        values = {
+            key: value for key, value in record.settings.items() if key not in changed and base.get(key, value) != value
+        }
+        return replace(record, options=known, values=record.values | values)
+
+    def _other_choices(self) -> Iterator[Problem]:
+        """Options typed for a group whose recorded option is another."""
+        usual = self.library.defaults if self.record.told else {}
+        for group in DECIDING_OPTIONS if self.record.study.begun else ():
+            typed, recorded = self.typed.choices.get(group), self.record.options.get(group, usual.get(group))
+            if typed is not None and recorded is not None and typed != recorded:
+                found = f'is "{typed}", but {self.record.study.name} is recorded with {group}={recorded}'
+                yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)
+
+    def _contradictions(self, composition: Composition) -> list[Problem]:
+        """Where the composition is not what the study has recorded: by what was typed, or by a file since edited."""
+        base, choices = values_of(composition.base), {**self.library.defaults, **composition.overrides.choices}
+        places = partial(self.library.locate, choices={**choices, "row": "base"})
+        problems = self._differences("", self.record.settings, base, places)
+        if problems:  # every row would differ for the same reason, and everything for that of another scale
+            return [problem for problem in problems if problem.key.startswith("scale.")] or problems
+        for row in composition.rows:
+            if row.name in self.record.rows:
+                expected = self.record.expected(row.name, base)
+                places = partial(self._place_in_row, row.name)
+                problems += self._differences(f" in row {row.name}", expected, values_of(row.settings), places)
+        return problems
+
+    def _differences(
+        self, where: str, recorded: Values, now: Values, places: Callable[[str], str | None]
+    ) -> list[Problem]:
+        problems = []
+        for key in self._differing(recorded, now):
+            found = f"is {now[key]}{where}, but {self.record.study.name} is recorded with {recorded[key]}"
+            typed = key in self.typed.values
+            allowed = OTHER_STUDY if typed else "restore the file, or give this study another sweep.name"
+            problems.append(Problem(key, found, allowed, None, COMMAND_LINE if typed else places(key)))
+        return problems
+
+    def _differing(self, recorded: Values, now: Values) -> list[str]:
+        """Keys that a study holds for good, and those of ``decode`` that nobody typed."""
+        held = [key for key in recorded if key in now and (decides_weights(key) or self._decodes_as_before(key))]
+        return [key for key in held if recorded[key] != now[key]]
+
+    def _decodes_as_before(self, key: str) -> bool:
+        typed = "decode" in self.typed.choices or key in self.typed.values
+        return key.startswith("decode.") and not typed
+
+    def _place_in_row(self, row: str, key: str) -> str | None:
+        """The line of the row's file, or the file where the line is gone."""
+        place = self.library.locate(key, {"row": row})
+        path = self.library.show(self.library.path("row", row))
+        return place if place is not None and place.startswith(path) else path
+
+    def _not_recorded(self, new: list[Pair]) -> Problem:
+        """Names what is new, what is recorded, and the command that adds it."""
+        rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
+        new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
+        new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
+        names = [f"{row}-s{seed}" for row, seed in new]
+        told = [f"row{'s' * (len(new_rows) > 1)} {', '.join(new_rows)}"] * bool(new_rows)
+        told += [f"seed{'s' * (len(new_seeds) > 1)} {', '.join(map(str, new_seeds))}"] * bool(new_seeds)
+        what = " and ".join(told) or ", ".join(names)
+        found = f"asks for {what}, new to {self.record.study.name}"
+        recorded = f"which has {', '.join(rows)} with seeds {', '.join(map(str, seeds))}"
+        keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
+        key = keys[0] if new_rows or not new_seeds else keys[1]
+        command = shlex.join(["ablate", self.verb, *self.words, "--add"])
+        return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
+
+    def _usual_row(self) -> str:
+        """For `ablate train` without a row: base, or the only row that is recorded. Raises RefusedError."""
+        rows = list(self.record.rows)
+        if "base" in rows or not rows:
+            return "base"
+        if len(rows) > 1:
+            found = f"is missing, and {self.record.study.name} has no base, but {', '.join(rows)}"
+            raise RefusedError([Problem("row", found, f"must be one of them, such as row={rows[0]}")])
+        return rows[0]
+
+    def _seed(self, row: str, usual: int) -> int:
+        """``train.seed`` as typed; otherwise the usual one, unless the row is recorded with others alone."""
+        recorded = [seed for name, seed in self.record.pairs if name == row]
+        if "train.seed" in self.typed.values or usual in recorded or not recorded:
+            return usual
+        if len(recorded) > 1:
+            found = f"is missing, and {row} is recorded with seeds {', '.join(map(str, recorded))}"
+            raise RefusedError([Problem("train.seed", found, f"must be one of them, such as {recorded[0]}")])
+        return recorded[0]
+
+    def _refuse_scoring_others(self, others: list[str]) -> None:
+        """One trial scored with other settings would stand in one table with trials that are not."""
+        keys = [key for key in self.typed.values if key.startswith("decode.")]
+        keys += ["decode"] * ("decode" in self.typed.choices)
+        if others and keys:
+            found = f"would leave {', '.join(others)} scored with other settings"
+            raise RefusedError([Problem(key, found, "`ablate sweep` with it scores all trials") for key in keys])
+
+
+def _places(words: list[str]) -> list[str]:
+    return [word for word in words if word.startswith(("paths.", "sweep.name="))]

@@ -1,0 +1,45 @@
+"""Which words on a command line say which study is meant, and what to type next about it."""
+
+import re
+from pathlib import Path
+
+from sweeps.planning.yaml_files import SHIPPED, Library
+from transformer.config import OBSERVATION
+
+PLACES = ("paths.", "tracking")
+NAMING = ("data=", "scale=", "sweep=", "sweep.name=", *PLACES)
+FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=", *(f"train.{name}=" for name in sorted(OBSERVATION)))
+"""What may change in a study at any time."""
+DECODING = ("decode=", "decode.")
+SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
+
+
+def naming(words: list[str] | None) -> list[str]:
+    """Those of the words that say which study is meant, and where it lies."""
+    return chosen(words, NAMING)
+
+
+def chosen(words: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
+    """Those of the words that are of these kinds, in the order in which they were typed."""
+    starts = tuple(start for kind in kinds for start in kind)
+    return [word for word in words or [] if word.startswith(starts)]
+
+
+def called(study: Path) -> list[str]:
+    """The shortest words that name a recorded study: none for the one that no words name."""
+    defaults = Library(SHIPPED).defaults
+    if study.name == f"{defaults['data']}-{defaults['scale']}":
+        return []
+    plain = re.fullmatch(r"[A-Za-z_][\w.-]*", study.name, re.ASCII) and study.name not in ("null", "true", "false")
+    quoted = study.name.replace("\\", "\\\\").replace("'", "\\'")
+    return [f"sweep.name={study.name}" if plain else f"sweep.name='{quoted}'"]
+
+
+def looking(study: Path, words: list[str] | None) -> list[str]:
+    """What to type after a verb that reads the study: its name and its places."""
+    return [*called(study), *chosen(words, PLACES)]
+
+
+def going_on(study: Path, words: list[str] | None, *more: tuple[str, ...]) -> list[str]:
+    """What to type after a verb that runs the study: its name, and what is free to be said."""
+    return [*called(study), *chosen(words, FREE, *more)]

@@ -1,0 +1,95 @@
+"""The command line's ``key=value`` words: parsed by Hydra's grammar, checked against the schema, all at once."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_files import Library
+from transformer.schema import Problem, keys, nearest
+
+COMMAND_LINE = "command line"
+HOW_TO_WRITE = (
+    """must be such as train.steps=100; a value with special characters takes quotes: "paths.runs='~/runs'\""""
+)
+
+
+@dataclass
+class Overrides:
+    """Chosen group options, such as scale=half, and values, such as model.n_heads=4."""
+
+    choices: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names_rows(self) -> bool:
+        return "sweep.rows" in self.values or "sweep" in self.choices
+
+    @property
+    def names_seeds(self) -> bool:
+        return "sweep.seeds" in self.values or "sweep" in self.choices
+
+    def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
+        """These on top of earlier ones."""
+        return Overrides(choices | self.choices, values | self.values)
+
+
+def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list[Problem]]:
+    """What the words say, and what is wrong with them."""
+    overrides, problems = Overrides(), []
+    for word in words:
+        try:
+            override = OverridesParser.create().parse_override(word)
+        except HydraException:
+            meant = _row_of(word, library)
+            problems.append(Problem(word, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
+            continue
+        problem = _problem(override, library)
+        if problem:
+            problems.append(problem)
+        elif override.key_or_group in library.groups:
+            overrides.choices[override.key_or_group] = str(override.value())
+        else:
+            overrides.values[override.key_or_group] = override.value()
+    return overrides, problems
+
+
+def _problem(override: Override, library: Library) -> Problem | None:
+    key = override.key_or_group
+    if override.is_delete():
+        return _refused(key, "cannot be removed", "give it another value")
+    if override.is_sweep_override():
+        return _refused(key, "lists several values", "a row is one file; list rows in sweep.rows, seeds in sweep.seeds")
+    if key in library.groups:
+        value = override.value()
+        if not isinstance(value, str):
+            return _refused(key, f"is {value}", f"must be one of {', '.join(library.options(key))}")
+        return library.unknown_option(key, value, COMMAND_LINE)
+    return None if key in _known_keys() else _unknown(key, library)
+
+
+def _row_of(word: str, library: Library) -> str | None:
+    """Who types a row's or a trial's name alone means its row."""
+    row = re.sub(r"-s\d+$", "", word)
+    return f"row={row}" if row in library.options("row") else None
+
+
+def _known_keys() -> list[str]:
+    return keys(Settings)
+
+
+def _unknown(key: str, library: Library) -> Problem:
+    known = [*_known_keys(), *library.groups]
+    near = nearest(key, known)
+    branch = (near or key).rsplit(".", 1)[0] + "."
+    siblings = [name.removeprefix(branch) for name in known if name.startswith(branch)]
+    allowed = f"keys under {branch[:-1]} are {', '.join(siblings)}" if siblings else "`ablate config` shows every key"
+    return Problem(key, "is not a key", allowed, near, COMMAND_LINE)
+
+
+def _refused(key: str, found: str, allowed: str) -> Problem:
+    return Problem(key, found, allowed, None, COMMAND_LINE)

@@ -1,0 +1,213 @@
+"""What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.changes import cells, describe
+from sweeps.planning.compose import Composition
+from sweeps.planning.recorded import dotted, values_of
+from sweeps.planning.recording import recording
+from sweeps.planning.settings import Settings
+from sweeps.planning.stored_study import damaged, known_study
+from tracking.damage import DamagedFileError
+from tracking.study import Study, Trial
+from tracking.trial import State, TrialFolder
+from tracking.uri import without_password, without_passwords
+from transformer.config import OBSERVATION, trial_key
+from transformer.cost import parameters, planned_lengths, training_flops
+from transformer.data.corpora import corpus
+from transformer.data.prepare import fingerprint
+from transformer.schema import Problem, RefusedError
+
+GROUPS = ("base", "A", "B", "C", "D", "E", "big")
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One row with one seed. ``params`` and ``flops`` are computed, the latter from the corpus's mean lengths."""
+
+    trial: Trial
+    settings: Settings
+    fingerprint: str
+    params: int
+    flops: float
+
+    @property
+    def folder(self) -> TrialFolder:
+        return TrialFolder(self.settings.study_folder / self.trial.name)
+
+    @property
+    def checkpoints(self) -> str:
+        """The fsspec URL under which the trial's attempts keep their checkpoints."""
+        return self.folder.checkpoints_url(self.settings.paths.checkpoints)
+
+    @property
+    def state(self) -> State:
+        return self.folder.state(self.trial.key)
+
+    @property
+    def finished(self) -> bool:
+        """Trained, and scored with these decode settings."""
+        result = self.folder.finished_result(self.trial.key)
+        decode = vars(self.settings.decode)
+        return result is not None and all(scores["decode"] == decode for scores in result["scores"].values())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, and of which study: ``before`` is what was recorded of it, ``added`` what is new to it."""
+
+    composition: Composition
+    trials: tuple[PlannedTrial, ...]
+    before: Study | None = None
+    added: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return self.composition.shared.study_folder
+
+    @property
+    def partial(self) -> bool:
+        """Whether the study has recorded trials that were not asked for."""
+        asked = {planned.trial.name for planned in self.trials}
+        return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
+
+    @property
+    def pending(self) -> list[PlannedTrial]:
+        """What is not finished, the longest first, so that no long trial is left running alone at the end."""
+        return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.flops)
+
+
+def make_plan(composition: Composition, seeds: list[int]) -> Plan:
+    """Each row with each seed. Raises RefusedError when two trials are the same, or a folder holds something else."""
+    return plan_trials(composition, [(row.name, seed) for row in composition.rows for seed in seeds])
+
+
+def plan_trials(composition: Composition, pairs: list[tuple[str, int]]) -> Plan:
+    """These rows with these seeds. Raises RefusedError as ``make_plan``."""
+    trials = tuple(_trials(composition, pairs))
+    problems = [*_same_twice(trials), *_taken_folders(trials)]
+    if problems:
+        raise RefusedError(problems)
+    return Plan(composition, trials)
+
+
+def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
+    shared, rows = composition.shared, {row.name: row for row in composition.rows}
+    data_fingerprint = fingerprint(shared.data)
+    for name, seed in pairs:
+        row = rows[name]
+        settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
+        # a row may bring data of its own
+        own = data_fingerprint if settings.data == shared.data else fingerprint(settings.data)
+        published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
+        key, change = trial_key(settings.trial, own), describe(row, composition.base)
+        trial = Trial(name, settings.row.group, change, seed, key, published)
+        params = parameters(settings.model, settings.data.vocab_size)
+        yield PlannedTrial(trial, settings, own, params, planned_flops(settings))
+
+
+def planned_flops(settings: Settings) -> float:
+    """Training FLOPs if every batch were full and every sentence of the corpus's declared mean length."""
+    means = corpus(settings.data).mean_lengths
+    lengths = planned_lengths(settings.train.tokens_per_batch, settings.train.steps, *means)
+    return training_flops(settings.model, settings.data.vocab_size, lengths)
+
+
+def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for planned in trials:
+        twin = first.setdefault(planned.trial.key, planned.trial.row)
+        if twin != planned.trial.row:
+            found = f"{planned.trial.row} and {twin} would train the same model"
+            yield Problem("sweep.rows", found, "each row must differ from the others after scaling and overrides")
+
+
+def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
+    for planned in trials:
+        folder = planned.folder
+        try:
+            stored = folder.trained_config()
+        except DamagedFileError as error:
+            if not is_recorded(planned):
+                yield replace(damaged(error), allowed="nothing else says what was trained there; move the folder away")
+            continue
+        if stored is not None and (differing := _differing_keys(stored, planned)):
+            found = f"{planned.trial.name} holds a trial with other settings: {'; '.join(differing)}"
+            yield Problem(
+                "sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path)
+            )
+
+
+def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
+    """Which keys make the folder's trial another one than planned: "train.steps 600, now 700"."""
+    if stored.get("key") == planned.trial.key:
+        return []
+    now = config_dict(planned)
+    differing = [
+        f"{group}.{key} {stored.get(group, {}).get(key)}, now {value}"
+        for group in ("model", "train", "data")
+        for key, value in now[group].items()
+        if stored.get(group, {}).get(key) != value and key not in OBSERVATION | {"mirror"}
+    ]
+    return differing or ["the text of its data, or what the code makes of the same settings"]
+
+
+def is_recorded(planned: PlannedTrial) -> bool:
+    """Whether the study's or the trial's own record says that the folder holds this trial, or there is no folder."""
+    if not planned.folder.path.is_dir() or planned.folder.finished_result(planned.trial.key):
+        return True
+    study = known_study(planned.folder.path.parent)
+    return study is not None and planned.trial.key in {trial.key for trial in study.trials}
+
+
+def config_dict(planned: PlannedTrial) -> dict[str, Any]:
+    """The resolved configuration as the trial's folder keeps it, where others may read it."""
+    settings = without_passwords(planned.settings.to_dict())
+    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **settings}
+
+
+def recorded(plan: Plan, command: list[str]) -> Study:
+    """The study on disk with this plan's trials added, in the order of the table.
+
+    Raises RefusedError if another process has given the study other settings meanwhile.
+    """
+    before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
+    _refuse_changed_meanwhile(plan, before)
+    asked: dict[str, str | list[str]] = {
+        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(map(without_password, command)),
+    }
+    now = {planned.trial.name: planned.trial for planned in plan.trials}
+    merged = {trial.name: trial for trial in before.trials} | now
+    ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
+    rows = plan.composition.rows
+    return replace(
+        recording(plan.composition, before, ordered),
+        trials=ordered,
+        cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
+        asked=(*before.asked, asked),
+    )
+
+
+def _refuse_changed_meanwhile(plan: Plan, before: Study) -> None:
+    known, now = plan.before, values_of(plan.composition.base)
+    if not before.settings or (known is not None and known.settings == before.settings):
+        return
+    differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
+    if differing:
+        found = f"{plan.folder.name} was given another {', '.join(differing)} by another process meanwhile"
+        raise RefusedError([Problem("sweep.name", found, "type it again, or give this study another sweep.name")])
+
+
+def _table_order(plan: Plan, before: Study) -> Any:
+    """Sections as in the paper, then rows as listed by the sweep's file or first asked for, then seeds."""
+    asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
+    listed = dict.fromkeys([*plan.composition.listed, *asked])
+    place = {row: i for i, row in enumerate(listed)}
+    section = {group: i for i, group in enumerate(GROUPS)}
+    return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)

@@ -1,0 +1,133 @@
+"""A study as recorded: the values that decide its results, its rows, and how they were said."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import yaml
+
+from sweeps.planning.settings import Settings
+from tracking.study import Study, Trial
+from transformer.config import OBSERVATION
+from transformer.schema import Problem, RefusedError
+
+Values = dict[str, Any]
+DECIDING_GROUPS = ("model", "train", "decode", "data", "scale")
+PLACES = ("data.mirror", "data.train", "data.dev", "data.test")
+"""Where text lies. The trial key holds what it says."""
+SEED = "train.seed"
+
+
+@dataclass(frozen=True)
+class RecordedRow:
+    """Its line in the table, and its final values that differ from the study's; None where no trial tells them."""
+
+    about: dict[str, Any]
+    values: Values | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """``settings`` are base's final values, dotted; ``options`` and ``values`` say how to compose them again.
+
+    ``told`` is false for a study of an older version, whose trials were read instead.
+    """
+
+    study: Study
+    settings: Values
+    rows: dict[str, RecordedRow]
+    options: dict[str, str] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    told: bool = True
+
+    @property
+    def pairs(self) -> list[tuple[str, int]]:
+        """Row and seed of every trial."""
+        return [(trial.row, trial.seed) for trial in self.study.trials]
+
+    def expected(self, row: str, base: Values) -> Values:
+        """The row's final values where base has these; {} where none are recorded."""
+        values = self.rows[row].values
+        return {} if values is None else base | values
+
+
+def read_record(study: Study) -> Record:
+    """Raises RefusedError where an older study's trials contradict each other."""
+    if not study.settings:
+        return _from_trials(study)
+    rows = {row["row"]: RecordedRow(_about(row), row["values"]) for row in study.rows}
+    chosen = {name: dict(study.chosen.get(name, {})) for name in ("options", "values")}
+    return Record(study, dotted(study.settings), rows, chosen["options"], chosen["values"])
+
+
+def values_of(settings: Settings) -> Values:
+    """Dotted final values of what a study records, without the seed and the place of its downloads."""
+    values = dotted({group: asdict(getattr(settings, group)) for group in DECIDING_GROUPS})
+    return {key: value for key, value in values.items() if key not in (SEED, "data.mirror")}
+
+
+def dotted(tree: dict[str, Any]) -> Values:
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
+    return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}
+
+
+def nested(values: Values) -> dict[str, Any]:
+    """The reverse of ``dotted``."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        group, name = key.split(".")
+        tree.setdefault(group, {})[name] = value
+    return tree
+
+
+def decides_weights(key: str) -> bool:
+    """Whether a study holds one value of the key for good."""
+    group, name = key.split(".")
+    watches = group == "train" and name in OBSERVATION
+    return group in DECIDING_GROUPS and group != "decode" and not watches and key not in (SEED, *PLACES)
+
+
+def _about(row: dict[str, Any]) -> dict[str, Any]:
+    return {"group": row["group"], "published": row.get("published") or {}}
+
+
+def _from_trials(study: Study) -> Record:
+    """Of a study that does not say it: what its trials were configured with."""
+    found = [(trial, config) for trial in study.trials if (config := _config(study, trial)) is not None]
+    settings: Values = {}
+    for trial, config in sorted(found, key=lambda each: each[0].row != "base"):
+        settings = {key: value for key, value in config.items() if not _varies(study, trial, key)} | settings
+    if problems := [problem for key in settings for problem in _contradictions(study, found, key, settings[key])]:
+        raise RefusedError(problems)
+    rows = {trial.row: RecordedRow(_about(asdict(trial)), None) for trial in study.trials}
+    for trial, config in found:
+        values = {key: value for key, value in config.items() if _varies(study, trial, key)}
+        rows[trial.row] = RecordedRow(_about(asdict(trial)), values)
+    options = {group: str(settings[f"{group}.name"]) for group in ("data", "scale") if f"{group}.name" in settings}
+    return Record(study, settings, rows, options, told=False)
+
+
+def _config(study: Study, trial: Trial) -> Values | None:
+    """The values of a trial's configuration, if it has begun and its file can be read."""
+    try:
+        stored = yaml.safe_load(study.trial_folder(trial).config_path.read_text("utf-8"))
+        values = dotted({group: stored[group] for group in DECIDING_GROUPS})
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+        return None
+    return {key: value for key, value in values.items() if key not in (SEED, "data.mirror")}
+
+
+def _varies(study: Study, trial: Trial, key: str) -> bool:
+    """Whether the trial's row is said to change the key. Base's cells are all that it has, and no change."""
+    group, name = key.split(".")
+    return trial.row != "base" and group != "scale" and name in study.cells.get(trial.row, {})
+
+
+def _contradictions(study: Study, found: list[tuple[Trial, Values]], key: str, value: Any) -> Iterator[Problem]:
+    """Where trials do not share a value that their rows do not change."""
+    sharing = [(trial.name, config.get(key, value)) for trial, config in found if not _varies(study, trial, key)]
+    others = [f"{other} in {name}" for name, other in sharing if other != value]
+    if others and decides_weights(key):
+        holders = ", ".join(name for name, same in sharing if same == value)
+        allowed = "all rows must share it; use another sweep.name, or remove the folders of the wrong trials in"
+        yield Problem(key, f"is {value} in {holders}, but {', '.join(others)}", f"{allowed} {study.folder}")

@@ -1,0 +1,56 @@
+"""One run of a study, whatever runs its trials: its trials locked, its data ready, its journals carried to MLflow."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+from rich.console import Console
+from rich.markup import escape
+
+from sweeps.planning.plan import Plan, recorded
+from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.stored_study import known_study
+from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.repair import repair
+from sweeps.running.stopping import Stopping
+from sweeps.running.syncing import syncing
+from tracking.study import write_study
+from transformer.data.prepare import check_lengths, prepare, prepared_folder
+from transformer.schema import RefusedError
+
+
+@contextmanager
+def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[Stopping]:
+    """Make the plan this process's: its trials locked, its data ready, the study written, its journals carried."""
+    stopping = Stopping()
+    with ExitStack() as stack:
+        stack.enter_context(stopping.watching())
+        known_study(plan.folder)  # a damaged one is refused before its data is prepared
+        _prepare_data(plan, console)
+        (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
+        for planned in plan.pending:
+            stack.enter_context(trial_lock(planned.folder))
+        repair(plan, console)
+        with FileLock(plan.folder / ".locks" / "study"):
+            write_study(recorded(plan, command))
+        console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        with syncing(plan.trials[0].settings, console):
+            yield stopping
+
+
+def _prepare_data(plan: Plan, console: Console) -> None:
+    """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
+    corpora = {trial.fingerprint: trial for trial in plan.pending}
+    for planned in corpora.values():
+        data = Path(planned.settings.paths.data)
+        if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
+            console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
+        with console.status(f"Preparing {planned.settings.data.name}"):
+            prepared = prepare(planned.settings.data, data, planned.fingerprint)
+            prepared.check()
+        peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
+        problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
+        problems += [problem for peer in peers for problem in check_vocabulary(prepared, peer.folder)]
+        if problems:
+            raise RefusedError(dict.fromkeys(problems))

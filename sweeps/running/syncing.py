@@ -1,0 +1,116 @@
+"""The process that carries a study's journals to MLflow, while a plan runs and afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from rich.console import Console
+
+from sweeps.planning.settings import Settings
+from tracking.uri import URI_VARIABLE
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before the syncer is started again: doubled each time it ends early
+CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
+
+
+def sync_command(settings: Settings) -> list[str]:
+    """The command that carries the study's journals to MLflow once; with `--follow`, until its stdin ends.
+
+    Run it in `sync_environment()`, which holds the address.
+    """
+    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
+    return [sys.executable, "-m", "tracking.sync", *where]
+
+
+def sync_environment(settings: Settings) -> dict[str, str]:
+    return os.environ | {URI_VARIABLE: settings.tracking.uri or ""}
+
+
+@contextmanager
+def syncing(settings: Settings, console: Console) -> Iterator[None]:
+    """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
+    syncer = Syncer(settings, console)
+    try:
+        yield
+    finally:
+        with console.status("Carrying the last results to MLflow"):
+            carried = syncer.close()
+        if not carried:
+            console.print("MLflow has not everything yet; `ablate sync` carries the rest")
+
+
+class Syncer:
+    """The process, started again whenever it ends before it is told to: a sweep of days must not be blind.
+
+    There are never two: a thread waits for the end of one before it starts the next. What a dead one had not carried
+    the next one does, since the journals are on disk.
+    """
+
+    def __init__(self, settings: Settings, console: Console) -> None:
+        self._settings, self._console = settings, console
+        self._closing = threading.Event()
+        self._lock = threading.Lock()  # of the process: none may be started once the end was told
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._keep_alive, name="syncer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> bool:
+        """Tell it that nothing follows, and wait; whether everything was carried.
+
+        Another sweep of this study may hold the syncer's lock for long: then it carries our journals too.
+        """
+        with self._lock:
+            self._closing.set()
+            if self._process.poll() is not None:  # dead, and not started again yet
+                self._process = self._start()
+            process = self._process
+        assert process.stdin
+        process.stdin.close()
+        try:
+            return process.wait(timeout=CARRYING_S) == 0
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            return False
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [*sync_command(self._settings), "--follow"],
+            env=sync_environment(self._settings),
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us; its end is the end of its stdin
+        )
+
+    def _keep_alive(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            code = self._process.wait()
+            if self._closing.is_set():
+                return
+            if time.monotonic() - began > LONGEST_PAUSE_S:
+                pause = FIRST_PAUSE_S
+            told = f"The process that carries journals to MLflow ended with {_end(code)}"
+            self._console.print(f"{told}; it starts again in {pause:g} s", soft_wrap=True)
+            if self._closing.wait(pause) or not self._start_again():
+                return
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _start_again(self) -> bool:
+        with self._lock:
+            if self._closing.is_set():
+                return False
+            assert self._process.stdin
+            self._process.stdin.close()
+            with suppress(OSError):  # no memory for a process: tried again after the next pause
+                self._process = self._start()
+            return True
+
+
+def _end(code: int) -> str:
+    """Such as "exit code 1", "SIGKILL"."""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

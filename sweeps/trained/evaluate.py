@@ -1,0 +1,181 @@
+"""``ablate evaluate``: finished trials judged on sets, what was judged before taken from their folders.
+
+Settings of ``decode`` other than the trial's own leave its result as it is: what they give is kept under a name of its
+own, such as ``hypotheses/dev@beam8.txt``.
+"""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from sweeps.planning.trial_lock import trial_lock
+from sweeps.trained.models import of_trial
+from sweeps.trained.request import Request, read_request
+from sweeps.trained.saved_trial import SavedTrial, named_trials
+from tracking.damage import DamagedFileError, unless_damaged
+from transformer.config import DecodeConfig
+from transformer.data.prepare import ParallelSet, Sentences
+from transformer.decoding.judge import JudgedSet, judge
+from transformer.decoding.score import known_set, nearest_set, read_set
+from transformer.decoding.translate import Translator
+from transformer.finite import sentences_of
+from transformer.schema import Problem, RefusedError, nearest
+from transformer.training.memory import kept_memory
+from transformer.training.parallel import Worker
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One trial on one set; ``decoded`` tells whether it was translated now."""
+
+    trial: SavedTrial
+    set_name: str
+    scores: dict[str, Any]
+    sentences: int
+    hypotheses: Path
+    decoded: bool
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is wanted of one trial: sets in their order, those that are known already, and those to judge."""
+
+    trial: SavedTrial
+    sets: list[str]
+    known: dict[str, Evaluation]
+    missing: dict[str, JudgedSet]
+
+
+def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
+    """Every named trial on the named set, or on each set of its data. Raises RefusedError, NotFiniteError."""
+    request = read_request("evaluate", words, average, sets=True)
+    evaluations: list[Evaluation] = []
+    for asked in _all_asked(request):
+        try:
+            evaluations += _evaluate(asked, request, err)
+        except RefusedError as error:
+            raise RefusedError(error.problems, _outcome(evaluations)) from error
+    return evaluations
+
+
+def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
+    """By set, what the trial's folder knows of its model with these settings: nothing is judged now."""
+    known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == asdict(decode)}
+    others = {name: _recorded(trial, name, decode) for name in _sets_of(trial) if name not in known}
+    return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
+
+
+def _all_asked(request: Request) -> list[_Asked]:
+    """Every set is read before the first is judged. Raises RefusedError with all that is wrong."""
+    asked, problems = list[_Asked](), list[Problem]()
+    for trial in named_trials(request):
+        try:
+            asked.append(_ask(trial, request))
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+    return asked
+
+
+def _ask(trial: SavedTrial, request: Request) -> _Asked:
+    sets, decode = [request.set_name] if request.set_name else _sets_of(trial), request.decoding(trial.config.decode)
+    if problems := [problem for name in sets for problem in _unknown(trial, name)]:
+        raise RefusedError(problems)
+    recorded = {name: _recorded(trial, name, decode) for name in sets}
+    known = {name: evaluation for name, evaluation in recorded.items() if evaluation is not None}
+    return _Asked(trial, sets, known, {name: _judged_set(trial, name) for name in sets if name not in known})
+
+
+def _outcome(evaluations: list[Evaluation]) -> str:
+    judged = sum(evaluation.decoded for evaluation in evaluations)
+    return f"What was judged before ({judged}) is kept, and not judged again." if judged else "Nothing was judged."
+
+
+def _sets_of(trial: SavedTrial) -> list[str]:
+    return trial.prepared().judged_sets
+
+
+def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
+    judged = _sets_of(trial)
+    if name in judged or known_set(name):
+        return []
+    allowed = f"must be one of {', '.join(judged)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
+    found = f'is "{name}", which {trial.config.data.name} has not'
+    return [Problem("data.set", found, allowed, nearest(name, judged) or nearest_set(name))]
+
+
+def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
+    trial, found = asked.trial, dict(asked.known)
+    if asked.missing:
+        with sentences_of(trial.name), trial_lock(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
+            translator = of_trial(trial, request)
+            for name, judged in asked.missing.items():
+                status.update(escape(f"{trial.name}: evaluating {name}"))
+                _tell_damage(trial, _label(trial, name, translator.decode), err)
+                found[name] = _judge(trial, name, judged, translator, request)
+    return [found[name] for name in asked.sets]
+
+
+def _tell_damage(trial: SavedTrial, label: str, err: Console) -> None:
+    try:
+        trial.folder.statistics(label)
+    except DamagedFileError as error:
+        told = f"{trial.name}: statistics/{error.note}; it is kept, and the set evaluated again"
+        err.print(escape(told), soft_wrap=True)
+
+
+def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
+    """What the trial's folder knows of this set, this checkpoint and these settings."""
+    label = _label(trial, name, decode)
+    statistics = unless_damaged(partial(trial.folder.statistics, label), None)
+    hypotheses = trial.folder.hypotheses_path(label)
+    if statistics is None or not hypotheses.is_file():
+        return None
+    head, sentences = statistics
+    same = (head["key"], head["step"]) == (trial.key, trial.result()["step"])
+    if not same or head["scores"]["decode"] != asdict(decode):
+        return None
+    return Evaluation(trial, name, head["scores"], len(sentences), hypotheses, decoded=False)
+
+
+def _judge(trial: SavedTrial, name: str, judged: JudgedSet, translator: Translator, request: Request) -> Evaluation:
+    worker = Worker(device=translator.device, tokens_per_pass=request.shared.cluster.tokens_per_pass)
+    with translator.fast_matmuls(), kept_memory():
+        judgement = judge(translator, judged, worker)
+    assert judgement is not None, "a gang of one is led by its only worker"
+    folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
+    folder.write_hypotheses(label, judgement.hypotheses)
+    head = {"key": trial.key, "step": result["step"], "scores": judgement.scores}
+    folder.write_statistics(label, head, judgement.statistics)
+    scores = result["scores"] | {name: judgement.scores}
+    alike = all(each["decode"] == judgement.scores["decode"] for each in scores.values())
+    if label == name and alike:  # after a change of settings `ablate sweep` scores all sets anew, and mixes none
+        folder.write_result(result | {"scores": scores})
+    hypotheses = folder.hypotheses_path(label)
+    return Evaluation(trial, name, judgement.scores, len(judgement.hypotheses), hypotheses, decoded=True)
+
+
+def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
+    """The set's name, with the settings that are not the trial's own: dev@beam8."""
+    own = asdict(trial.config.decode)
+    other = [f"{key}{value:g}" for key, value in asdict(decode).items() if value != own[key]]
+    return "@".join([name, "-".join(other)]) if other else name
+
+
+def _judged_set(trial: SavedTrial, name: str) -> JudgedSet:
+    """A set of the trial's own data, or one of sacreBLEU's. Raises RefusedError."""
+    data, prepared = trial.config.data, trial.prepared()
+    if name in prepared.judged_sets:
+        return JudgedSet.of(prepared, name, data.target)
+    sides = read_set(name, data.source, data.target)
+    pairs = ParallelSet(*(Sentences.of(prepared.vocabulary.encode(lines)) for lines in sides))
+    longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
+    if longest > allowed:
+        found = f"{name} has a sentence of {longest} pieces"
+        raise RefusedError([Problem("data.set", found, f"the model has positions for {allowed}")])
+    return JudgedSet(name, pairs, sides[1], data.target)

@@ -1,0 +1,132 @@
+"""``ablate export``: a finished trial's model as others use it, with a card."""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+import transformer
+from sweeps.trained.card import Card
+from sweeps.trained.evaluate import recorded_scores
+from sweeps.trained.models import EXPORTED, of_trial
+from sweeps.trained.request import Request, read_request
+from sweeps.trained.saved_trial import SavedTrial, named_trials
+from tracking.ledger import run_of_trial
+from tracking.registry import RegistryError, register, save_model
+from tracking.uri import default_uri, without_password
+from transformer.config import TrialConfig
+from transformer.decoding import serve
+from transformer.decoding.ctranslate import export_ctranslate2
+from transformer.decoding.export import export_weights, new_folder
+from transformer.decoding.translate import Translator
+from transformer.schema import Problem, RefusedError
+
+SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
+"""What the exported code imports."""
+NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
+"""What may be registered: MLflow itself takes v1 and latest for versions."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The name and alias to register a model under, and its trial's run at ``uri``, "" if it has none there."""
+
+    name: str
+    alias: str | None
+    run_id: str
+    uri: str
+
+    @property
+    def model_uri(self) -> str:
+        return f"models:/{self.name}@{self.alias}" if self.alias else f"models:/{self.name}/latest"
+
+
+def export(
+    words: list[str], to: str, output: Path | None, average: int | None, name: str | None, err: Console
+) -> tuple[Path, Registration | None]:
+    """The folder that was written, and how it was registered. Raises RefusedError."""
+    request = read_request("export", words, average)
+    trial = _one(named_trials(request))
+    folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
+    problems = (
+        [Problem("--output", f"{folder} exists", "must be a new folder: --output NEW")] if folder.exists() else []
+    )
+    registration = None
+    if name is not None:
+        registration = _registration(trial, request, name)
+        problems += _not_registered(trial, to, name, registration)
+    if problems:
+        raise RefusedError(problems)
+    with err.status(f"Exporting {escape(trial.name)}"):
+        translator = of_trial(trial, request)
+        card = _card(trial, translator).text(to)
+        with new_folder(folder) as made:  # all of it or nothing, so that it can be typed again
+            _write(trial, translator, to, made)
+            (made / "README.md").write_text(card, "utf-8")
+            if registration:
+                _register(made, registration, card)
+    return folder, registration
+
+
+def _write(trial: SavedTrial, translator: Translator, to: str, folder: Path) -> None:
+    """Into ``folder``, which is there and empty."""
+    vocabulary = trial.prepared().vocabulary_path
+    if to == "ctranslate2":
+        export_ctranslate2(translator.model, vocabulary, folder)
+    elif to == "safetensors":
+        export_weights(translator.model, vocabulary, _as_exported(trial, translator), folder)
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            data = Path(temporary) / EXPORTED
+            data.mkdir()
+            export_weights(translator.model, vocabulary, _as_exported(trial, translator), data)
+            save_model(folder, serve.__name__, data, Path(transformer.__file__).parent, list(SERVED_WITH))
+
+
+def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
+    """The weights are a mean already, if they are one."""
+    return replace(trial.config, decode=replace(translator.decode, average=1))
+
+
+def _card(trial: SavedTrial, translator: Translator) -> Card:
+    prepared = trial.prepared()
+    config = replace(trial.config, decode=translator.decode)
+    example = next(line for line in prepared.sources(prepared.judged_sets[0]) if line.strip())
+    return Card(trial, config, recorded_scores(trial, translator.decode), len(translator.vocabulary), example)
+
+
+def _one(trials: list[SavedTrial]) -> SavedTrial:
+    if len(trials) > 1:
+        found = f"names {len(trials)} trials: {', '.join(trial.name for trial in trials)}"
+        raise RefusedError([Problem("TRIAL", found, "one model is exported at a time")])
+    return trials[0]
+
+
+def _registration(trial: SavedTrial, request: Request, name: str) -> Registration:
+    """What --register NAME[@ALIAS] asks for."""
+    uri = request.shared.tracking.uri or default_uri(trial.path.parents[1])
+    model, _, alias = name.partition("@")
+    return Registration(model, alias or None, run_of_trial(trial.path.parent, trial.key, uri) or "", uri)
+
+
+def _not_registered(trial: SavedTrial, to: str, name: str, registration: Registration) -> Iterator[Problem]:
+    """What is wrong with --register, seen before anything is written."""
+    if to != "mlflow":
+        yield Problem("--register", f"is given with --to {to}", "only --to mlflow makes what MLflow serves")
+    if not NAME.fullmatch(name):
+        allowed = "must be NAME or NAME@ALIAS, the name without / and :, the alias of letters, digits, - and _"
+        yield Problem("--register", f'is "{name}"', allowed)
+    if not registration.run_id:
+        found = f"{trial.name} has no run at {without_password(registration.uri, mark='')}"
+        yield Problem("--register", found, "`ablate sync` carries it there")
+
+
+def _register(folder: Path, to: Registration, card: str) -> None:
+    try:
+        register(folder, to.name, to.alias, to.run_id, to.uri, card)
+    except RegistryError as error:
+        raise RefusedError([Problem("--register", f"failed: {error}", "when that is mended, type it again")]) from error

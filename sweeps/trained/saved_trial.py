@@ -1,0 +1,171 @@
+"""What a name on the command line stands for: a trial, a checkpoint, an exported model or an MLflow run."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.settings import Settings
+from sweeps.planning.stored_study import damaged
+from sweeps.trained.request import Request
+from tracking.damage import DamagedFileError
+from tracking.ledger import trial_of_run
+from tracking.study import StudyMissing, read_study
+from tracking.trial import TrialFolder
+from tracking.uri import without_password
+from transformer.config import TrialConfig
+from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
+from transformer.schema import Problem, RefusedError, nearest, parse
+
+TRIALS = "must be one of the study's trials, or a trial's folder, or an MLflow run id"
+KINDS = "must be one of the study's trials, or the folder of a trial, checkpoint or exported model, or an MLflow run id"
+SOME = 30  # names that a refusal lists
+
+
+@dataclass(frozen=True)
+class SavedTrial:
+    """A trial's folder and what it was trained with. ``data`` are the folders that may hold its prepared text."""
+
+    path: Path
+    config: TrialConfig
+    key: str
+    data_fingerprint: str
+    checkpoints_url: str
+    data: tuple[Path, ...]
+
+    @property
+    def folder(self) -> TrialFolder:
+        return TrialFolder(self.path)
+
+    @property
+    def name(self) -> str:
+        """Such as synthetic-tiny/base-s1."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def result(self) -> dict[str, Any]:
+        """Of the finished trial. Raises RefusedError if it is not finished."""
+        result = self.folder.result()
+        if result is None or result["key"] != self.key:
+            raise RefusedError([_not_finished(self.path, self.folder.state(self.key))])
+        return result
+
+    def prepared(self) -> Prepared:
+        """Its text and vocabulary, made again where they are gone. Raises RefusedError."""
+        prepared = self._prepared()
+        if problems := list(check_vocabulary(prepared, self.folder)):
+            raise RefusedError(problems)
+        return prepared
+
+    def _prepared(self) -> Prepared:
+        for data in self.data:
+            folder = prepared_folder(data, self.data_fingerprint)
+            if folder.is_dir():
+                return open_prepared(folder, self.data_fingerprint)
+        if fingerprint(self.config.data) != self.data_fingerprint:
+            found = f"{self.name} was trained on other text than {self.config.data.name} is now"
+            allowed = f"must hold prepared/{self.data_fingerprint[:16]}, its vocabulary"
+            raise RefusedError([Problem("paths.data", found, allowed)])
+        return prepare(self.config.data, self.data[0], self.data_fingerprint)
+
+
+def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
+    """The folder that is meant. Raises RefusedError with what is allowed and the nearest name that there is."""
+    runs = Path(shared.paths.runs)
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser().resolve()
+    known = {trial: shared.study_folder / trial for trial in _trials(shared.study_folder)}
+    everywhere = {f"{study.name}/{trial}": study / trial for study in _studies(runs) for trial in _trials(study)}
+    found = known.get(name) or everywhere.get(name)
+    if found is None and re.fullmatch("[0-9a-f]{32}", name):
+        found = trial_of_run(runs, name)
+    if found is None:
+        with suppress(StudyMissing):
+            read_study(shared.study_folder)  # a damaged one hides its trials: it is named
+        raise RefusedError([_unknown(name, shared, list(known), list(everywhere), allowed)])
+    return found
+
+
+def studies_there(runs: Path) -> str:
+    """What to say to who named a study that is not there."""
+    names = [study.name for study in _studies(runs)]
+    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` makes one"
+
+
+def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
+    """The trial whose folder this is. Raises RefusedError or DamagedFileError."""
+    folder = TrialFolder(path)
+    if not folder.config_path.exists():
+        state = folder.state()
+        raise RefusedError(
+            [_no_trial(path, allowed) if state == "missing" and path.is_dir() else _not_finished(path, state)]
+        )
+    stored = folder.trained_config() or {}
+    config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
+    if config is None:
+        raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
+    data = (Path(shared.paths.data), Path(stored["paths"]["data"]))
+    config = replace(config, data=replace(config.data, mirror=_as_typed(config.data.mirror, shared.data.mirror)))
+    checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
+    return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
+
+
+def named_trials(request: Request) -> list[SavedTrial]:
+    """The finished trials that were named, each once; all that is wrong with them is told at once in RefusedError."""
+    trials: dict[Path, SavedTrial] = {}
+    problems: list[Problem] = []
+    for name in request.names:
+        try:
+            trial = read_trial(find(name, request.shared, TRIALS), request.shared, TRIALS)
+            trial.result()
+            trials[trial.path] = trial
+        except RefusedError as error:
+            problems += error.problems
+        except DamagedFileError as error:
+            problems.append(damaged(error))
+    if problems:
+        raise RefusedError(problems)
+    return list(trials.values())
+
+
+def _as_typed(stored: str | None, typed: str | None) -> str | None:
+    """The address with the password that a trial's files do not hold, where the one that was given is the same."""
+    return typed if stored and typed and without_password(typed) == stored else stored
+
+
+def _studies(runs: Path) -> Iterator[Path]:
+    return (path.parent for path in sorted(runs.glob("*/study.json")))
+
+
+def _trials(study: Path) -> list[str]:
+    try:
+        return [trial.name for trial in read_study(study).trials]
+    except (StudyMissing, ValueError):  # a damaged one hides its own trials, not those of others
+        return []
+
+
+def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str], allowed: str) -> Problem:
+    study, near = shared.study_folder.name, nearest(name, known) or nearest(name, everywhere)
+    same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
+    if not known:
+        there = studies_there(Path(shared.paths.runs))
+        found = f'is "{name}", and there is no study {study} in {shared.paths.runs}; {there}'
+    else:
+        more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
+        found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
+    return Problem("TRIAL", found, allowed, same_name[0] if same_name else near)
+
+
+def _not_finished(path: Path, state: str) -> Problem:
+    words = {"missing": "has not begun", "running": "is still running"}.get(state, f"is not finished, but {state}")
+    allowed = "must be finished; `ablate status` shows where each trial stands, `ablate sweep` goes on with them"
+    return Problem("TRIAL", f"{path.name} {words}", allowed)
+
+
+def _no_trial(path: Path, allowed: str) -> Problem:
+    names = _trials(path)
+    if names:
+        return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
+    return Problem("TRIAL", f"{path} holds no trial", allowed)
