@@ -49,7 +49,7 @@ def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str
 
 
 def best_rates(calibration: list[dict[str, Any]]) -> dict[str, float]:
-    """FLOP/s of the fastest matmul of each arithmetic: what utilisation is measured against."""
+    """FLOP/s of the fastest matmul of each arithmetic: what mfu is measured against."""
     return {
         arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic) * 1e9
         for arithmetic in Arithmetic

@@ -22,7 +22,7 @@ from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Workload
 from transformer.data.batches import Batch
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 OURS = "ablate"
 
@@ -58,23 +58,28 @@ class Contestant:
 
 
 def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
-    """Ours and the peers, freshly initialised, in every arithmetic."""
+    """Ours and the peers, freshly initialized, in every arithmetic."""
     of_peers = (contestant for peer in peers for contestant in _of_peer(workload, peer))
     return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *of_peers]
 
 
 def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
-    """Our own training, freshly initialised."""
+    """Our own training, freshly initialized."""
     trial = replace(workload.trial, train=replace(workload.trial.train, precision=arithmetic.precision))
     worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
-    return Contestant(OURS, arithmetic, state.model, lambda batch: train_step(state, [batch], trial, worker))
+    return Contestant(
+        OURS,
+        arithmetic,
+        state.model,
+        lambda batch: train_step(state, [batch], trial, worker, make_forward_backward(state.model, trial)),
+    )
 
 
 def measure(
     workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
-    """A line a contestant: CPU seconds and target pieces/s of each round, and the utilisation of their median.
+    """A line a contestant: CPU seconds and target pieces/s of each round, and the mfu of their median.
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
@@ -109,7 +114,7 @@ def _line(workload: Workload, contestant: Contestant, seconds: list[float], rate
         "targets": workload.targets,
         "cpu_seconds": seconds,
         "tokens_per_s": speed,
-        "utilisation": flops_per_s / rates[contestant.arithmetic],
+        "mfu": flops_per_s / rates[contestant.arithmetic],
     }
 
 

@@ -12,8 +12,8 @@ from benchmarks.arithmetic import Arithmetic as Switch
 from benchmarks.peers import Marian
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.arithmetic import Arithmetic, in_arithmetic
 from transformer.decoding.ctranslate import NEVER, specification
+from transformer.decoding.quantize import Arithmetic, quantize
 from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
@@ -37,7 +37,7 @@ class Decoder:
 
 def ours(model: Transformer, arithmetic: Arithmetic, decode: DecodeConfig) -> Decoder:
     """In float32 with matmuls through oneDNN, as trials of wide models have them."""
-    made = in_arithmetic(model, arithmetic)
+    made = quantize(model, arithmetic)
     switch = Switch.ONEDNN if arithmetic == "fp32" else Switch.FP32
 
     def translate(source_BS: Tensor) -> Outputs:

@@ -136,7 +136,7 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
     prepared = prepare(trial.data, data_folder)
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
     model.load_state_dict(_last_weights(folder))
-    name = next((name for name in prepared.judged_sets if name != "dev"), "dev")
+    name = next((name for name in prepared.evaluation_sets if name != "dev"), "dev")
     source, references = prepared.pairs(name).source, prepared.references(name)
     pairs = ParallelSet(source, source)
     order = by_length(pairs, np.arange(min(sentences, len(source))))

@@ -32,7 +32,7 @@ from transformer.model.attention import KeyValue, SelfAttention
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
-from transformer.training.train import State, start, train_step
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
 
 SIZES = (
     Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=Rounds(40, 40)),
@@ -119,14 +119,16 @@ class Variant:
 
     name: str
     trial: TrialConfig
-    state: State
+    state: TrainState
     way: Way = nullcontext
 
     def train(self, batches: Sequence[Batch]) -> None:
         """One round: a step on each batch."""
         with self.way():
             for batch in batches:
-                train_step(self.state, [batch], self.trial, Worker())
+                train_step(
+                    self.state, [batch], self.trial, Worker(), make_forward_backward(self.state.model, self.trial)
+                )
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.training.parallel import Worker, describe_device
-from transformer.training.train import pick_pass, start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape is met for the second time
@@ -73,7 +73,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Workload:
-    """A trial, the shapes of its buckets, and the passes of steps that it takes in turn."""
+    """A trial, the shapes of its buckets, and the micro-batches of steps that it takes in turn."""
 
     size: Size
     trial: TrialConfig
@@ -96,13 +96,13 @@ class Measured:
     @property
     def tokens_per_s(self) -> float:
         """Real target pieces."""
-        return mean(passes[0].total_targets for passes in self.workload.steps) / self.milliseconds * 1e3
+        return mean(micro_batches[0].total_targets for micro_batches in self.workload.steps) / self.milliseconds * 1e3
 
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
         model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
-        each = (training_flops(model, vocab_size, passes[0].lengths) for passes in self.workload.steps)
+        each = (training_flops(model, vocab_size, micro_batches[0].lengths) for micro_batches in self.workload.steps)
         return mean(each) / self.milliseconds * 1e3
 
     @property
@@ -142,13 +142,18 @@ def calibrate(device: torch.device) -> Ceiling:
 
 
 def workload(size: Size) -> Workload:
-    """The first steps of an epoch, each of several passes, padded up to their buckets."""
+    """The first steps of an epoch, each of several micro-batches, padded up to their buckets."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
     epoch = TrainingBatches(drawn_pairs(size), trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
     worker = Worker()
-    steps = [epoch.passes(step, worker.rank, worker.world, worker.tokens_per_pass) for step in range(1, IN_TURN + 1)]
-    return Workload(size, trial, shapes, [[into_bucket(batch, shapes) for batch in passes] for passes in steps])
+    steps = [
+        epoch.micro_batches(step, worker.rank, worker.world, worker.tokens_per_micro_batch)
+        for step in range(1, IN_TURN + 1)
+    ]
+    return Workload(
+        size, trial, shapes, [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
+    )
 
 
 def drawn_pairs(size: Size) -> ParallelSet:
@@ -174,8 +179,13 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
     state.model.train()
     if way is Way.COMPILED:
         state.model.compile(dynamic=True)  # of one shape each, up to 32 would have to be compiled
-    worker, run = Worker(device=device), pick_pass(state.model, work.trial, work.shapes if way is Way.GRAPHED else [])
-    steps: Iterator[list[Batch]] = cycle([[batch.to(device) for batch in passes] for passes in work.steps])
+    worker, run = (
+        Worker(device=device),
+        make_forward_backward(state.model, work.trial, work.shapes if way is Way.GRAPHED else []),
+    )
+    steps: Iterator[list[Batch]] = cycle(
+        [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
+    )
     return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
 
 
@@ -204,15 +214,17 @@ def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
         f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
         "Goals: of one H200."
     )
-    columns = ("size", "passes", "ms a step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal")
+    columns = (
+        *("size", "micro-batches", "ms per step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"),
+    )
     return Sheet("Training steps on one GPU", note, columns, [row(line, ceiling) for line in measured], words=2)
 
 
 def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
     """The cells of one measurement."""
     steps = line.workload.steps
-    pieces = sum(passes[0].lengths.source + passes[0].lengths.target for passes in steps)
-    padding = 1 - pieces / sum(batch.shape.cells for passes in steps for batch in passes)
+    pieces = sum(micro_batches[0].lengths.source + micro_batches[0].lengths.target for micro_batches in steps)
+    padding = 1 - pieces / sum(batch.shape.cells for micro_batches in steps for batch in micro_batches)
     times = f"{line.milliseconds:.2f}", f"{min(line.rounds):.2f}–{max(line.rounds):.2f}"
     rates = f"{line.tokens_per_s:,.0f}", f"{line.flops / 1e12:.1f}", f"{line.flops / ceiling.flops:.0%}"
     return line.workload.size.name, line.way, *times, *rates, f"{padding:.1%}", _goal(line)

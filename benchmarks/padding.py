@@ -32,7 +32,7 @@ def share(batches: Iterable[Batch]) -> float:
 
 def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
     epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
-    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.passes(step, 0, 1, tokens))
+    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.micro_batches(step, 0, 1, tokens))
 
 
 def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:

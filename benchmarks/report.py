@@ -12,7 +12,7 @@ from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
 from tracking import formats
 
 Line = dict[str, Any]
-SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "utilisation")
+SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
 
 
 def sheets(result: Result) -> Iterator[Sheet]:
@@ -71,12 +71,12 @@ def _training(lines: list[Line]) -> list[Sheet]:
         [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen] for chosen in (True, False)
     )
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
-    utilisation = "Utilisation: model FLOPs (computed, no padding) per second over the fastest matmul above."
+    mfu = "Utilisation: model FLOPs (computed, no padding) per second over the fastest matmul above."
     tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
     return [
         Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
         Sheet("Peers with our switches", f"{note} {tuned}", SPEED, list(map(_speed, switched)), words=3),
-        Sheet("Ours", f"{note} {utilisation}", SPEED, list(map(_speed, ours)), words=3),
+        Sheet("Ours", f"{note} {mfu}", SPEED, list(map(_speed, ours)), words=3),
         _ratios(lines),
     ]
 
@@ -84,7 +84,7 @@ def _training(lines: list[Line]) -> list[Sheet]:
 def _speed(line: Line) -> tuple[str, ...]:
     speeds = line["tokens_per_s"]
     arithmetic = line["arithmetic"] + (", tuned" if line["tuned"] else "")
-    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['utilisation']:.0%}"
+    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
     return line["size"], line["program"], arithmetic, *measured
 
 

@@ -93,7 +93,7 @@ def _measured(parts: Sequence[Part], rounds: int | None, pairs: ParallelSet, con
 
 
 def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer], rounds: Rounds) -> None:
-    """Add what one size takes to the result, whose calibration says what utilisation is measured against."""
+    """Add what one size takes to the result, whose calibration says what mfu is measured against."""
     work = workload(size, pairs)
     entered = contestants(work, peers)
     result["models"] += describe(work, entered)

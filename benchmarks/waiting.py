@@ -11,11 +11,11 @@ from typing import Any
 
 from benchmarks.workloads import Workload
 from sweeps.planning.compose import compose_row
-from tracking.trial import Report, TrialFolder
+from tracking.trial_folder import JournalLine, TrialFolder
 from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 PATIENCE = 300  # seconds for a process to end after Ctrl-C, on whatever machine
 GPU_TOKENS_PER_S = 1.0e6  # what base is to reach on one H200, where a checkpoint is due soonest
@@ -46,7 +46,7 @@ def _until_first_step(words: list[str]) -> float:
     return first.ts - began
 
 
-def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> Report | None:
+def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> JournalLine | None:
     """None if the process ends before it has one."""
     while process.poll() is None:
         if reports := trial.journal():
@@ -68,7 +68,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
         checkpoints = Checkpoints(folder, "0" * 64, attempt=1, keep=1)
         for _ in range(times):
             began = time.perf_counter()
-            train_step(state, workload.batches[:1], trial, worker)
+            train_step(state, workload.batches[:1], trial, worker, make_forward_backward(state.model, trial))
             stepped = time.perf_counter()
             checkpoints.save(state.step, state.to_dict())
             waits.append(time.perf_counter() - stepped)

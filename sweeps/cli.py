@@ -219,7 +219,7 @@ def translate(
 @app.command()
 @_verb
 def evaluate(words: Models, average: Average = None, as_json: Json = False) -> None:
-    """Judge finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
+    """Evaluate finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
     from sweeps.trained.evaluate import evaluate as run
     from sweeps.trained.scores import notes, scores_json, scores_table
 

@@ -5,7 +5,7 @@ from typing import Any
 from tracking.rows import DEV
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
-from tracking.trial import Attempt, TrialFolder
+from tracking.trial_folder import Attempt, TrialFolder
 from tracking.uri import without_password
 
 # of the machine, or of the whole sweep, not of the trial; `decode` may change under a trial that is scored again

@@ -10,7 +10,7 @@ from typing import Any
 
 from tracking.damage import DamagedFileError, decoded, read_whole
 
-Check = Callable[[dict[str, Any]], str | None]  # what is wrong with a line, in words
+ShapeCheck = Callable[[dict[str, Any]], str | None]  # what is wrong with a line, in words
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -51,7 +51,7 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
         _sync_folder(path.parent)
 
 
-def read_lines(path: Path, check: Check = lambda line: None) -> list[dict[str, Any]]:
+def read_lines(path: Path, check: ShapeCheck = lambda line: None) -> list[dict[str, Any]]:
     """The objects of a JSONL file; [] without a file. A last line without its newline was torn: left out.
 
     Raises DamagedFileError naming file and line when an earlier line is no JSON object, or not what ``check``
@@ -64,13 +64,13 @@ def read_lines(path: Path, check: Check = lambda line: None) -> list[dict[str, A
     return [line for line in lines if not isinstance(line, DamagedFileError)]
 
 
-def sorted_lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+def sorted_lines(path: Path, check: ShapeCheck) -> list[dict[str, Any] | DamagedFileError]:
     """Every whole line of a JSONL file, or what is wrong with it. Raises DamagedFileError if it is no file."""
     data = read_whole(path) or b""
     return [_parsed(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
 
 
-def first_line(path: Path, check: Check = lambda line: None) -> dict[str, Any]:
+def first_line(path: Path, check: ShapeCheck = lambda line: None) -> dict[str, Any]:
     """The first line of a JSONL file. Raises DamagedFileError."""
     line = _parsed(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
     if isinstance(line, DamagedFileError):
@@ -127,7 +127,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _parsed(path: Path, number: int, line: bytes, check: Check) -> dict[str, Any] | DamagedFileError:
+def _parsed(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str, Any] | DamagedFileError:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:

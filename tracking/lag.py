@@ -9,7 +9,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
 from tracking.ledger import SYNCED_FILE, Ledger, Synced
-from tracking.replay import Pass, result_digest, rollback_safe
+from tracking.replay import PassOutcome, result_digest, rollback_safe
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
 
@@ -35,7 +35,7 @@ class SyncLog:
         before = read_state(study)
         self._state = before if before is not None and before.uri == address else SyncState(address)
 
-    def note(self, done: Pass) -> None:
+    def note(self, done: PassOutcome) -> None:
         """After a pass. A full disk is no reason to end: the next pass writes it."""
         state = replace(self._state, problems=done.problems)
         if done.points or not (done.problems or self._written):

@@ -13,7 +13,7 @@ from tracking.uri import artifact_folder, default_uri
 
 BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
 Item = TypeVar("Item")
-QUIET = {
+MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
@@ -102,7 +102,7 @@ def silence() -> None:
 
     They log an error with its traceback before they raise it; it is told once, by its cause.
     """
-    for name, value in QUIET.items():
+    for name, value in MLFLOW_ENV.items():
         os.environ.setdefault(name, value)
     for name in ("alembic", "mlflow", "sqlalchemy", "urllib3"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -13,9 +13,9 @@ from tracking.describe import params, result_points, run_spec, to_ms
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
-from tracking.trial import CHECKPOINT, Attempt, Report, State, TrialFolder
+from tracking.trial_folder import CHECKPOINT, Attempt, JournalLine, TrialFolder, TrialState
 
-STATUS: dict[State, Status] = {
+STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
     "failed": "FAILED",
     "interrupted": "KILLED",
@@ -26,7 +26,7 @@ STATUS: dict[State, Status] = {
 
 
 @dataclass(frozen=True)
-class Pass:
+class PassOutcome:
     """What one pass did: runs looked at, points sent, what went wrong with which trial, and what else is to be told."""
 
     runs: int
@@ -44,7 +44,7 @@ class Replay:
         self._runs, self._synced = Ledger(folder / RUNS_FILE, uri), Ledger(folder / SYNCED_FILE, uri)
         self._seen: dict[str, object] = {}  # trial key -> what its files looked like when last replayed
 
-    def once(self) -> Pass:
+    def once(self) -> PassOutcome:
         """Replay every trial that has begun. One that cannot be replayed does not keep back the others."""
         study = read_study(self._folder)
         runs, points, problems = 0, 0, dict[str, list[str]]()
@@ -58,7 +58,7 @@ class Replay:
             runs += sent is not None
             points += sent or 0
         told = (f"{_some(names)}: {cause}" for cause, names in problems.items())
-        return Pass(runs, points, tuple(told), notices)
+        return PassOutcome(runs, points, tuple(told), notices)
 
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
         """Points sent; None when the trial has not begun."""
@@ -120,19 +120,19 @@ class Replay:
         return len(points)
 
 
-def rollback_safe(journal: list[Report], after: int, everything: bool) -> list[Report]:
+def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
     """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
     checkpoints = [report.metrics[CHECKPOINT] for report in journal if CHECKPOINT in report.metrics]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
 
 
-def _points(report: Report) -> list[Point]:
+def _points(report: JournalLine) -> list[Point]:
     ts_ms = to_ms(report.ts)
     return [Point(name, value, ts_ms, report.step) for name, value in report.metrics.items()]
 
 
-def _end(last: Attempt, journal: list[Report]) -> float:
+def _end(last: Attempt, journal: list[JournalLine]) -> float:
     """When the last attempt ended; for one that left no end, when it was last heard of. Unix seconds."""
     if last.ended is not None:
         return last.ended

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.study import Study, Trial
-from tracking.trial import State
+from tracking.trial_folder import TrialState
 
 BASE = "base"
 DEV = "dev"  # the table's set, as in the paper
@@ -238,7 +238,7 @@ def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dic
 
 def _trial_note(study: Study, trial: Trial) -> str:
     folder = study.trial_folder(trial)
-    state: State = folder.state(trial.key)
+    state: TrialState = folder.state(trial.key)
     if state == "failed":
         return f"FAILED: {folder.cause()}"
     if state == "damaged":

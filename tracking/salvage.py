@@ -11,8 +11,8 @@ from typing import Any
 
 from tracking import shapes
 from tracking.damage import DamagedFileError, kept_name, set_aside, unless_damaged
-from tracking.files import Check, append_line, sorted_lines, to_json, write_atomic
-from tracking.trial import TrialFolder
+from tracking.files import ShapeCheck, append_line, sorted_lines, to_json, write_atomic
+from tracking.trial_folder import TrialFolder
 
 
 def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
@@ -27,7 +27,7 @@ def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
     return f"kept as {set_aside(error.path).name}"
 
 
-def _keep_good_lines(path: Path, check: Check) -> str:
+def _keep_good_lines(path: Path, check: ShapeCheck) -> str:
     good, bad = _sorted(path, check)
     if not path.is_file():
         return f"kept as {set_aside(path).name}" if path.exists() else "was lost"
@@ -37,7 +37,7 @@ def _keep_good_lines(path: Path, check: Check) -> str:
     return f"kept as {copy.name}; {len(good)} of {len(good) + bad} lines are good and stay"
 
 
-def _sorted(path: Path, check: Check) -> tuple[list[dict[str, Any]], int]:
+def _sorted(path: Path, check: ShapeCheck) -> tuple[list[dict[str, Any]], int]:
     """The good lines, and how many are not."""
     lines = unless_damaged(lambda: sorted_lines(path, check), [])
     good = [line for line in lines if not isinstance(line, DamagedFileError)]

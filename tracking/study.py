@@ -7,7 +7,7 @@ from typing import Any
 
 from tracking.damage import DamagedFileError
 from tracking.files import read_object, write_atomic
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
 STUDY_FILE = "study.json"

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from tracking.cause import cause_of
 from tracking.lag import SyncLog
 from tracking.mlflow_tracker import open_tracker
-from tracking.replay import Pass, Replay
+from tracking.replay import PassOutcome, Replay
 from tracking.uri import URI_VARIABLE, default_uri, without_password
 
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
@@ -30,8 +30,8 @@ GRACE_S = 15.0  # how long the last pass is tried again once nobody waits for it
 LOCK_WAIT_S = 5.0
 
 
-def follow(once: Callable[[], Pass], stop: threading.Event) -> int:
-    """Pass after pass until one that began after `stop` was set succeeds; the exit code."""
+def follow(once: Callable[[], PassOutcome], stop: threading.Event) -> int:
+    """PassOutcome after pass until one that began after `stop` was set succeeds; the exit code."""
     pause, said, deadline = POLL_S, "", float("inf")
     while True:
         last = stop.is_set()
@@ -78,18 +78,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], Pass]:
+def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], PassOutcome]:
     """A pass that connects first, and again as long as that has failed. `mlflow-sync.json` says the outcome."""
     connected: list[Replay] = []
     log = SyncLog(study, uri or default_uri(study.parent))
 
-    def replayed() -> Pass:
+    def replayed() -> PassOutcome:
         if not connected:
             tracker, where = open_tracker(uri, study.parent, experiment)
             connected.append(Replay(study, tracker, where))
         return connected[0].once()
 
-    def once() -> Pass:
+    def once() -> PassOutcome:
         done = _attempt(replayed)
         log.note(done)
         return done
@@ -97,14 +97,14 @@ def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], P
     return once
 
 
-def _attempt(once: Callable[[], Pass]) -> Pass:
+def _attempt(once: Callable[[], PassOutcome]) -> PassOutcome:
     try:
         return once()
     except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
-        return Pass(0, 0, (cause_of(error),))
+        return PassOutcome(0, 0, (cause_of(error),))
 
 
-def _report(done: Pass, uri: str) -> int:
+def _report(done: PassOutcome, uri: str) -> int:
     for notice in done.notices:
         _say(f"sync: {notice}")
     for problem in done.problems:

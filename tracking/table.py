@@ -45,7 +45,7 @@ TERMINAL_COLUMNS = (  # and from which width on there is room for one
 )
 EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # by the row's note
 WHAT_IS_WHAT = (
-    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenised text, as is "
+    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenized text, as is "
     "bleu_paper in result.json; time: measured; params: computed; FLOPs: computed from the real lengths; "
     "Δ: difference to base. "
     "Published values are of another vocabulary and corpus: compare the differences, not the values."

@@ -38,7 +38,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Optimisation (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
+    """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
 
     steps: Count
     warmup_steps: Count

@@ -1,4 +1,4 @@
-"""What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
+"""What the workers of a trial are told, and what rank zero answers. No torch: a scheduler reads this."""
 
 import time
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ class Assignment:
     checkpoints: str  # fsspec URL
     key: str  # of the trial, whose checkpoints alone are read and removed
     threads: int = 1  # CPU threads of each worker
-    tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
+    tokens_per_micro_batch: int = 8_000  # what a worker passes through the model at once: sentences × longest side
     vocabulary: str = ""  # the SHA-256 of the one that the sweep prepared; "" for any
-    judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Judging:
+class Evaluating:
     """Training is over; the sets are being translated and scored."""
 
     step: int
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluated:
     """One set's scores, the hypotheses that they were computed from, and what each sentence adds to them."""
 
     step: int
@@ -110,4 +110,4 @@ class Lost:
     details: str
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Judging | Judged | Finished | Failed | Lost
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost

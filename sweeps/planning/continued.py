@@ -16,7 +16,7 @@ from sweeps.planning.yaml_files import Library
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError
 
-Pair = tuple[str, int]
+RowSeed = tuple[str, int]
 DECIDING_OPTIONS = ("data", "scale", "train")
 OTHER_STUDY = "leave it out, or give this study another sweep.name"
 
@@ -71,7 +71,7 @@ class _Continued:
         seed = self._seed(row, composition.shared.train.seed)
         return self._plan(composition, [(row, seed)], add)
 
-    def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[Pair]:
+    def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
         """What is named of the recorded trials; every row with every seed where both are named or added to."""
         recorded = self.record.pairs
         if add or (rows and seeds):
@@ -83,7 +83,7 @@ class _Continued:
         known_rows, known_seeds = {row for row, _ in recorded}, {seed for _, seed in recorded}
         return found + [(row, seed) for row, seed in new if row not in known_rows or seed not in known_seeds]
 
-    def _plan(self, composition: Composition, asked: list[Pair], add: bool) -> Plan:
+    def _plan(self, composition: Composition, asked: list[RowSeed], add: bool) -> Plan:
         new = [pair for pair in asked if pair not in self.record.pairs]
         if self.record.study.begun:
             self.problems += self._contradictions(composition)
@@ -173,7 +173,7 @@ class _Continued:
         path = self.library.show(self.library.path("row", row))
         return place if place is not None and place.startswith(path) else path
 
-    def _not_recorded(self, new: list[Pair]) -> Problem:
+    def _not_recorded(self, new: list[RowSeed]) -> Problem:
         """Names what is new, what is recorded, and the command that adds it."""
         rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
         new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))

@@ -15,7 +15,7 @@ from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
 from tracking.damage import DamagedFileError
 from tracking.study import Study, Trial
-from tracking.trial import State, TrialFolder
+from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 from transformer.config import OBSERVATION, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
@@ -46,7 +46,7 @@ class PlannedTrial:
         return self.folder.checkpoints_url(self.settings.paths.checkpoints)
 
     @property
-    def state(self) -> State:
+    def state(self) -> TrialState:
         return self.folder.state(self.trial.key)
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from transformer.data.here import ONE_VOCABULARY
 from transformer.data.prepare import Prepared
 from transformer.schema import Problem

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
 

@@ -21,7 +21,7 @@ from transformer.schema import RefusedError
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
-    """Train and judge the one trial of the plan. Raises RefusedError, Interrupted."""
+    """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted."""
     with open_study(plan, command, console) as stopping:
         if plan.pending:
             with Progress(plan, console) as progress:
@@ -58,7 +58,7 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         return stopping.requested()
 
     with _peers(assignment, workers) as address, stopping.gentle():
-        from transformer.trial import work
+        from transformer.worker import work
 
         for event in work(assignment, 0, workers, address, stop):
             recorder.take(assignment.attempt, event)
@@ -111,7 +111,7 @@ def _cause(error: RuntimeError, peers: list[Any]) -> RuntimeError:
 
 def _follow(assignment: Assignment, rank: int, workers: int, address: str) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    from transformer.trial import work
+    from transformer.worker import work
 
     for _ in work(assignment, rank, workers, address):
         pass

@@ -16,7 +16,7 @@ from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
 from transformer.schema import Problem, RefusedError
 
-QUIET = {
+RAY_ENV = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -36,7 +36,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
 
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     """Queue the pending trials, longest first, over the resources there are."""
-    os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
+    os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
     import ray
     from ray import tune
 
@@ -97,7 +97,7 @@ def _connect(cluster: Cluster) -> None:
 
 
 def check_resources(nodes: list[dict[str, float]], planned: PlannedTrial) -> None:
-    """A gang that can never be placed would wait for ever: its workers may lie on several nodes, but each on one."""
+    """Refuse a worker group that can never be placed: it would wait forever. One worker needs one node."""
     cluster = planned.settings.cluster
     for kind, each, key in (
         ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),

@@ -14,11 +14,11 @@ from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.running.stopping import ONCE
 from tracking import formats
 from transformer.messages import (
+    Evaluated,
+    Evaluating,
     Event,
     Failed,
     Finished,
-    Judged,
-    Judging,
     Lost,
     Noticed,
     Report,
@@ -104,9 +104,9 @@ class Progress:
                 line.safe = int(metrics.get("checkpoint", line.safe))
             case Stopped(step):
                 line.state, line.step, line.safe, line.note = "stopped", step, step, ""
-            case Judging():
+            case Evaluating():
                 line.state = "scoring"
-            case Judged(_, set_name):
+            case Evaluated(_, set_name):
                 line.note = f"{set_name} is scored"
             case Finished(_, _, scores):
                 self._finish(line, scores.get("dev", {}))

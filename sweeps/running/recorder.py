@@ -13,10 +13,10 @@ from tracking.provenance import collect
 from transformer.data.here import known_vocabulary
 from transformer.messages import (
     Assignment,
+    Evaluated,
     Event,
     Failed,
     Finished,
-    Judged,
     Lost,
     Report,
     Resumed,
@@ -50,16 +50,16 @@ class Recorder:
             self.planned.checkpoints,
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
-            settings.cluster.tokens_per_pass,
+            settings.cluster.tokens_per_micro_batch,
             self.vocabulary,
-            self.judged(),
+            self.evaluated(),
         )
 
-    def judged(self) -> dict[str, dict[str, Any]]:
-        """Scores by set of an attempt that ended while it judged, unless they are of other settings."""
+    def evaluated(self) -> dict[str, dict[str, Any]]:
+        """Scores by set of an attempt that ended while it evaluated, unless they are of other settings."""
         settings = self.planned.settings
         end = (self.planned.trial.key, settings.train.steps, vars(settings.decode))
-        heads = self.folder.judged().items()
+        heads = self.folder.evaluated().items()
         return {
             name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end
         }
@@ -100,7 +100,7 @@ class Recorder:
                 self.folder.report(attempt, step, metrics, ts, fsync="checkpoint" in metrics)
             case Stopped():
                 self.end("interrupted")
-            case Judged():
+            case Evaluated():
                 self._keep(event)
             case Finished():
                 self._finish(event)
@@ -126,7 +126,7 @@ class Recorder:
         if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
             self.folder.end_attempt(self.attempt, reason)
 
-    def _keep(self, event: Judged) -> None:
+    def _keep(self, event: Evaluated) -> None:
         self.folder.write_hypotheses(event.set_name, event.hypotheses)
         head = {"key": self.planned.trial.key, "step": event.step, "scores": event.scores}
         self.folder.write_statistics(event.set_name, head, event.statistics)

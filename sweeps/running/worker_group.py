@@ -68,7 +68,7 @@ class Worker:
 
     def run(self, assignment: Assignment, rank: int, world: int, address: str, bell: Any) -> Iterator[Event]:
         from transformer.training.parallel import is_lost_peer
-        from transformer.trial import work
+        from transformer.worker import work
 
         try:
             yield from work(assignment, rank, world, address, _listener(bell))

@@ -1,4 +1,4 @@
-"""``ablate evaluate``: finished trials judged on sets, what was judged before taken from their folders.
+"""``ablate evaluate``: finished trials evaluated on sets, what was evaluated before taken from their folders.
 
 Settings of ``decode`` other than the trial's own leave its result as it is: what they give is kept under a name of its
 own, such as ``hypotheses/dev@beam8.txt``.
@@ -19,7 +19,7 @@ from sweeps.trained.saved_trial import SavedTrial, named_trials
 from tracking.damage import DamagedFileError, unless_damaged
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
-from transformer.decoding.judge import JudgedSet, judge
+from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
@@ -42,12 +42,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is wanted of one trial: sets in their order, those that are known already, and those to judge."""
+    """What is wanted of one trial: sets in their order, those that are known already, and those to evaluate."""
 
     trial: SavedTrial
     sets: list[str]
     known: dict[str, Evaluation]
-    missing: dict[str, JudgedSet]
+    missing: dict[str, EvaluationSet]
 
 
 def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
@@ -63,14 +63,14 @@ def evaluate(words: list[str], average: int | None, err: Console) -> list[Evalua
 
 
 def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
-    """By set, what the trial's folder knows of its model with these settings: nothing is judged now."""
+    """By set, what the trial's folder knows of its model with these settings: nothing is evaluated now."""
     known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == asdict(decode)}
     others = {name: _recorded(trial, name, decode) for name in _sets_of(trial) if name not in known}
     return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
 
 
 def _all_asked(request: Request) -> list[_Asked]:
-    """Every set is read before the first is judged. Raises RefusedError with all that is wrong."""
+    """Every set is read before the first is evaluated. Raises RefusedError with all that is wrong."""
     asked, problems = list[_Asked](), list[Problem]()
     for trial in named_trials(request):
         try:
@@ -88,25 +88,29 @@ def _ask(trial: SavedTrial, request: Request) -> _Asked:
         raise RefusedError(problems)
     recorded = {name: _recorded(trial, name, decode) for name in sets}
     known = {name: evaluation for name, evaluation in recorded.items() if evaluation is not None}
-    return _Asked(trial, sets, known, {name: _judged_set(trial, name) for name in sets if name not in known})
+    return _Asked(trial, sets, known, {name: _evaluation_set(trial, name) for name in sets if name not in known})
 
 
 def _outcome(evaluations: list[Evaluation]) -> str:
-    judged = sum(evaluation.decoded for evaluation in evaluations)
-    return f"What was judged before ({judged}) is kept, and not judged again." if judged else "Nothing was judged."
+    evaluated = sum(evaluation.decoded for evaluation in evaluations)
+    return (
+        f"What was evaluated before ({evaluated}) is kept, and not evaluated again."
+        if evaluated
+        else "Nothing was evaluated."
+    )
 
 
 def _sets_of(trial: SavedTrial) -> list[str]:
-    return trial.prepared().judged_sets
+    return trial.prepared().evaluation_sets
 
 
 def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
-    judged = _sets_of(trial)
-    if name in judged or known_set(name):
+    evaluated = _sets_of(trial)
+    if name in evaluated or known_set(name):
         return []
-    allowed = f"must be one of {', '.join(judged)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
+    allowed = f"must be one of {', '.join(evaluated)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
     found = f'is "{name}", which {trial.config.data.name} has not'
-    return [Problem("data.set", found, allowed, nearest(name, judged) or nearest_set(name))]
+    return [Problem("data.set", found, allowed, nearest(name, evaluated) or nearest_set(name))]
 
 
 def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
@@ -114,10 +118,10 @@ def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]
     if asked.missing:
         with sentences_of(trial.name), trial_lock(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
             translator = of_trial(trial, request)
-            for name, judged in asked.missing.items():
+            for name, evaluated in asked.missing.items():
                 status.update(escape(f"{trial.name}: evaluating {name}"))
                 _tell_damage(trial, _label(trial, name, translator.decode), err)
-                found[name] = _judge(trial, name, judged, translator, request)
+                found[name] = _evaluate_one(trial, name, evaluated, translator, request)
     return [found[name] for name in asked.sets]
 
 
@@ -143,21 +147,23 @@ def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation 
     return Evaluation(trial, name, head["scores"], len(sentences), hypotheses, decoded=False)
 
 
-def _judge(trial: SavedTrial, name: str, judged: JudgedSet, translator: Translator, request: Request) -> Evaluation:
-    worker = Worker(device=translator.device, tokens_per_pass=request.shared.cluster.tokens_per_pass)
+def _evaluate_one(
+    trial: SavedTrial, name: str, evaluated: EvaluationSet, translator: Translator, request: Request
+) -> Evaluation:
+    worker = Worker(device=translator.device, tokens_per_micro_batch=request.shared.cluster.tokens_per_micro_batch)
     with translator.fast_matmuls(), kept_memory():
-        judgement = judge(translator, judged, worker)
-    assert judgement is not None, "a gang of one is led by its only worker"
+        evaluation = evaluate_set(translator, evaluated, worker)
+    assert evaluation is not None, "the only worker is rank zero"
     folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
-    folder.write_hypotheses(label, judgement.hypotheses)
-    head = {"key": trial.key, "step": result["step"], "scores": judgement.scores}
-    folder.write_statistics(label, head, judgement.statistics)
-    scores = result["scores"] | {name: judgement.scores}
-    alike = all(each["decode"] == judgement.scores["decode"] for each in scores.values())
+    folder.write_hypotheses(label, evaluation.hypotheses)
+    head = {"key": trial.key, "step": result["step"], "scores": evaluation.scores}
+    folder.write_statistics(label, head, evaluation.statistics)
+    scores = result["scores"] | {name: evaluation.scores}
+    alike = all(each["decode"] == evaluation.scores["decode"] for each in scores.values())
     if label == name and alike:  # after a change of settings `ablate sweep` scores all sets anew, and mixes none
         folder.write_result(result | {"scores": scores})
     hypotheses = folder.hypotheses_path(label)
-    return Evaluation(trial, name, judgement.scores, len(judgement.hypotheses), hypotheses, decoded=True)
+    return Evaluation(trial, name, evaluation.scores, len(evaluation.hypotheses), hypotheses, decoded=True)
 
 
 def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
@@ -167,15 +173,15 @@ def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
     return "@".join([name, "-".join(other)]) if other else name
 
 
-def _judged_set(trial: SavedTrial, name: str) -> JudgedSet:
+def _evaluation_set(trial: SavedTrial, name: str) -> EvaluationSet:
     """A set of the trial's own data, or one of sacreBLEU's. Raises RefusedError."""
     data, prepared = trial.config.data, trial.prepared()
-    if name in prepared.judged_sets:
-        return JudgedSet.of(prepared, name, data.target)
+    if name in prepared.evaluation_sets:
+        return EvaluationSet.of(prepared, name, data.target)
     sides = read_set(name, data.source, data.target)
     pairs = ParallelSet(*(Sentences.of(prepared.vocabulary.encode(lines)) for lines in sides))
     longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
     if longest > allowed:
         found = f"{name} has a sentence of {longest} pieces"
         raise RefusedError([Problem("data.set", found, f"the model has positions for {allowed}")])
-    return JudgedSet(name, pairs, sides[1], data.target)
+    return EvaluationSet(name, pairs, sides[1], data.target)

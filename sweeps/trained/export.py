@@ -95,7 +95,7 @@ def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
 def _card(trial: SavedTrial, translator: Translator) -> Card:
     prepared = trial.prepared()
     config = replace(trial.config, decode=translator.decode)
-    example = next(line for line in prepared.sources(prepared.judged_sets[0]) if line.strip())
+    example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
     return Card(trial, config, recorded_scores(trial, translator.decode), len(translator.vocabulary), example)
 
 

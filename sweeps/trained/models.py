@@ -15,8 +15,8 @@ from transformer.decoding.serve import open_exported
 from transformer.decoding.translate import Translator
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.checkpoint_files import DamagedError, State
-from transformer.training.checkpoint_folder import KEY_DIGITS, Check, any_state
+from transformer.training.checkpoint_files import DamagedError, SavedState
+from transformer.training.checkpoint_folder import KEY_DIGITS, StateCheck, any_state
 from transformer.training.parallel import pick_device
 
 EXPORTED = "exported"  # within an MLflow model's data
@@ -84,7 +84,7 @@ def _owner(checkpoints: Path, shared: Settings) -> Path:
 
 
 def _load(
-    trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int, check: Check = any_state
+    trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
 ) -> Translator:
     config = replace(trial.config, decode=request.decoding(trial.config.decode))
     return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device(), check)
@@ -94,7 +94,7 @@ def _load_keyless(trial: SavedTrial, request: Request, checkpoints: Checkpoints,
     """Of a trial that finished before checkpoints had keys; its last one took as long as ``result.json`` says."""
     result = trial.result()
 
-    def check(state: State) -> None:
+    def check(state: SavedState) -> None:
         if state["step"] == result["step"] and state.get("seconds") != result["seconds"]:
             raise DamagedError("has no key, and took another time than result.json says")
 

@@ -14,7 +14,7 @@ from sweeps.trained.request import Request
 from tracking.damage import DamagedFileError
 from tracking.ledger import trial_of_run
 from tracking.study import StudyMissing, read_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import without_password
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder

@@ -49,7 +49,7 @@ def scores_json(evaluations: list[Evaluation]) -> list[dict[str, Any]]:
 
 
 def notes(evaluations: list[Evaluation]) -> list[str]:
-    """What the numbers mean, a line each: signatures, decode settings, what was not judged now."""
+    """What the numbers mean, a line each: signatures, decode settings, what was not evaluated now."""
     lines = ["PPL: e^(nats a target piece), end-of-sentence included"]
     for name, key in SIGNATURES.items():
         lines += [f"{name}: {each}" for each in dict.fromkeys(line.scores[key] for line in evaluations)]
@@ -57,7 +57,7 @@ def notes(evaluations: list[Evaluation]) -> list[str]:
         lines.append("decode: " + ", ".join(f"{key} {value}" for key, value in settings))
     kept = sum(not line.decoded for line in evaluations)
     if kept:
-        lines.append(f"{kept} of {len(evaluations)} were judged before and read from the trials' folders")
+        lines.append(f"{kept} of {len(evaluations)} were evaluated before and read from the trials' folders")
     return lines
 
 

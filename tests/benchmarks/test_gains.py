@@ -9,7 +9,7 @@ from benchmarks.gains import WAYS, Way, drawn_workload, gains
 from benchmarks.timing import Rounds
 from benchmarks.workloads import Size, Workload
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 TOY = Size(
     "toy, fp32",
@@ -29,7 +29,9 @@ def toy() -> Workload:
 
 def first_loss(work: Workload) -> float:
     state = start(work.trial, work.size.vocab_size, torch.device("cpu"))
-    return train_step(state, work.batches, work.trial, Worker()).loss.item()
+    return train_step(
+        state, work.batches, work.trial, Worker(), make_forward_backward(state.model, work.trial)
+    ).loss.item()
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])

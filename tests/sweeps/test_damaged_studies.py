@@ -20,7 +20,7 @@ from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import repair
 from tracking.study import write_study
-from transformer.messages import Finished, Judged, Report, Started
+from transformer.messages import Evaluated, Finished, Report, Started
 
 Damage = Callable[[Path], None]
 ROWS = "sweep.rows=[base,e_learned_positions]"
@@ -56,7 +56,7 @@ def _finish(planned: PlannedTrial) -> None:
     for event in (
         Started("cpu", 1),
         *(Report(step, {"train/loss": 1.0}) for step in (1, 2, steps)),
-        Judged(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
+        Evaluated(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
         Finished(steps, costs, {"dev": scores, "test": scores}),
     ):
         assert recorder.take(attempt, event)

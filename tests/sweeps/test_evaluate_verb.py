@@ -16,7 +16,7 @@ from typed import refusal, typed
 from sweeps.planning.plan import recorded
 from sweeps.planning.trial_lock import trial_lock
 from tracking.study import write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 TRIAL = ("base-s1", "sweep.name=copies")
 
@@ -47,7 +47,7 @@ def twin(trained: Path, trial: Path) -> Path:
     return study / "base-s1"
 
 
-def test_what_the_trial_s_own_judging_found_is_shown_without_decoding_again(trained: Path, trial: Path) -> None:
+def test_what_the_trial_s_own_evaluating_found_is_shown_without_decoding_again(trained: Path, trial: Path) -> None:
     before = (trial / "hypotheses" / "dev.txt").stat()
     dev, test = evaluated(trained, *TRIAL)
     scores = json.loads((trial / "result.json").read_text("utf-8"))["scores"]
@@ -81,7 +81,7 @@ def test_every_sentence_s_share_is_kept(trained: Path, trial: Path) -> None:
 
 
 def matching_words(trained: Path, hypotheses: str) -> list[int]:
-    """Words in common with the reference, and all words: as BLEU counts them, where no word needs a tokeniser."""
+    """Words in common with the reference, and all words: as BLEU counts them, where no word needs a tokenizer."""
     common = total = 0
     pairs = zip(Path(hypotheses).read_text().splitlines(), (trained / "test.txt").read_text().splitlines(), strict=True)
     for ours, theirs in pairs:
@@ -90,7 +90,7 @@ def matching_words(trained: Path, hypotheses: str) -> list[int]:
     return [common, total]
 
 
-def test_what_is_not_kept_is_judged_again_and_found_the_same(trained: Path, trial: Path, twin: Path) -> None:
+def test_what_is_not_kept_is_evaluated_again_and_found_the_same(trained: Path, trial: Path, twin: Path) -> None:
     shutil.rmtree(twin / "statistics")
     (twin / "hypotheses" / "dev.txt").unlink()
     (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
@@ -137,7 +137,7 @@ def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
     assert done.stdout.splitlines()[-1] == "Next: ablate translate runs/copies/base-s1"
 
 
-def test_a_set_of_sacrebleu_is_judged_and_joins_the_result(trained: Path, twin: Path) -> None:
+def test_a_set_of_sacrebleu_is_evaluated_and_joins_the_result(trained: Path, twin: Path) -> None:
     kept = trained / "sets" / "wmt14" / "full"
     kept.mkdir(parents=True, exist_ok=True)
     for side in ("src", "ref"):
@@ -183,10 +183,10 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
     assert done.returncode == 2
     assert "base-s1 is being run by another process" in done.stderr
     assert "wait for it" in done.stderr
-    assert done.stderr.splitlines()[-1] == "Nothing was judged."
+    assert done.stderr.splitlines()[-1] == "Nothing was evaluated."
 
 
-def test_what_was_judged_before_a_refusal_is_kept(trained: Path, twin: Path) -> None:
+def test_what_was_evaluated_before_a_refusal_is_kept(trained: Path, twin: Path) -> None:
     """The second trial has fewer checkpoints than are to be averaged."""
     poor = twin.with_name("poor-s1")
     shutil.copytree(twin, poor)
@@ -196,7 +196,7 @@ def test_what_was_judged_before_a_refusal_is_kept(trained: Path, twin: Path) -> 
     words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
     said = refusal(trained, "evaluate", *words)
     assert "decode.average is 2" in said
-    assert said.endswith("What was judged before (1) is kept, and not judged again.")
+    assert said.endswith("What was evaluated before (1) is kept, and not evaluated again.")
     assert (twin / "hypotheses" / "dev@average2.txt").is_file()
 
 

@@ -57,7 +57,7 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     folder = trained / f"copies-base-s1-{kind}"
     lines = example(folder / "README.md")
     assert len(lines) == 3
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was judged
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was evaluated
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.stdout == f"{first}\n", done.stderr

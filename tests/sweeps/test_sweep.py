@@ -196,7 +196,7 @@ def test_two_workers_train_what_one_does(study: Study) -> None:
     )
     assert one["key"] == two["key"]
     assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
-    swept = ablate("sweep", *alike, "sweep.rows=[base]", "sweep.name=gang", "cluster.workers=2", cwd=study.cwd)
+    swept = ablate("sweep", *alike, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2", cwd=study.cwd)
     assert swept.returncode == 0, swept.stdout + swept.stderr
-    gang = json.loads((study.cwd / "runs" / "gang" / "base-s1" / "result.json").read_text())
-    assert gang["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
+    two_workers = json.loads((study.cwd / "runs" / "two" / "base-s1" / "result.json").read_text())
+    assert two_workers["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)

@@ -16,7 +16,7 @@ from sweeps.planning.settings import Settings
 from sweeps.running import syncing
 from tracking.ledger import Ledger
 from tracking.study import Study, Trial, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import default_uri
 
 TRIAL = Trial("base", "base", "", 1, "a key", {})

@@ -50,7 +50,7 @@ def dev(trained: Path) -> str:
 
 @pytest.fixture(scope="module")
 def expected(trial: Path) -> list[str]:
-    """What the trial itself wrote for dev when it was judged."""
+    """What the trial itself wrote for dev when it was evaluated."""
     return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
 
 

@@ -7,7 +7,7 @@ from studies_on_disk import EXPERIMENT, Store, make_study
 
 from tracking.mlflow_tracker import open_tracker
 from tracking.study import Study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
 @pytest.fixture(scope="session")

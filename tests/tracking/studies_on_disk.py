@@ -7,7 +7,7 @@ from typing import Any
 
 from tracking.mlflow_tracker import MlflowTracker
 from tracking.study import Study, Trial, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 EXPERIMENT = "tests"
 Store = tuple[MlflowTracker, str]

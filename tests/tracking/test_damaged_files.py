@@ -19,7 +19,7 @@ from tracking.salvage import salvage
 from tracking.study import Study
 from tracking.table import table, to_markdown
 from tracking.tracker import MemoryTracker
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 Damage = Callable[[Path], None]
 FILES = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")

@@ -14,10 +14,10 @@ from studies_on_disk import EXPERIMENT, Store, begin, finish, report
 
 from tracking import sync
 from tracking.lag import Lag, SyncLog, lag
-from tracking.replay import Pass, Replay
+from tracking.replay import PassOutcome, Replay
 from tracking.study import Study
 from tracking.tracker import MemoryTracker
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE
 
 ROOT = Path(sync.__file__).parents[1]
@@ -54,10 +54,10 @@ def test_the_words_say_since_when_and_why() -> None:
 
 def test_the_last_state_names_the_store_that_was_meant(study: Study) -> None:
     log = SyncLog(study.folder, "http://me:secret@host")
-    log.note(Pass(1, 0, ("down",)))
+    log.note(PassOutcome(1, 0, ("down",)))
     first = lag(study, None)
     assert (first.uri, first.carried, first.problems) == ("http://host", None, ("down",))
-    log.note(Pass(1, 3, ()))
+    log.note(PassOutcome(1, 3, ()))
     assert lag(study, "http://you:other@host").problems == ()
     assert (lag(study, None).carried or 0) > 0
     assert lag(study, "http://elsewhere").carried is None
@@ -66,9 +66,9 @@ def test_the_last_state_names_the_store_that_was_meant(study: Study) -> None:
 
 def test_a_state_that_does_not_change_is_not_written(study: Study) -> None:
     log = SyncLog(study.folder, "u")
-    log.note(Pass(1, 3, ()))
+    log.note(PassOutcome(1, 3, ()))
     (study.folder / "mlflow-sync.json").unlink()
-    log.note(Pass(1, 0, ()))
+    log.note(PassOutcome(1, 0, ()))
     assert not (study.folder / "mlflow-sync.json").exists()
 
 
@@ -136,11 +136,11 @@ def test_a_locked_database_is_told_in_one_line(study: Study, store: Store) -> No
 def test_a_recovery_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     stop, answers = sync.threading.Event(), iter([("down",), ("down",), (), ()])
 
-    def once() -> Pass:
+    def once() -> PassOutcome:
         problems = next(answers, ())
         if not problems:
             stop.set()
-        return Pass(1, 0, problems)
+        return PassOutcome(1, 0, problems)
 
     stop.wait = lambda timeout=None: stop.is_set()  # type: ignore[method-assign]
     assert sync.follow(once, stop) == 0

@@ -15,7 +15,7 @@ from tracking.ledger import trial_of_run
 from tracking.replay import Replay
 from tracking.study import Study, Trial
 from tracking.tracker import MemoryTracker
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
 def carry(study: Study, store: Store) -> int:

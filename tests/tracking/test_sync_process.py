@@ -14,9 +14,9 @@ from filelock import FileLock
 from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report, runs_of
 
 from tracking import sync
-from tracking.replay import Pass
+from tracking.replay import PassOutcome
 from tracking.study import Study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE, artifact_folder, default_uri
 
 ROOT = Path(sync.__file__).parents[1]
@@ -146,13 +146,13 @@ class Passes:
     def __init__(self, failures: int, stop_at: int, stop: "Stop") -> None:
         self.failures, self.stop_at, self.stop, self.count = failures, stop_at, stop, 0
 
-    def __call__(self) -> Pass:
+    def __call__(self) -> PassOutcome:
         self.count += 1
         if self.count == self.stop_at:
             self.stop.set()
         if self.count <= self.failures:
             raise ConnectionError("server away")
-        return Pass(1, 1, ())
+        return PassOutcome(1, 1, ())
 
 
 class Stop(sync.threading.Event):

@@ -12,7 +12,7 @@ from studies_on_disk import begin, finish, report
 
 from tracking.process import CLOCK_SLACK, is_alive
 from tracking.study import Study, StudyMissing, read_study, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
 def steps(folder: TrialFolder) -> list[int]:

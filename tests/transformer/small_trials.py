@@ -105,7 +105,7 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
 
 def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) -> Batch:
     """A worker's share of a batch that is one block, in one pass."""
-    (batch,) = batches.passes(step, rank, world, tokens_per_pass=25_000)
+    (batch,) = batches.micro_batches(step, rank, world, tokens_per_micro_batch=25_000)
     return batch
 
 

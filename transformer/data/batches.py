@@ -18,7 +18,7 @@ Indices = npt.NDArray[np.int64]
 
 MOST_BLOCKS = 8
 SMALLEST_BLOCK = 1_000
-"""Tokens of a block: below, what a pass costs by itself would outweigh what the mixture gains."""
+"""Tokens of a block: below, the fixed cost of a micro-batch would outweigh what the mixture gains."""
 
 
 class Shape(NamedTuple):
@@ -84,7 +84,7 @@ def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indic
 
 
 def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) -> Indices:
-    """``chosen`` sorted by (longest side, source, target): neighbours waste the least padding."""
+    """``chosen`` sorted by (longest side, source, target): neighbors waste the least padding."""
     source, target = pairs.source.lengths[chosen], pairs.target.lengths[chosen]
     ties = np.arange(len(chosen)) if ties is None else ties
     return chosen[np.lexsort((ties, target, source, np.maximum(source, target)))]
@@ -134,11 +134,11 @@ class TrainingBatches:
         some = ", ".join(map(str, self.indices(step)[:3]))
         return f"batch {position + 1} of {len(self)} in epoch {epoch + 1} (sentences {some}, ...)"
 
-    def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
+    def micro_batches(self, step: int, rank: int, world: int, tokens_per_micro_batch: int) -> list[Batch]:
         """Worker ``rank``'s share of step ``step``; those of all ``world`` workers make up the batch.
 
-        A worker gets whole blocks where there are as many for each, else a share of every block; a pass is what it
-        gets of a block, or of that what holds sentences × longest side within ``tokens_per_pass``.
+        A worker gets whole blocks if all workers get equally many, otherwise a share of every block. A micro-batch is
+        its part of one block, split until sentences × longest side stays within ``tokens_per_micro_batch``.
         """
         blocks = self.blocks(step)
         totals = _lengths(self.pairs, self.indices(step))
@@ -147,15 +147,15 @@ class TrainingBatches:
         return [
             collate(self.pairs, block, part, parts, totals)
             for block in blocks
-            for part, parts in self._parts(block, rank, world, tokens_per_pass)
+            for part, parts in self._parts(block, rank, world, tokens_per_micro_batch)
         ]
 
-    def _parts(self, block: Indices, rank: int, world: int, tokens_per_pass: int) -> Iterator[tuple[int, int]]:
+    def _parts(self, block: Indices, rank: int, world: int, tokens_per_micro_batch: int) -> Iterator[tuple[int, int]]:
         longest = int(self.pairs.longest_sides[block].max())
-        sentences = world * max(1, tokens_per_pass // longest)  # what all workers pass through at once
-        passes = -(-len(block) // sentences)
-        for i in range(passes):
-            yield rank + world * i, world * passes
+        sentences = world * max(1, tokens_per_micro_batch // longest)  # what all workers pass through at once
+        micro_batches = -(-len(block) // sentences)
+        for i in range(micro_batches):
+            yield rank + world * i, world * micro_batches
 
     def _shuffled(self, epoch: int) -> list[list[Indices]]:
         random = np.random.default_rng([self.seed, epoch])
@@ -175,7 +175,7 @@ class TrainingBatches:
         return blocks
 
 
-def judging_batches(
+def evaluation_batches(
     pairs: ParallelSet, tokens_per_batch: int, rank: int = 0, world: int = 1
 ) -> Iterator[tuple[Indices, Batch]]:
     """Every sentence once, over all workers, with its place in the set."""

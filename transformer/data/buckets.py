@@ -13,15 +13,15 @@ from transformer.data.pieces import EOS, PAD
 
 MOST = 32
 RUNS = 512
-"""Into how many runs of neighbours a long epoch is cut before the best buckets are sought: it bounds that search."""
+"""Into how many runs of neighbors a long epoch is cut before the best buckets are sought: it bounds that search."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 def buckets(shapes: Sequence[Shape], most: int = MOST) -> list[Shape]:
-    """At most ``most`` shapes that hold all of ``shapes``, of neighbours one each, so that an epoch has fewest cells.
+    """At most ``most`` shapes that hold all of ``shapes``, of neighbors one each, so that an epoch has fewest cells.
 
-    ``shapes`` are those of an epoch in the order of their lengths: neighbours are alike.
+    ``shapes`` are those of an epoch in the order of their lengths: neighbors are alike.
     """
     cuts = np.unique(np.linspace(0, len(shapes), min(len(shapes), RUNS) + 1).astype(int))
     largest = np.maximum.reduceat(np.array(shapes), cuts[:-1])

@@ -8,7 +8,7 @@ import pooch
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import Pair, TextFile, read_pairs, unreadable
+from transformer.data.text_file import SentencePair, TextFile, read_pairs, unreadable
 from transformer.schema import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
@@ -36,7 +36,7 @@ MULTI30K_SHA256 = {
 class Text:
     """Every set as it was read, and what identifies the text that was read."""
 
-    sets: dict[str, list[Pair]]
+    sets: dict[str, list[SentencePair]]
     declared: dict[str, object]
 
 
@@ -64,7 +64,7 @@ def _load_synthetic(data: DataConfig, downloads: Path) -> Text:
 
 
 def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
-    def read(name: str) -> list[Pair]:
+    def read(name: str) -> list[SentencePair]:
         files = [_multi30k_file(f"{name}.{side}.gz", data, downloads) for side in (data.source, data.target)]
         return read_pairs(files[0], files[1])
 
@@ -116,7 +116,7 @@ def _hash(split: str, name: str) -> str:
 
 def _load_files(data: DataConfig, downloads: Path) -> Text:
     _check_exist(data)
-    sets, declared = dict[str, list[Pair]](), dict[str, object]()
+    sets, declared = dict[str, list[SentencePair]](), dict[str, object]()
     for split in SPLITS:
         source, target = (TextFile.read(Path(name), f"data.{split}") for name in getattr(data, split))
         sets[split], declared[split] = read_pairs(source, target), [source.sha256, target.sha256]

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from transformer.data.text_file import Pair
+from transformer.data.text_file import SentencePair
 from transformer.schema import Problem, RefusedError
 
 LEAST = 0.1
@@ -41,7 +41,7 @@ class PairCounts:
             yield f"{self.left_out} of {self.given} pairs of train are left out: {', '.join(reasons)}"
 
 
-def without_blank(pairs: list[Pair]) -> list[Pair]:
+def without_blank(pairs: list[SentencePair]) -> list[SentencePair]:
     """The pairs of train with text on both sides. Raises RefusedError if too few are left."""
     left = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     if len(left) < _least(len(pairs)):

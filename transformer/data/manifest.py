@@ -13,7 +13,7 @@ NAME = "manifest.json"
 
 
 @dataclass(frozen=True)
-class Manifest:
+class PreparedManifest:
     """Written last. ``blank`` pairs of train were left out; ``files`` are {name: [bytes, SHA-256]}."""
 
     fingerprint: str
@@ -21,10 +21,10 @@ class Manifest:
     files: dict[str, list[int | str]]
 
     @staticmethod
-    def of(folder: Path, fingerprint: str, blank: int) -> "Manifest":
+    def of(folder: Path, fingerprint: str, blank: int) -> "PreparedManifest":
         """That of the files which are in ``folder`` now."""
         paths = sorted(folder.iterdir())
-        return Manifest(fingerprint, blank, {path.name: [path.stat().st_size, sha256(path)] for path in paths})
+        return PreparedManifest(fingerprint, blank, {path.name: [path.stat().st_size, sha256(path)] for path in paths})
 
     def write(self, folder: Path) -> None:
         content = asdict(self)
@@ -48,14 +48,14 @@ class Manifest:
             raise damaged(folder, f"{name} differs from what was written")
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> PreparedManifest | None:
     """None for text that was prepared before there were manifests. Raises RefusedError if it is damaged."""
     try:
         content: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
         expected = content.pop("digest")
         if digest(content) != expected:
             raise ValueError
-        return Manifest(**content)
+        return PreparedManifest(**content)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -18,8 +18,8 @@ from transformer.config import DataConfig, ModelConfig, digest
 from transformer.data import vocabulary
 from transformer.data.corpora import corpus
 from transformer.data.left_out import too_few_fit, without_blank
-from transformer.data.manifest import Manifest, damaged, read_manifest, sha256
-from transformer.data.text_file import Pair
+from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
+from transformer.data.text_file import SentencePair
 from transformer.schema import Problem, RefusedError
 
 VERSION = 1
@@ -91,7 +91,7 @@ class Prepared:
     folder: Path
 
     @cached_property
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> PreparedManifest | None:
         return read_manifest(self.folder)
 
     @property
@@ -118,7 +118,7 @@ class Prepared:
         return sha256(self.vocabulary_path)
 
     @property
-    def judged_sets(self) -> list[str]:
+    def evaluation_sets(self) -> list[str]:
         """Every set but train, dev first."""
         names: list[str] = json.loads(self._file("sets.json").read_text())
         return [name for name in names if name != "train"]
@@ -182,10 +182,10 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepa
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """What does not fit the position tables: most of train, or any sentence to be judged, which may not be dropped."""
+    """What exceeds the position tables: most of train, or any evaluated sentence, which may not be dropped."""
     train = prepared.pairs("train")
     problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
-    for name in prepared.judged_sets:
+    for name in prepared.evaluation_sets:
         longest = int(prepared.pairs(name).longest_sides.max())
         if longest > model.max_positions:
             allowed = f"must be at least {longest}, the longest sentence of {name}"
@@ -197,7 +197,7 @@ def _check_readable(prepared: Prepared) -> None:
     """Text of an earlier version has no manifest: at least every file of it can be read, and they fit each other."""
     try:
         size = len(prepared.vocabulary)
-        for name in ("train", *prepared.judged_sets):
+        for name in ("train", *prepared.evaluation_sets):
             pairs = prepared.pairs(name)
             sides = (pairs.source, pairs.target)
             texts = (prepared.sources(name), prepared.references(name)) if name != "train" else ()
@@ -234,7 +234,7 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
         _write_sets(workshop, sets, data.vocab_size)
-        Manifest.of(workshop, planned, blank).write(workshop)
+        PreparedManifest.of(workshop, planned, blank).write(workshop)
         _take_name(workshop, target)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
@@ -248,7 +248,7 @@ def _take_name(workshop: Path, target: Path) -> None:
             raise
 
 
-def _write_sets(folder: Path, sets: dict[str, list[Pair]], vocab_size: int) -> None:
+def _write_sets(folder: Path, sets: dict[str, list[SentencePair]], vocab_size: int) -> None:
     model = vocabulary.build((line for pair in sets["train"] for line in pair), vocab_size)
     (folder / "vocabulary.model").write_bytes(model)
     vocab = vocabulary.Vocabulary(folder / "vocabulary.model")
@@ -257,7 +257,7 @@ def _write_sets(folder: Path, sets: dict[str, list[Pair]], vocab_size: int) -> N
     (folder / "sets.json").write_text(json.dumps(list(sets)))
 
 
-def _write_set(folder: Path, name: str, pairs: list[Pair], vocab: vocabulary.Vocabulary) -> None:
+def _write_set(folder: Path, name: str, pairs: list[SentencePair], vocab: vocabulary.Vocabulary) -> None:
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         _write_sentences(folder / f"{name}.{side}", vocab.encode(list(lines)))
         if name != "train":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transformer.schema import Problem, RefusedError
 
-Pair = tuple[str, str]
+SentencePair = tuple[str, str]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -55,7 +55,7 @@ class TextFile:
             raise RefusedError([Problem("data", found, "must be compressed text, or have another suffix")]) from None
 
 
-def read_pairs(source: TextFile, target: TextFile) -> list[Pair]:
+def read_pairs(source: TextFile, target: TextFile) -> list[SentencePair]:
     """The sentence pairs of two files (plain or .gz), one sentence a line; refused if they do not match."""
     sources, targets = source.lines(), target.lines()
     if len(sources) != len(targets):

@@ -12,8 +12,8 @@ from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.checkpoint_files import State
-from transformer.training.checkpoint_folder import Check, any_state
+from transformer.training.checkpoint_files import SavedState
+from transformer.training.checkpoint_folder import StateCheck, any_state
 from transformer.training.saved_state import check_weights
 
 
@@ -23,7 +23,7 @@ def load(
     checkpoints: Checkpoints,
     step: int,
     device: torch.device,
-    check: Check = any_state,
+    check: StateCheck = any_state,
 ) -> Translator:
     """The mean of the ``trial.decode.average`` newest checkpoints up to ``step``, which must be there, whole and fit.
 
@@ -31,7 +31,7 @@ def load(
     """
     model = Transformer(trial.model, len(vocabulary))
 
-    def fits(state: State) -> None:
+    def fits(state: SavedState) -> None:
         check_weights(state, model)
         check(state)
 

@@ -27,13 +27,13 @@ def text_scores(
 ) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
     """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
 
-    BLEU is sacreBLEU's 13a, cased and detokenised. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
-    tokenised by Moses' rules for ``language`` (those for English where Moses has none), compounds split at hyphens.
+    BLEU is sacreBLEU's 13a, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
+    tokenized by Moses' rules for ``language`` (those for English where Moses has none), compounds split at hyphens.
     """
     bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize="13a"), hypotheses, references)
     chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
     moses = sacremoses.MosesTokenizer(lang=language)
-    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenised text
+    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenized text
     split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
     paper, paper_counts = _scored("bleu_paper", plain, *split)
     paper["bleu_paper_signature"] += f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
@@ -110,7 +110,7 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
 
 
 def _references(dataset: Dataset, pair: str) -> list[str]:
-    """The names of the references to judge by, the first that is there before the others.
+    """The names of the references to evaluate by, the first that is there before the others.
 
     From 2021 on a set names those it allows. Its files may hold others, in an order that changes from run to run, and
     are fetched to be asked which they hold: so sacreBLEU's own ``get_reference_files`` does not serve.

@@ -22,7 +22,7 @@ from transformer.model.encoder_decoder import Cache, Transformer
 
 
 class Hypothesis(NamedTuple):
-    """Piece ids without beginning- and end-of-sentence, and the length-normalised score in nats."""
+    """Piece ids without beginning- and end-of-sentence, and the length-normalized score in nats."""
 
     pieces: list[int]
     score: float

@@ -26,7 +26,7 @@ NOTHING = Hypothesis([], 0.0)
 
 @dataclass(frozen=True)
 class Translation:
-    """One line of text, and its length-normalised log-probability in nats."""
+    """One line of text, and its length-normalized log-probability in nats."""
 
     text: str
     score: float

@@ -32,7 +32,7 @@ def from_rank_zero(worker: Worker, make: Callable[[], T]) -> T:
     """
     if worker.world == 1:
         return make()
-    return _made_and_sent(worker, make) if worker.leads else cast(T, _received(worker))
+    return _made_and_sent(worker, make) if worker.is_rank_zero else cast(T, _received(worker))
 
 
 def _made_and_sent(worker: Worker, make: Callable[[], T]) -> T:

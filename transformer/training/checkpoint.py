@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from transformer.training import checkpoint_files as files
-from transformer.training.checkpoint_files import State
-from transformer.training.checkpoint_folder import Check, CheckpointFolder, Found, Place, any_state
+from transformer.training.checkpoint_files import SavedState
+from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state
 
 
 class CheckpointError(Exception):
@@ -41,7 +41,7 @@ class Checkpoints:
         lines, self._told = self.passed_over[self._told :], len(self.passed_over)
         return lines
 
-    def save(self, step: int, state: State, dev_nll: float | None = None) -> None:
+    def save(self, step: int, state: SavedState, dev_nll: float | None = None) -> None:
         """Copy a plain state to host memory and have it written in the background; then remove the oldest.
 
         The newest ``keep`` of this attempt stay, and the one of the lowest ``dev_nll`` (nats per target piece; None if
@@ -63,12 +63,12 @@ class Checkpoints:
         """Whether any attempt up to this one has left something."""
         return any(self.folder.places(self._so_far))
 
-    def newest(self, check: Check = any_state) -> State | None:
+    def newest(self, check: StateCheck = any_state) -> SavedState | None:
         """The state of the newest whole checkpoint of an earlier attempt that fits."""
         self.folder.pass_over_others()
         return self._first_whole(self.folder.finished(range(self.attempt)), check)
 
-    def last(self, n: int, up_to: int = sys.maxsize, check: Check = any_state) -> Iterator[State]:
+    def last(self, n: int, up_to: int = sys.maxsize, check: StateCheck = any_state) -> Iterator[SavedState]:
         """The states of the newest ``n`` whole checkpoints, this attempt's included, each step once, newest first.
 
         Read one by one, since ``n`` of them may be more than memory holds. Those after step ``up_to`` are not read.
@@ -83,7 +83,7 @@ class Checkpoints:
             if len(steps) == n:
                 return
 
-    def best(self, check: Check = any_state) -> State | None:
+    def best(self, check: StateCheck = any_state) -> SavedState | None:
         """The state of the whole checkpoint of the lowest dev_nll, the newest of equals; None if none was evaluated."""
         self._settle()
         return self._first_whole(_best_first(self.folder.finished(self._so_far)), check)
@@ -114,7 +114,7 @@ class Checkpoints:
         if running:
             self._written = running.result()
 
-    def _write(self, step: int, state: State, dev_nll: float | None) -> int:
+    def _write(self, step: int, state: SavedState, dev_nll: float | None) -> int:
         """In the background. Nothing that is half written stays."""
         folder, place = self.folder, Place(step, self.attempt)
         try:
@@ -143,7 +143,7 @@ class Checkpoints:
             return f"what stands there cannot be looked up: {_in_words(error)}"
         return "there is no whole checkpoint"
 
-    def _first_whole(self, finished: Iterable[Found], check: Check) -> State | None:
+    def _first_whole(self, finished: Iterable[Found], check: StateCheck) -> SavedState | None:
         states = (self.folder.read(place, manifest, check) for place, manifest in finished)
         return next((state for state in states if state is not None), None)
 

@@ -20,7 +20,7 @@ import torch
 from fsspec.implementations.local import LocalFileSystem
 from torch import Tensor
 
-State = dict[str, Any]
+SavedState = dict[str, Any]
 CHECKSUM = "manifest_sha256"  # of the manifest's other fields
 TEMPORARY = ".tmp"  # the end of a name that is not complete yet
 
@@ -30,7 +30,7 @@ class DamagedError(Exception):
 
 
 @dataclass(frozen=True)
-class Manifest:
+class CheckpointManifest:
     """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
 
     ``key`` is the trial's; None in a manifest from before manifests had keys and checksums.
@@ -56,7 +56,7 @@ def on_host(value: Any) -> Any:
     raise TypeError(f"a checkpoint holds tensors and plain values, but found a {type(value).__name__}: {value!r}")
 
 
-def write(filesystem: Any, folder: str, step: int, key: str | None, state: State, dev_nll: float | None) -> None:
+def write(filesystem: Any, folder: str, step: int, key: str | None, state: SavedState, dev_nll: float | None) -> None:
     """Write a whole checkpoint; the state is serialized into the file, and hashed on its way."""
     filesystem.makedirs(folder, exist_ok=True)
     with _opened(filesystem, f"{folder}/state.pt") as file:
@@ -65,12 +65,12 @@ def write(filesystem: Any, folder: str, step: int, key: str | None, state: State
         if sink.error:
             raise sink.error
     evaluated = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON knows no NaN
-    fields = asdict(Manifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated))
+    fields = asdict(CheckpointManifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated))
     with _opened(filesystem, f"{folder}/manifest.json") as file:
         file.write(_canonical(fields | {CHECKSUM: _checksum(fields)}))
 
 
-def read_manifest(filesystem: Any, folder: str) -> Manifest | None:
+def read_manifest(filesystem: Any, folder: str) -> CheckpointManifest | None:
     """None where there is none: the checkpoint was never finished. Raises DamagedError."""
     try:
         content = filesystem.cat_file(f"{folder}/manifest.json")
@@ -87,9 +87,9 @@ def read_manifest(filesystem: Any, folder: str) -> Manifest | None:
     return manifest
 
 
-def _manifest(fields: dict[str, Any]) -> Manifest:
+def _manifest(fields: dict[str, Any]) -> CheckpointManifest:
     key, nll = fields.get("key"), fields.get("dev_nll")
-    return Manifest(
+    return CheckpointManifest(
         int(fields["step"]),
         None if key is None else str(key),
         str(fields["sha256"]),
@@ -106,7 +106,7 @@ def _canonical(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
-def check(filesystem: Any, folder: str, manifest: Manifest) -> None:
+def check(filesystem: Any, folder: str, manifest: CheckpointManifest) -> None:
     """Raises DamagedError unless ``state.pt`` is what was written. A large file is not held in memory."""
     path = f"{folder}/state.pt"
     try:
@@ -117,7 +117,7 @@ def check(filesystem: Any, folder: str, manifest: Manifest) -> None:
         raise DamagedError("state.pt is missing") from None
 
 
-def load(filesystem: Any, folder: str, manifest: Manifest) -> State:
+def load(filesystem: Any, folder: str, manifest: CheckpointManifest) -> SavedState:
     """The state, on the CPU, from the very bytes that were checked; no code of the file is run. Raises DamagedError."""
     try:
         content = filesystem.cat_file(f"{folder}/state.pt")
@@ -136,12 +136,12 @@ def load(filesystem: Any, folder: str, manifest: Manifest) -> State:
     return state
 
 
-def _check_size(found: int, manifest: Manifest) -> None:
+def _check_size(found: int, manifest: CheckpointManifest) -> None:
     if found != manifest.bytes:
         raise DamagedError(f"state.pt has {found} bytes, but {manifest.bytes} were written")
 
 
-def _check_sha256(found: str, manifest: Manifest) -> None:
+def _check_sha256(found: str, manifest: CheckpointManifest) -> None:
     if found != manifest.sha256:
         raise DamagedError("state.pt does not have the checksum of its manifest")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import fsspec
 
 from transformer.training import checkpoint_files as files
-from transformer.training.checkpoint_files import DamagedError, Manifest, State
+from transformer.training.checkpoint_files import CheckpointManifest, DamagedError, SavedState
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 
@@ -27,12 +27,12 @@ class Place:
         return f"a{self.attempt}/step-{self.step}"
 
 
-Found = tuple[Place, Manifest]
-Check = Callable[[State], None]
+Found = tuple[Place, CheckpointManifest]
+StateCheck = Callable[[SavedState], None]
 """Raises DamagedError for a state that does not fit what it is read for."""
 
 
-def any_state(state: State) -> None:
+def any_state(state: SavedState) -> None:
     """Fits whatever is whole."""
 
 
@@ -71,7 +71,7 @@ class CheckpointFolder:
     def attempts(self) -> list[int]:
         return self._numbers(self.root, "a")
 
-    def manifest(self, place: Place) -> Manifest | None:
+    def manifest(self, place: Place) -> CheckpointManifest | None:
         """None where there is none. Raises DamagedError, also for the manifest of another checkpoint."""
         manifest = files.read_manifest(self.filesystem, self.path(place))
         if manifest and manifest.key != self.key:
@@ -80,7 +80,7 @@ class CheckpointFolder:
             raise DamagedError(f"manifest.json is of step {manifest.step}")
         return manifest
 
-    def read(self, place: Place, manifest: Manifest, check: Check = any_state) -> State | None:
+    def read(self, place: Place, manifest: CheckpointManifest, check: StateCheck = any_state) -> SavedState | None:
         """None if it is damaged or does not fit."""
         try:
             state = files.load(self.filesystem, self.path(place), manifest)
@@ -92,7 +92,7 @@ class CheckpointFolder:
             self.pass_over(f"{self.url}/{place}: {damage}")
             return None
 
-    def is_whole(self, place: Place, manifest: Manifest) -> bool:
+    def is_whole(self, place: Place, manifest: CheckpointManifest) -> bool:
         """By size and checksum, without holding it in memory."""
         try:
             files.check(self.filesystem, self.path(place), manifest)

@@ -1,4 +1,4 @@
-"""What training minimises and what perplexity is made of (section 5.4).
+"""What training minimizes and what perplexity is made of (section 5.4).
 
 Shape suffixes: B batch, T target, N target pieces that are not padding, M some of those, D d_model, P pieces of the
 vocabulary.

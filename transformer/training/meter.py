@@ -57,12 +57,12 @@ class Meter:
         """A meter for the steps to come."""
         return Meter(self.trial, self.vocab_size, self.batches, self.worker)
 
-    def add(self, step: Step, passes: Sequence[Batch], waited: float) -> None:
+    def add(self, step: Step, micro_batches: Sequence[Batch], waited: float) -> None:
         """One step: what it told, what it passed through the model, and the seconds it waited for that."""
         self.losses.append(step.loss)
         self.gradient_norms.append(step.gradient_norm)
-        self.lengths += passes[0].lengths
-        self.cells += sum(batch.target.numel() for batch in passes)
+        self.lengths += micro_batches[0].lengths
+        self.cells += sum(batch.target.numel() for batch in micro_batches)
         self.waited += waited
 
     def read(self, step: int) -> Metrics:
@@ -70,7 +70,7 @@ class Meter:
 
         Raises DivergedError.
         """
-        *losses, cells, waited = self.worker.sum([*torch.stack(self.losses).tolist(), self.cells, self.waited])
+        *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
         self.seconds = time.perf_counter() - self.began
         self._check(step, losses, norms)
@@ -88,7 +88,7 @@ class Meter:
         """Model FLOP/s and, where the devices' peak is known, the share of it that they are."""
         flops = training_flops(self.trial.model, self.vocab_size, self.lengths) / self.seconds
         peak = _peak(self.worker) if self.trial.train.precision == "bf16" else None
-        return {"train/flops_per_s": flops, **({"train/utilisation": flops / peak} if peak else {})}
+        return {"train/flops_per_s": flops, **({"train/mfu": flops / peak} if peak else {})}
 
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):

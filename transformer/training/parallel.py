@@ -26,28 +26,28 @@ def never() -> bool:
 
 @dataclass(frozen=True)
 class Worker:
-    """This process's place in its gang; a gang of one needs no process group. ``stop`` says whether it should end."""
+    """This process's place in its worker group; alone it needs no process group. ``stop`` says whether to stop."""
 
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    tokens_per_pass: int = 25_000  # what goes through the model at once: sentences × longest side
+    tokens_per_micro_batch: int = 25_000  # what goes through the model at once: sentences × longest side
     stop: Callable[[], bool] = never
 
     @property
-    def leads(self) -> bool:
-        """Whether this worker speaks for the gang: reports, and writes checkpoints."""
+    def is_rank_zero(self) -> bool:
+        """Whether this worker reports for the worker group, and writes checkpoints."""
         return self.rank == 0
 
     @property
-    def captures(self) -> bool:
+    def uses_cuda_graphs(self) -> bool:
         """Whether this worker replays CUDA graphs; sums over workers are not recorded."""
         return self.device.type == "cuda" and self.world == 1
 
     @contextmanager
     def summing_gradients(self, model: nn.Module) -> Iterator[None]:
         """Around the last backward pass of a step, or nothing if this worker has none: it ends with each gradient being
-        its sum over all workers. The sums are made while the pass still runs."""
+        its sum over all workers. The sums are made while the backward pass still runs."""
         if self.world == 1:
             yield
             return
@@ -60,7 +60,7 @@ class Worker:
                 hook.remove()
         sums.finish()
 
-    def sum(self, values: Iterable[float | Tensor]) -> list[float]:
+    def all_reduce(self, values: Iterable[float | Tensor]) -> list[float]:
         """Numbers added up over all workers, in float64."""
         total = torch.tensor([float(value) for value in values], dtype=torch.float64, device=self.device)
         if self.world > 1:
@@ -75,11 +75,6 @@ class Worker:
         gathered: list[Any] = [None] * self.world
         dist.all_gather_object(gathered, items)
         return gathered
-
-    def wait(self) -> None:
-        """Until every worker has come this far."""
-        if self.world > 1:
-            dist.barrier()
 
     def raise_if_stopped(self) -> None:
         """For work that is done again after a resume, and that the other workers need not finish either."""
@@ -147,7 +142,7 @@ class GradientSums:
 
 
 def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Neighbours together up to ``BUCKET_BYTES``; what is larger stands alone."""
+    """Neighbors together up to ``BUCKET_BYTES``; what is larger stands alone."""
     buckets: list[list[nn.Parameter]] = []
     room = 0
     for parameter in parameters:
@@ -178,17 +173,17 @@ def describe_device(worker: Worker) -> str:
 
 @contextmanager
 def join(
-    rank: int, world: int, address: str, threads: int, tokens_per_pass: int, stop: Callable[[], bool] = never
+    rank: int, world: int, address: str, threads: int, tokens_per_micro_batch: int, stop: Callable[[], bool] = never
 ) -> Iterator[Worker]:
     """Be worker ``rank`` of ``world``, meeting the others at ``address`` (host:port of rank 0)."""
     torch.set_num_threads(threads)
     device = pick_device()
     if world == 1:
-        yield Worker(device=device, tokens_per_pass=tokens_per_pass, stop=stop)
+        yield Worker(device=device, tokens_per_micro_batch=tokens_per_micro_batch, stop=stop)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
     try:
-        yield Worker(rank, world, device, tokens_per_pass, stop)
+        yield Worker(rank, world, device, tokens_per_micro_batch, stop)
     finally:
         dist.destroy_process_group()

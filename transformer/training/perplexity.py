@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.data.batches import Batch, judging_batches
+from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
 from transformer.finite import NotFiniteError
@@ -27,7 +27,7 @@ def sentence_nats(model: Transformer, pairs: ParallelSet, precision: str, worker
     ``model`` is in evaluation mode. Raises NotFiniteError, on every worker.
     """
     found: list[tuple[int, float]] = []
-    for places, batch in judging_batches(pairs, worker.tokens_per_pass, worker.rank, worker.world):
+    for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
         with autocast(precision, worker.device):
             nats_B = _batch_nats(model, batch.to(worker.device))
         found += zip(places.tolist(), nats_B.tolist(), strict=True)

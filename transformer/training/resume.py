@@ -7,7 +7,7 @@ from transformer.training.broadcast import as_bytes, from_rank_zero, tensors_of
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
 from transformer.training.saved_state import check_state
-from transformer.training.train import State
+from transformer.training.train import TrainState
 
 DIGITS = 12  # of a digest, in a message
 
@@ -16,7 +16,7 @@ class DisagreementError(Exception):
     """The workers of a trial would train different models: who holds what, in one line."""
 
 
-def resume(state: State, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
+def resume(state: TrainState, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
     """Take over the newest checkpoint of earlier attempts that fits; whether there was one.
 
     Only rank zero looks at the checkpoints. Raises DisagreementError.
@@ -29,7 +29,7 @@ def resume(state: State, steps: int, checkpoints: Checkpoints, worker: Worker) -
     return saved is not None
 
 
-def compare(state: State, worker: Worker) -> None:
+def compare(state: TrainState, worker: Worker) -> None:
     """Raises DisagreementError unless all workers hold the same step, weights and moments, bit for bit."""
     if worker.world == 1:
         return
@@ -40,7 +40,7 @@ def compare(state: State, worker: Worker) -> None:
         raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
 
 
-def digest(state: State) -> str:
+def digest(state: TrainState) -> str:
     """SHA-256 of weights and moments with their names, shapes and types: about a second per gigabyte."""
     sha256, saved = hashlib.sha256(), state.to_dict()
     for name, tensor in tensors_of([saved["model"], saved["optimizer"]["state"]]):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transformer.cost import Lengths
 from transformer.messages import Report
-from transformer.training.checkpoint_files import DamagedError, State
+from transformer.training.checkpoint_files import DamagedError, SavedState
 
 Sort = tuple[tuple[int, ...], torch.dtype]
 """A tensor's shape and type."""
@@ -66,10 +66,10 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reports": (_is_reports, "the reports up to its step"),
     "best_nll": (_is_number, "a number"),
 }
-"""What a state must hold (``train.State.to_dict``), and what each must be. What it holds besides is not looked at."""
+"""What a state must hold (``train.TrainState.to_dict``), and what each must be. Further entries are ignored."""
 
 
-def check_state(state: State, model: nn.Module, steps: int) -> None:
+def check_state(state: SavedState, model: nn.Module, steps: int) -> None:
     """Raises DamagedError, in one line, unless training of ``model`` for ``steps`` steps can go on from it."""
     for name, (fits, words) in FIELDS.items():
         if name not in state:
@@ -82,13 +82,13 @@ def check_state(state: State, model: nn.Module, steps: int) -> None:
     _check_moments(state, model)
 
 
-def check_weights(state: State, model: nn.Module) -> None:
+def check_weights(state: SavedState, model: nn.Module) -> None:
     """Raises DamagedError, in one line, unless ``model`` can take over the weights of the state."""
     expected = {name: _sort(weight) for name, weight in model.state_dict().items()}
     _compare(state.get("model"), expected, "weight")
 
 
-def _check_moments(state: State, model: nn.Module) -> None:
+def _check_moments(state: SavedState, model: nn.Module) -> None:
     expected = dict(_adam_of(model)) if state["step"] else {}
     found = state["optimizer"].get("state")
     if not (isinstance(found, dict) and all(isinstance(item, dict) for item in found.values())):

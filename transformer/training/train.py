@@ -15,13 +15,13 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
-from transformer.data.feed import ahead
+from transformer.data.prefetch import prefetch
 from transformer.data.prepare import ParallelSet
 from transformer.finite import sentences_of
 from transformer.messages import Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.graphs import CapturedPass, Pass
+from transformer.training.graphs import CapturedForwardBackward, ForwardBackward
 from transformer.training.loss import summed_loss
 from transformer.training.meter import Meter, Step
 from transformer.training.optimizer import adam, load_adam, set_learning_rate
@@ -44,7 +44,7 @@ class Tally:
 
 
 @dataclass
-class State:
+class TrainState:
     """Everything that training changes. The data order is a function of the step, so it is not in here."""
 
     model: Transformer
@@ -74,43 +74,48 @@ class State:
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
 
-def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> State:
-    """A fresh model, initialised by the seed alone, and its Adam (section 5.3)."""
+def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> TrainState:
+    """A fresh model, initialized by the seed alone, and its Adam (section 5.3)."""
     torch.manual_seed(trial.train.seed)
     model = Transformer(trial.model, vocab_size).to(device)
-    return State(model, adam(model, capturable=device.type == "cuda"))
+    return TrainState(model, adam(model, capturable=device.type == "cuda"))
 
 
 def train_step(
-    state: State, passes: Sequence[Batch], trial: TrialConfig, worker: Worker, run: Pass | None = None
+    state: TrainState,
+    micro_batches: Sequence[Batch],
+    trial: TrialConfig,
+    worker: Worker,
+    forward_backward: ForwardBackward,
 ) -> Step:
-    """One update from this worker's share of a batch, in one pass or several; ``run`` takes a pass (see ``pick_pass``).
+    """One update from this worker's share of a batch, in one or several micro-batches.
 
-    Everything divides by the target pieces of the whole batch, over all passes and workers, and dropout is drawn
+    ``forward_backward`` comes from ``make_forward_backward``, since it may hold recorded CUDA graphs.
+
+    Everything divides by the target pieces of the whole batch, over all micro-batches and workers, and dropout is drawn
     from (seed, step, rank): a step depends neither on how it was split nor on what ran before it in this process.
     The device is asked nothing.
     """
-    run = run or pick_pass(state.model, trial, [])
     state.step += 1
     torch.manual_seed(_step_seed(trial.train.seed, state.step, worker.rank))
     set_learning_rate(state.optimizer, learning_rate(trial.train, trial.model.d_model, state.step))
-    *earlier, last = passes
+    *earlier, last = micro_batches
     loss = torch.zeros((), device=worker.device)
     for batch in earlier:
-        loss += run(batch)
+        loss += forward_backward(batch)
     with worker.summing_gradients(state.model):
-        loss += run(last)
+        loss += forward_backward(last)
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
     state.optimizer.step()
-    state.optimizer.zero_grad(set_to_none=not worker.captures)  # recorded passes add to where the gradients are
+    state.optimizer.zero_grad(set_to_none=not worker.uses_cuda_graphs)  # recorded graphs add to where the gradients are
     return Step(loss, gradient_norm)
 
 
-def pick_pass(model: Transformer, trial: TrialConfig, shapes: Sequence[Shape]) -> Pass:
+def make_forward_backward(model: Transformer, trial: TrialConfig, shapes: Sequence[Shape] = ()) -> ForwardBackward:
     """Forward and backward through ``model``, replayed from CUDA graphs where a batch has one of ``shapes``."""
     plain = partial(_forward_backward, model, trial)
-    return CapturedPass(plain, shapes) if shapes else plain
+    return CapturedForwardBackward(plain, shapes) if shapes else plain
 
 
 def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> Tensor:
@@ -135,14 +140,14 @@ def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: 
 
 
 def fit(
-    state: State,
+    state: TrainState,
     trial: TrialConfig,
     batches: TrainingBatches,
     dev: ParallelSet,
     checkpoints: Checkpoints,
     worker: Worker,
 ) -> Iterator[Report]:
-    """Train from ``state.step`` to ``train.steps``; the leading worker yields what there is to report.
+    """Train from ``state.step`` to ``train.steps``; the rank zero yields what there is to report.
 
     A checkpoint is written while training goes on, and reported with the next report after it. It also holds all
     reports up to its step, because those of the last seconds may never arrive. A worker that is asked to stop ends
@@ -150,26 +155,28 @@ def fit(
     CheckpointError.
     """
     train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
-    in_one_pass = batches.tokens_per_block <= worker.tokens_per_pass  # a part of a block fits no bucket well
-    shapes = buckets(batches.shapes()) if worker.captures and in_one_pass else []
-    run = pick_pass(state.model, trial, shapes)
+    in_one_micro_batch = (
+        batches.tokens_per_block <= worker.tokens_per_micro_batch
+    )  # a part of a block fits no bucket well
+    shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and in_one_micro_batch else []
+    forward_backward = make_forward_backward(state.model, trial, shapes)
     state.model.train()
     meter, stop = Meter(trial, state.model.vocab_size, batches, worker), StopVote(worker)
-    for passes, waited in _feed(batches, range(state.step + 1, train.steps + 1), worker, shapes):
-        meter.add(train_step(state, passes, trial, worker, run), passes, waited)
+    for micro_batches, waited in _prefetched(batches, range(state.step + 1, train.steps + 1), worker, shapes):
+        meter.add(train_step(state, micro_batches, trial, worker, forward_backward), micro_batches, waited)
         stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
         saves = last or stops or state.step % train.checkpoint_every == 0
         if not (evaluates or saves or state.step % train.log_every == 0):
             continue
-        metrics = meter.read(state.step)  # before anything is judged or saved: a divergence ends the trial here
+        metrics = meter.read(state.step)  # before anything is evaluated or saved: a divergence ends the trial here
         state.tally.add(meter)
         nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
         if nll is not None:
             metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
             saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
-        if worker.leads:
+        if worker.is_rank_zero:
             ends = last or stops
             if unreported or ends:
                 checkpoints.wait()
@@ -186,20 +193,20 @@ def fit(
         meter = meter.fresh()
 
 
-def _feed(
+def _prefetched(
     batches: TrainingBatches, steps: range, worker: Worker, shapes: Sequence[Shape]
 ) -> Iterator[tuple[list[Batch], float]]:
-    """The passes of each step on the worker's device, and the seconds that the step had to wait for them."""
+    """The micro-batches of each step on the worker's device, and the seconds that the step had to wait for them."""
 
     def make(step: int) -> list[Batch]:
-        passes = batches.passes(step, worker.rank, worker.world, worker.tokens_per_pass)
-        return [into_bucket(batch, shapes).to(worker.device) for batch in passes]
+        micro_batches = batches.micro_batches(step, worker.rank, worker.world, worker.tokens_per_micro_batch)
+        return [into_bucket(batch, shapes).to(worker.device) for batch in micro_batches]
 
-    made = ahead(make, steps)
+    made = prefetch(make, steps)
     for _ in steps:
         began = time.perf_counter()
-        passes = next(made)
-        yield passes, time.perf_counter() - began
+        micro_batches = next(made)
+        yield micro_batches, time.perf_counter() - began
 
 
 def _step_seed(seed: int, step: int, rank: int) -> int:

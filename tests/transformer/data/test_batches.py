@@ -12,7 +12,7 @@ from small_trials import random_pairs, random_pieces, share
 
 from transformer.cost import Lengths
 from transformer.data import synthetic, vocabulary
-from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, judging_batches
+from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, evaluation_batches
 from transformer.data.pieces import BOS, EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences
 
@@ -119,8 +119,8 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert len(batches) == math.ceil(sum(sizes) / blocks)
     assert sorted(i for step in range(1, len(batches) + 1) for i in batches.indices(step).tolist()) == list(range(3000))
     for step in range(1, len(batches) + 1):
-        passes = batches.passes(step, 0, 1, tokens_per_pass=25_000)
-        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in passes) <= budget
+        micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
+        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches) <= budget
     lengths = [MIXED.longest_sides[block].max() for block in batches.blocks(1)]
     assert len(set(lengths)) > blocks // 2
 
@@ -187,7 +187,7 @@ def test_a_corpus_whose_pairs_are_all_too_long_has_no_batch() -> None:
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
 def test_passes_of_all_workers_make_up_the_batch_and_know_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
-    shares = [batches.passes(1, rank, world, tokens_per_pass=700) for rank in range(world)]
+    shares = [batches.micro_batches(1, rank, world, tokens_per_micro_batch=700) for rank in range(world)]
     found = Counter(row for share in shares for batch in share for row in rows(batch))
     assert found == Counter(rows(collate(MIXED, batches.indices(1))))
     totals = _lengths(MIXED, batches.indices(1))
@@ -234,10 +234,10 @@ def test_a_batch_knows_whether_its_source_is_padded(indices: list[int], rank: in
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_judging_covers_each_sentence_once_over_all_workers(world: int) -> None:
+def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> None:
     seen: list[int] = []
     for rank in range(world):
-        for indices, batch in judging_batches(PAIRS, BUDGET, rank, world):
+        for indices, batch in evaluation_batches(PAIRS, BUDGET, rank, world):
             seen += indices.tolist()
             assert max(batch.source.numel(), batch.target.numel()) <= BUDGET
             expected = [(tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices]
@@ -245,9 +245,9 @@ def test_judging_covers_each_sentence_once_over_all_workers(world: int) -> None:
     assert sorted(seen) == list(range(300))
 
 
-def test_judging_drops_no_sentence_for_its_length() -> None:
+def test_evaluating_drops_no_sentence_for_its_length() -> None:
     pairs = ParallelSet(random_pieces([BUDGET + 5, 3]), random_pieces([4, 3]))
-    assert sorted(i for indices, _ in judging_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
+    assert sorted(i for indices, _ in evaluation_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
 
 
 @pytest.fixture(scope="module")

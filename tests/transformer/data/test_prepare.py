@@ -65,7 +65,7 @@ def prepare_and_say_where(data: DataConfig, folder: Path, ready: Any, answers: A
 
 def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
     prepared = prepare(texts(tmp_path, dev=(SENTENCES[:2], TRANSLATED[:2])), tmp_path / "data")
-    assert prepared.judged_sets == ["dev", "test"]
+    assert prepared.evaluation_sets == ["dev", "test"]
     for name, size in (("train", 4), ("dev", 2), ("test", 4)):
         pairs = prepared.pairs(name)
         assert len(pairs) == size
@@ -90,7 +90,7 @@ def test_a_carriage_return_within_a_line_does_not_make_two_references_of_it(tmp_
     assert prepared.references("dev") == odd
 
 
-def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(tmp_path: Path) -> None:
+def test_training_pairs_with_an_empty_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
     gaps = (["the dog", "", "a man", " "], ["der Hund", "ein", "", "Mann"])
     prepared = prepare(texts(tmp_path, 290, train=gaps, dev=gaps), tmp_path / "data")
     assert len(prepared.pairs("train")) == 1
@@ -191,7 +191,7 @@ def test_the_fingerprint_does_not_depend_on_the_mirror() -> None:
     assert fingerprint(multi30k) == fingerprint(replace(multi30k, mirror="/somewhere"))
 
 
-def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
+def test_a_evaluated_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepare(data, tmp_path / "data")
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
@@ -292,7 +292,7 @@ def opened_and_read(data: DataConfig, folder: Path) -> None:
     assert prepared.vocabulary
     for name in ("train", "dev"):
         assert len(prepared.pairs(name))
-    assert prepared.judged_sets
+    assert prepared.evaluation_sets
     assert prepared.references("dev")
     assert prepared.sources("dev")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data.text_file import Pair, TextFile, read_pairs
+from transformer.data.text_file import SentencePair, TextFile, read_pairs
 from transformer.schema import Problem, RefusedError
 
 
@@ -16,7 +16,7 @@ def files(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> t
     return paths
 
 
-def pairs(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> list[Pair]:
+def pairs(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> list[SentencePair]:
     first, second = files(folder, source, target, suffix)
     return read_pairs(TextFile.read(first), TextFile.read(second))
 

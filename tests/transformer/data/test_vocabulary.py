@@ -29,7 +29,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
         "Füße über Äpfeln",
         "a 😀 and a 👩‍👩‍👧 smile",
         "日本語 и русский",
-        "e\u0301 is not é",  # nothing is normalised
+        "e\u0301 is not é",  # nothing is normalized
         "ﬁne ½ ２",
         "zero\u200bwidth",
         "the dog",

@@ -156,7 +156,7 @@ def test_no_beam_is_too_wide_for_the_vocabulary(beam: int) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_the_score_of_each_output_is_its_normalised_log_probability(alpha: float) -> None:
+def test_the_score_of_each_output_is_its_normalized_log_probability(alpha: float) -> None:
     model = peaked(30)
     for sentence in SENTENCES:
         (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average=1))

@@ -18,7 +18,7 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
     assert dropped.unique().tolist() == pytest.approx([0, 1 / (1 - p)], rel=2**-17 / (1 - p) * 1.1)
 
 
-def test_what_is_dropped_does_not_follow_from_its_neighbours() -> None:
+def test_what_is_dropped_does_not_follow_from_its_neighbors() -> None:
     torch.manual_seed(1)
     kept = (dropout(ONES, 0.5) != 0).float() - 0.5
     for distance in (1, 2, 3, 4, 8, 64):
@@ -53,6 +53,6 @@ def test_nothing_is_drawn_where_nothing_can_be_dropped() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_model_that_is_judged_drops_nothing() -> None:
+def test_a_model_that_is_evaluated_drops_nothing() -> None:
     x = torch.randn(10)
     assert torch.equal(dropout(x, 0.9, training=False), F.dropout(x, 0.9, training=False))

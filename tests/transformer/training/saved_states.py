@@ -30,7 +30,7 @@ def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> 
     return checkpoints
 
 
-def save_judged(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
+def save_evaluated(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
     """One checkpoint a step, with its dev_nll."""
     checkpoints = Checkpoints(url, KEY, attempt, keep)
     for step, nll in nlls.items():

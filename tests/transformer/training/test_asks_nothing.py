@@ -14,7 +14,7 @@ from transformer.data.batches import collate
 from transformer.training import loss as loss_module
 from transformer.training.optimizer import adam
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 PAIRS = random_pairs(20, longest=9)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
@@ -45,7 +45,7 @@ def test_a_step_asks_nothing(precision: str, monkeypatch: pytest.MonkeyPatch) ->
     state, batch = start(trial, 30, torch.device("cpu")), collate(PAIRS, np.arange(9))
     state.optimizer = adam(state.model, capturable=True)
     with Questions() as questions:
-        train_step(state, [batch, batch], trial, Worker())
+        train_step(state, [batch, batch], trial, Worker(), make_forward_backward(state.model, trial))
     assert batch.source_padded
     assert questions.asked == []
 

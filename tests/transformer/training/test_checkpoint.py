@@ -12,12 +12,12 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from saved_states import files, manifest_of, newest_step, put, save, save_judged, state, step_of
+from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, state, step_of
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Finished, Resumed
 from transformer.training.checkpoint import Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 
 def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
@@ -61,27 +61,27 @@ def test_only_the_newest_of_an_attempt_are_kept(url: str) -> None:
         ({5: 4.0, 10: math.nan, 15: None, 20: None}, [5, 15, 20]),
         ({5: 1.0, 10: 4.0, 15: 0.5, 20: 0.6, 25: 0.7}, [15, 20, 25]),
     ],
-    ids=["best is older", "best is new", "newest of equals", "one judged", "no number", "best was overtaken"],
+    ids=["best is older", "best is new", "newest of equals", "one evaluated", "no number", "best was overtaken"],
 )
 def test_the_best_on_dev_is_kept_beside_the_newest(url: str, nlls: dict[int, float | None], kept: list[int]) -> None:
-    save_judged(url, 1, nlls, keep=2)
+    save_evaluated(url, 1, nlls, keep=2)
     assert files(url) == sorted(f"a1/step-{step}" for step in kept)
 
 
 def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
-    save_judged(url, 1, {5: 2.0, 10: 1.0})
-    save_judged(url, 2, {15: 1.5, 20: 1.2})
-    save_judged(url, 3, {25: 1.0})
+    save_evaluated(url, 1, {5: 2.0, 10: 1.0})
+    save_evaluated(url, 2, {15: 1.5, 20: 1.2})
+    save_evaluated(url, 3, {25: 1.0})
     found = [step_of(Checkpoints(url, KEY, attempt, keep=5).best()) for attempt in (1, 2, 3)]
     assert found == [10, 10, 25]
 
 
-def test_without_a_judged_checkpoint_there_is_no_best(url: str) -> None:
+def test_without_a_evaluated_checkpoint_there_is_no_best(url: str) -> None:
     assert save(url, 1, 5, 10).best() is None
 
 
 def test_a_damaged_best_gives_way_to_the_next(url: str) -> None:
-    checkpoints = save_judged(url, 1, {5: 2.0, 10: 1.0, 15: 3.0})
+    checkpoints = save_evaluated(url, 1, {5: 2.0, 10: 1.0, 15: 3.0})
     damage(url, "a1/step-10", flip)
     assert step_of(checkpoints.best()) == 5
     assert len(checkpoints.passed_over) == 1
@@ -146,7 +146,7 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
     assert torch.equal(found["model"]["w"], large["model"]["w"])
 
 
-def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_judged_again_from_there(s3: str, tmp_path: Path) -> None:
+def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_evaluated_again_from_there(s3: str, tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     trial = small_trial(data, decode=replace(DECODE, average=2))
     first, again = (list(work(assignment(trial, attempt, tmp_path, f"{s3}/whole"))) for attempt in (1, 2))
@@ -250,7 +250,7 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_a_folder(tmp_path: Path) ->
 
 
 def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
-    save_judged(str(tmp_path), 1, {5: 1.25, 10: None})
+    save_evaluated(str(tmp_path), 1, {5: 1.25, 10: None})
     first, second = (tmp_path / OWN / "a1" / f"step-{step}" for step in (5, 10))
     content = (first / "state.pt").read_bytes()
     assert torch.load(io.BytesIO(content), weights_only=True)["step"] == 5

@@ -12,7 +12,7 @@ from small_trials import KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Report, Resumed
 from transformer.training.checkpoint import CheckpointError, Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 MEBI = 2**20
 HALF, MORE = MEBI // 8, 3 * MEBI // 8

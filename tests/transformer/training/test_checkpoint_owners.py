@@ -6,13 +6,13 @@ from typing import Any
 
 import fsspec
 import pytest
-from saved_states import files, manifest_of, newest_step, put, save, save_judged, step_of
+from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, step_of
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.config import TrialConfig
 from transformer.messages import Event, Finished, Noticed, Report
 from transformer.training.checkpoint import Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 OTHER = "fedcba9876543210" * 4
 
@@ -89,16 +89,16 @@ def test_an_attempt_prunes_what_it_wrote_and_not_what_it_found(url: str) -> None
 
 
 def test_the_newest_steps_and_the_best_of_all_attempts_are_kept(url: str) -> None:
-    save_judged(url, 1, {5: 3.0, 10: 1.0, 15: 2.0})
-    save_judged(url, 2, {15: 2.0, 20: 1.5})
-    save_judged(url, 3, {20: 1.5, 25: 1.4, 30: 1.2})
+    save_evaluated(url, 1, {5: 3.0, 10: 1.0, 15: 2.0})
+    save_evaluated(url, 2, {15: 2.0, 20: 1.5})
+    save_evaluated(url, 3, {20: 1.5, 25: 1.4, 30: 1.2})
     Checkpoints(url, KEY, 3, keep=3).tidy()
     assert files(url) == ["a1/step-10", "a3/step-20", "a3/step-25", "a3/step-30"]
 
 
 def test_a_best_that_two_attempts_have_is_kept_once(url: str) -> None:
-    save_judged(url, 1, {5: 1.0, 10: 2.0})
-    save_judged(url, 2, {5: 1.1, 10: 2.0, 15: 2.0})
+    save_evaluated(url, 1, {5: 1.0, 10: 2.0})
+    save_evaluated(url, 2, {5: 1.1, 10: 2.0, 15: 2.0})
     Checkpoints(url, KEY, 2, keep=1).tidy()
     assert files(url) == ["a2/step-15", "a2/step-5"]
 

@@ -16,7 +16,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.meter import Step
 from transformer.training.parallel import Worker
-from transformer.training.train import State, fit, pick_pass, start, train_step
+from transformer.training.train import TrainState, fit, make_forward_backward, start, train_step
 
 pytestmark = pytest.mark.gpu
 
@@ -30,19 +30,19 @@ def batches(trial: TrialConfig) -> TrainingBatches:
     return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
 
 
-def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[State, list[Step]]:
-    """All steps, of two passes each, over few buckets, so that each is met often."""
+def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[TrainState, list[Step]]:
+    """All steps, of two micro-batches each, over few buckets, so that each is met often."""
     source = batches(trial)
     shapes = buckets(source.shapes(), most=3)
     state = start(trial, 30, device)
     state.model.train()
-    run = pick_pass(state.model, trial, shapes if replayed else [])
+    run = make_forward_backward(state.model, trial, shapes if replayed else [])
     made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
     return state, [train_step(state, list(two), trial, worker, run) for two in zip(made, made[::-1], strict=True)]
 
 
-def weights(state: State) -> torch.Tensor:
+def weights(state: TrainState) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten().cpu() for parameter in state.model.parameters()])
 
 
@@ -81,7 +81,7 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    worker, run = Worker(device=GPU), pick_pass(state.model, trial, [shape] if replayed else [])
+    worker, run = Worker(device=GPU), make_forward_backward(state.model, trial, [shape] if replayed else [])
     batch = next(into_bucket(share(source, s), [shape]).to(GPU) for s in STEPS if share(source, s).shape == shape)
     for _ in range(3):
         train_step(state, [batch, batch], trial, worker, run)

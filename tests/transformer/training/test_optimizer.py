@@ -9,18 +9,18 @@ from small_trials import small_trial
 
 from transformer.training.optimizer import adam, set_learning_rate
 from transformer.training.schedule import learning_rate
-from transformer.training.train import State
+from transformer.training.train import TrainState
 
 BOTH_WAYS = pytest.mark.parametrize("capturable", [False, True])
 
 
-def fresh(capturable: bool) -> State:
+def fresh(capturable: bool) -> TrainState:
     torch.manual_seed(1)
     model: Any = torch.nn.Linear(5, 3)
-    return State(model, adam(model, capturable))
+    return TrainState(model, adam(model, capturable))
 
 
-def trained(state: State, steps: range) -> State:
+def trained(state: TrainState, steps: range) -> TrainState:
     for step in steps:
         torch.manual_seed(step)
         for parameter in state.model.parameters():
@@ -30,7 +30,7 @@ def trained(state: State, steps: range) -> State:
     return state
 
 
-def assert_close(first: State, second: State) -> None:
+def assert_close(first: TrainState, second: TrainState) -> None:
     for mine, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
         moments, others = first.optimizer.state[mine], second.optimizer.state[other]

@@ -25,28 +25,28 @@ from torch import distributed as dist
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.judge import JudgedSet, judge, translate_set
+from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set, translate_set
 from transformer.decoding.translate import Translator
 from transformer.finite import NotFiniteError
 from transformer.messages import Event, Finished, Report, Started
 from transformer.training import parallel
 from transformer.training.parallel import GradientSums, Worker, in_buckets, join
-from transformer.training.train import dev_nll, start, train_step
-from transformer.trial import work
+from transformer.training.train import dev_nll, make_forward_backward, start, train_step
+from transformer.worker import work
 
 PAIRS = random_pairs(60, longest=12)
-BATCHES = ["many", "one", "in two passes", "in two passes, some empty"]
+BATCHES = ["many", "one", "in two micro-batches", "in two micro-batches, some empty"]
 CPU = torch.device("cpu")
 
 
 def first_gradients(
-    trial: TrialConfig, worker: Worker, sentences: list[int], passes: int = 1
+    trial: TrialConfig, worker: Worker, sentences: list[int], micro_batches: int = 1
 ) -> dict[str, torch.Tensor]:
     """Of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
     state = start(trial, 30, worker.device)
-    parts = [worker.rank + worker.world * i for i in range(passes)]
-    shares = [collate(PAIRS, np.array(sentences), part, worker.world * passes) for part in parts]
-    train_step(state, shares, trial, worker)
+    parts = [worker.rank + worker.world * i for i in range(micro_batches)]
+    shares = [collate(PAIRS, np.array(sentences), part, worker.world * micro_batches) for part in parts]
+    train_step(state, shares, trial, worker, make_forward_backward(state.model, trial))
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
@@ -69,14 +69,14 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     return {
         "many": first_gradients(trial, worker, list(range(9))),
         "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
-        "in two passes": first_gradients(trial, worker, list(range(9)), passes=2),
-        "in two passes, some empty": first_gradients(
-            trial, worker, [4, 5, 6], passes=2
+        "in two micro-batches": first_gradients(trial, worker, list(range(9)), micro_batches=2),
+        "in two micro-batches, some empty": first_gradients(
+            trial, worker, [4, 5, 6], micro_batches=2
         ),  # the second worker's last one
         "nll": dev_nll(model, PAIRS, trial, worker),
         "translations": translate_set(translator, prepared.pairs("dev"), worker),
-        "judged": judge(translator, JudgedSet.of(prepared, "dev", "en"), worker),
-        "sum": worker.sum([worker.rank + 1, torch.tensor(2.0)]),
+        "evaluated": evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), worker),
+        "sum": worker.all_reduce([worker.rank + 1, torch.tensor(2.0)]),
         "gathered": worker.gather(f"from {worker.rank}"),
         "lost": lost_sentences(prepared, worker),
         "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
@@ -85,7 +85,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
 
 def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
     parallel.BUCKET_BYTES = 3000  # several, though the model is small
-    with join(rank, 2, addresses[0], threads=1, tokens_per_pass=100) as worker:
+    with join(rank, 2, addresses[0], threads=1, tokens_per_micro_batch=100) as worker:
         torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
     assigned = assignment(trial, 1, folder, folder / "checkpoints")
     torch.save(list(work(assigned, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
@@ -117,7 +117,7 @@ def found(together: list[tuple[dict[str, Any], list[Event]]]) -> list[dict[str, 
 
 @pytest.fixture(scope="module")
 def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
-    return answers(Worker(tokens_per_pass=100), folder, trial)
+    return answers(Worker(tokens_per_micro_batch=100), folder, trial)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -176,12 +176,12 @@ def test_parameters_share_buckets_in_their_order_up_to_the_limit(monkeypatch: py
     assert [[parameter.numel() for parameter in bucket] for bucket in buckets] == [[3, 7], [1], [20], [4, 6]]
 
 
-def test_two_workers_judge_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     for answer in found:
         assert answer["nll"] == pytest.approx(alone["nll"], rel=1e-6)
         assert answer["translations"] == alone["translations"]
-    assert found[0]["judged"] == alone["judged"]
-    assert found[1]["judged"] is None
+    assert found[0]["evaluated"] == alone["evaluated"]
+    assert found[1]["evaluated"] is None
 
 
 def test_numbers_are_added_and_things_gathered_over_workers(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:

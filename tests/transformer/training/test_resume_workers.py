@@ -30,10 +30,10 @@ class Watched(TrainingBatches):
         super().__init__(PAIRS, TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, TRIAL.train.seed)
         self.given: Sentences = {}
 
-    def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
-        passes = super().passes(step, rank, world, tokens_per_pass)
-        self.given[step] = [_pair(batch, row) for batch in passes for row in range(len(batch.target))]
-        return passes
+    def micro_batches(self, step: int, rank: int, world: int, tokens_per_micro_batch: int) -> list[Batch]:
+        micro_batches = super().micro_batches(step, rank, world, tokens_per_micro_batch)
+        self.given[step] = [_pair(batch, row) for batch in micro_batches for row in range(len(batch.target))]
+        return micro_batches
 
 
 def _pair(batch: Batch, row: int) -> tuple[int, ...]:
@@ -57,7 +57,7 @@ def train(folder: Path, attempt: int, worker: Worker, until: int | None = None) 
 
 
 def be_one_of_two(rank: int, folder: Path, address: str) -> None:
-    with join(rank, 2, address, threads=1, tokens_per_pass=1000) as worker:
+    with join(rank, 2, address, threads=1, tokens_per_micro_batch=1000) as worker:
         torch.save(train(folder, 2, worker), folder / f"found-{rank}.pt")
 
 

@@ -15,7 +15,7 @@ from transformer.training.checkpoint_files import DamagedError, on_host
 from transformer.training.parallel import Worker
 from transformer.training.resume import digest, resume
 from transformer.training.saved_state import check_state
-from transformer.training.train import State, start, train_step
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
 
 TRIAL = small_trial(steps=4)
 BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, 1)
@@ -23,7 +23,7 @@ BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_b
 Spoil = Callable[[dict[str, Any]], object]
 
 
-def fresh() -> State:
+def fresh() -> TrainState:
     return start(TRIAL, 30, torch.device("cpu"))
 
 
@@ -31,7 +31,7 @@ def trained(steps: int) -> dict[str, Any]:
     """A plain state after as many steps."""
     state = fresh()
     for step in range(1, steps + 1):
-        train_step(state, [share(BATCHES, step)], TRIAL, Worker())
+        train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
     state.metrics = {"train/loss": 3.5}
     plain: dict[str, Any] = on_host(state.to_dict())
     return plain

@@ -20,7 +20,7 @@ from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
-from transformer.training.train import State, dev_nll, fit, start, train_step
+from transformer.training.train import TrainState, dev_nll, fit, make_forward_backward, start, train_step
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
@@ -31,11 +31,13 @@ def batches(trial: TrialConfig) -> TrainingBatches:
     return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
 
 
-def fresh(trial: TrialConfig) -> State:
+def fresh(trial: TrialConfig) -> TrainState:
     return start(trial, 30, CPU)
 
 
-def trained(trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None) -> tuple[State, list[Report]]:
+def trained(
+    trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None
+) -> tuple[TrainState, list[Report]]:
     """One attempt, from the newest checkpoint of earlier ones; it dies right after the report of step ``until``."""
     state = fresh(trial)
     checkpoints = Checkpoints(str(folder), KEY, attempt, trial.train.keep_checkpoints)
@@ -59,7 +61,7 @@ def tensors(tree: Any, name: str = "") -> dict[str, Any]:
     return {name: tree}
 
 
-def assert_bitwise_equal(first: State, second: State) -> None:
+def assert_bitwise_equal(first: TrainState, second: TrainState) -> None:
     mine, other = tensors(first.to_dict()), tensors(second.to_dict())
     assert mine.keys() == other.keys()
     for name, value in mine.items():
@@ -69,7 +71,7 @@ def assert_bitwise_equal(first: State, second: State) -> None:
             assert value == other[name], name
 
 
-def gradients(state: State) -> dict[str, Tensor]:
+def gradients(state: TrainState) -> dict[str, Tensor]:
     """Of the first step, from Adam's first moment, which is a tenth of them."""
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
@@ -83,7 +85,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
         batch = share(batches(trial), step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
-        found = train_step(state, [batch], trial, Worker()).loss
+        found = train_step(state, [batch], trial, Worker(), make_forward_backward(state.model, trial)).loss
         assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
@@ -101,9 +103,11 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
 def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
     trial = small_trial()
     whole, *shares = (fresh(trial) for _ in range(3))
-    train_step(whole, [share(batches(trial), 3)], trial, Worker())
+    train_step(whole, [share(batches(trial), 3)], trial, Worker(), make_forward_backward(whole.model, trial))
     for rank, state in enumerate(shares):
-        train_step(state, [share(batches(trial), 3, rank, 2)], trial, Worker())
+        train_step(
+            state, [share(batches(trial), 3, rank, 2)], trial, Worker(), make_forward_backward(state.model, trial)
+        )
     parts = [gradients(state) for state in shares]
     for name, gradient in gradients(whole).items():
         difference = (parts[0][name] + parts[1][name] - gradient).norm()
@@ -113,9 +117,9 @@ def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
 def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
-    train_step(first, [share(batches(trial), 1)], trial, Worker())
+    train_step(first, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(first.model, trial))
     torch.rand(17)
-    train_step(second, [share(batches(trial), 1)], trial, Worker())
+    train_step(second, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(second.model, trial))
     assert_bitwise_equal(first, second)
 
 
@@ -124,7 +128,9 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
         trial = small_trial(model=DROPPED_OUT, seed=seed)
         state = start(small_trial(model=DROPPED_OUT), 30, CPU)
         state.step = step - 1
-        return train_step(state, [share(batches(small_trial()), 1)], trial, Worker(rank)).loss.item()
+        return train_step(
+            state, [share(batches(small_trial()), 1)], trial, Worker(rank), make_forward_backward(state.model, trial)
+        ).loss.item()
 
     assert loss() == loss()
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
@@ -164,7 +170,7 @@ def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
     state, source = fresh(trial), batches(trial)
     state.model.train()
     for step in range(1, 11):
-        train_step(state, [share(source, step)], trial, Worker())
+        train_step(state, [share(source, step)], trial, Worker(), make_forward_backward(state.model, trial))
     found, _ = trained(trial, tmp_path)
     for name, weight in found.model.state_dict().items():
         assert torch.equal(weight, state.model.state_dict()[name])
@@ -190,10 +196,10 @@ def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -
     trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
     _, reports = trained(trial, tmp_path)
     found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
-    judged = {step for step, groups in found.items() if "dev" in groups}
+    evaluated = {step for step, groups in found.items() if "dev" in groups}
     assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert len(reports) == len(found)
-    assert judged == {3, 6, 9, 11}
+    assert evaluated == {3, 6, 9, 11}
     assert all("train" in groups for groups in found.values())
 
 
@@ -228,13 +234,13 @@ def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
     assert marks == sorted({*improved, 40})
 
 
-@pytest.mark.parametrize("passes", [2, 5])
-def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
+@pytest.mark.parametrize("micro_batches", [2, 5])
+def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
     trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
     whole, split = fresh(trial), fresh(trial)
-    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker())
-    parts = [collate(PAIRS, indices, part, passes) for part in range(passes)]
-    second = train_step(split, parts, trial, Worker())
+    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial))
+    parts = [collate(PAIRS, indices, part, micro_batches) for part in range(micro_batches)]
+    second = train_step(split, parts, trial, Worker(), make_forward_backward(split.model, trial))
     assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
     assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
     mine, other = (torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split))
@@ -247,8 +253,14 @@ def test_rounding_alone_moves_no_weight() -> None:
     whole, split = fresh(trial), fresh(trial)
     for step in range(1, 31):
         indices = batches(trial).indices(step)
-        train_step(whole, [collate(PAIRS, indices)], trial, Worker())
-        train_step(split, [collate(PAIRS, indices, part, 3) for part in range(3)], trial, Worker())
+        train_step(whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial))
+        train_step(
+            split,
+            [collate(PAIRS, indices, part, 3) for part in range(3)],
+            trial,
+            Worker(),
+            make_forward_backward(split.model, trial),
+        )
     for name, weight in whole.model.named_parameters():
         torch.testing.assert_close(split.model.get_parameter(name), weight, rtol=1e-4, atol=1e-5)
 
@@ -259,21 +271,23 @@ def test_gradients_that_stay_in_their_places_change_nothing() -> None:
     for first in (1, 3):
         for parameter in staying.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        passes = [share(source, first), share(source, first + 1)]
-        expected = train_step(fleeting, passes, trial, Worker())
-        assert train_step(staying, passes, trial, Worker()) == expected
+        micro_batches = [share(source, first), share(source, first + 1)]
+        expected = train_step(fleeting, micro_batches, trial, Worker(), make_forward_backward(fleeting.model, trial))
+        assert (
+            train_step(staying, micro_batches, trial, Worker(), make_forward_backward(staying.model, trial)) == expected
+        )
     assert_bitwise_equal(staying, fleeting)
 
 
 def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
     trial = small_trial()
     state = fresh(trial)
-    step = train_step(state, [share(batches(trial), 1)], trial, Worker())
+    step = train_step(state, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(state.model, trial))
     whole = torch.cat([gradient.flatten() for gradient in gradients(state).values()])
     assert step.gradient_norm.item() == pytest.approx(whole.norm().item(), rel=1e-5)
 
 
-def poisoned(trial: TrialConfig, at_step: int) -> State:
+def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
     """A state whose gradient is not a number from ``at_step`` on."""
     state = fresh(trial)
 

@@ -20,8 +20,8 @@ from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, join
 from transformer.training.resume import compare, digest, resume
-from transformer.training.train import State, start, train_step
-from transformer.trial import work
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
+from transformer.worker import work
 
 TRIAL = small_trial(steps=30)
 BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, 1)
@@ -42,7 +42,7 @@ class Silent(MemoryFileSystem):
         raise ConnectionError("the server has gone\naway")
 
 
-def fresh() -> State:
+def fresh() -> TrainState:
     return start(TRIAL, 30, CPU)
 
 
@@ -50,7 +50,7 @@ def save(url: str, *steps: int) -> None:
     """Checkpoints of a first attempt of one worker."""
     state, checkpoints = fresh(), Checkpoints(url, KEY, 1, keep=9)
     for step in range(1, max(steps) + 1):
-        train_step(state, [share(BATCHES, step)], TRIAL, Worker())
+        train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
         if step in steps:
             checkpoints.save(step, state.to_dict())
     checkpoints.wait()
@@ -85,7 +85,7 @@ def begins_with_other_weights(worker: Worker, folder: Path) -> Any:
 
 def holds_another_moment(worker: Worker, folder: Path) -> Any:
     state = fresh()
-    train_step(state, [share(BATCHES, 1)], TRIAL, Worker())
+    train_step(state, [share(BATCHES, 1)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
     if worker.rank == 1:
         next(iter(state.optimizer.state.values()))["exp_avg"].view(-1)[0] += 1e-6
     compare(state, worker)
@@ -98,7 +98,7 @@ def stands_at_another_step(worker: Worker, folder: Path) -> Any:
 
 
 def is_given_plain_values(worker: Worker, folder: Path) -> Any:
-    return from_rank_zero(worker, lambda: PLAIN if worker.leads else pytest.fail("only rank zero makes it"))
+    return from_rank_zero(worker, lambda: PLAIN if worker.is_rank_zero else pytest.fail("only rank zero makes it"))
 
 
 CASES: list[Callable[[Worker, Path], Any]] = [
@@ -114,7 +114,7 @@ CASES: list[Callable[[Worker, Path], Any]] = [
 
 def be_one_of_two(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
     found: dict[str, Any] = {}
-    with join(rank, 2, addresses[0], threads=1, tokens_per_pass=1000) as worker:
+    with join(rank, 2, addresses[0], threads=1, tokens_per_micro_batch=1000) as worker:
         for case in CASES:
             try:
                 found[case.__name__] = case(worker, folder)

@@ -1,4 +1,4 @@
-"""One trial from its configuration to its scores, as one worker of its gang runs it. Knows no scheduler."""
+"""One trial from its configuration to its scores, as one worker of its worker group runs it. Knows no scheduler."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
@@ -12,10 +12,10 @@ from transformer.data.batches import TrainingBatches
 from transformer.data.here import prepare_here
 from transformer.data.left_out import PairCounts
 from transformer.data.prepare import Prepared
-from transformer.decoding.judge import JudgedSet, judge
+from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
-from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started, Stopped
+from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finished, Noticed, Resumed, Started, Stopped
 from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.memory import kept_memory
@@ -23,7 +23,7 @@ from transformer.training.parallel import StopRequested, Worker, describe_device
 from transformer.training.precision import fast_matmuls
 from transformer.training.resume import resume
 from transformer.training.saved_state import check_weights
-from transformer.training.train import State, fit, start
+from transformer.training.train import TrainState, fit, start
 
 Scores = dict[str, dict[str, Any]]
 
@@ -31,75 +31,75 @@ Scores = dict[str, dict[str, Any]]
 def work(
     assignment: Assignment, rank: int = 0, world: int = 1, address: str = "", stop: Callable[[], bool] = never
 ) -> Iterator[Event]:
-    """Be one worker of a trial. Only the leading one yields events, but all must be run to their end.
+    """Be one worker of a trial. Only rank zero yields events, but all must be run to their end.
 
-    Once the leading worker's ``stop`` is true, it finishes its step and saves a checkpoint; its last event is Stopped.
+    Once the rank zero's ``stop`` is true, it finishes its step and saves a checkpoint; its last event is Stopped.
     """
-    with join(rank, world, address, assignment.threads, assignment.tokens_per_pass, stop) as worker:
-        if worker.leads:
+    with join(rank, world, address, assignment.threads, assignment.tokens_per_micro_batch, stop) as worker:
+        if worker.is_rank_zero:
             yield Started(describe_device(worker), world)
         text = assignment.config.data, Path(assignment.data_folder), assignment.data_fingerprint
         prepared = prepare_here(*text, assignment.vocabulary)
         precision = assignment.config.train.precision
         try:
             with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
-                yield from _train_and_judge(assignment, prepared, worker)
+                yield from _train_and_evaluate(assignment, prepared, worker)
         except StopRequested:  # while a set was scored: those before it were reported
             yield Stopped(assignment.config.train.steps)
 
 
-def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
+def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
     trial = assignment.config
     keep = trial.train.keep_checkpoints
     checkpoints = Checkpoints(assignment.checkpoints, assignment.key, assignment.attempt, keep)
     state = start(trial, len(prepared.vocabulary), worker.device)
     resumed = resume(state, trial.train.steps, checkpoints, worker)
-    if worker.leads:
+    if worker.is_rank_zero:
         yield from map(Noticed, checkpoints.notices())
-    if worker.leads and resumed:
+    if worker.is_rank_zero and resumed:
         yield Resumed(state.step, tuple(state.reports))
     batches = TrainingBatches(
         prepared.pairs("train"), trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
     counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
-    if worker.leads and not state.step:  # once per trial
+    if worker.is_rank_zero and not state.step:  # once per trial
         yield from map(Noticed, counts.notices(trial.model.max_positions))
-    known = assignment.judged if state.step == trial.train.steps else {}  # weights trained from here on are others
+    known = assignment.evaluated if state.step == trial.train.steps else {}  # weights trained from here on are others
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
     if state.step < trial.train.steps:
-        if worker.leads:
+        if worker.is_rank_zero:
             yield Stopped(state.step)
         return
-    if worker.leads:
-        yield Judging(state.step)
+    if worker.is_rank_zero:
+        yield Evaluating(state.step)
     if trial.decode.average > 1:
         last = partial(checkpoints.last, trial.decode.average, check=partial(check_weights, model=state.model))
         state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
-    scores = yield from _judge(state, trial, prepared, known, worker)
-    if worker.leads:
+    scores = yield from _evaluate(state, trial, prepared, known, worker)
+    if worker.is_rank_zero:
         checkpoints.tidy()
         yield from map(Noticed, checkpoints.notices())
         yield Finished(state.step, {**_costs(state, trial), "pairs": asdict(counts)}, scores)
 
 
-def _judge(
-    state: State, trial: TrialConfig, prepared: Prepared, known: Scores, worker: Worker
+def _evaluate(
+    state: TrainState, trial: TrialConfig, prepared: Prepared, known: Scores, worker: Worker
 ) -> Generator[Event, None, Scores]:
-    """Each set that is not known yet, by all workers; the leading one yields what they find, and has all scores."""
+    """Each set that is not known yet, by all workers; rank zero yields what they find, and has all scores."""
     translator = Translator(state.model.eval(), prepared.vocabulary, trial.decode, trial.train.precision)
     scores = {}
-    for name in prepared.judged_sets:
+    for name in prepared.evaluation_sets:
         if name in known:
             scores[name] = known[name]
             continue
-        found = judge(translator, JudgedSet.of(prepared, name, trial.data.target), worker)
+        found = evaluate_set(translator, EvaluationSet.of(prepared, name, trial.data.target), worker)
         if found:
             scores[name] = found.scores
-            yield Judged(state.step, name, found.scores, found.hypotheses, found.statistics)
+            yield Evaluated(state.step, name, found.scores, found.hypotheses, found.statistics)
     return scores
 
 
-def _costs(state: State, trial: TrialConfig) -> dict[str, Any]:
+def _costs(state: TrainState, trial: TrialConfig) -> dict[str, Any]:
     vocab_size, tally = state.model.vocab_size, state.tally
     return {
         "params": parameters(trial.model, vocab_size),

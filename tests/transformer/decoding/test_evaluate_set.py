@@ -1,4 +1,4 @@
-"""A set judged: by how likely its references are, and by what a model makes of its sources."""
+"""A set evaluated: by how likely its references are, and by what a model makes of its sources."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from small_trials import DECODE, copy_data, damaged_model, random_pairs, small_m
 from transformer.data.batches import collate
 from transformer.data.pieces import BOS
 from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
-from transformer.decoding.judge import JudgedSet, Judgement, judge, translate_set
+from transformer.decoding.evaluate_set import EvaluationSet, SetEvaluation, evaluate_set, translate_set
 from transformer.decoding.search import beam_search
 from transformer.decoding.translate import Translator
 from transformer.finite import NotFiniteError
@@ -50,16 +50,16 @@ def wordy(prepared: Prepared) -> Translator:
     return Translator(small_model(270), prepared.vocabulary, WORDY, "fp32")
 
 
-def judged(translator: Translator, prepared: Prepared) -> Judgement:
-    judgement = judge(translator, JudgedSet.of(prepared, "dev", "en"), Worker())
-    assert judgement is not None
-    return judgement
+def evaluated(translator: Translator, prepared: Prepared) -> SetEvaluation:
+    evaluation = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), Worker())
+    assert evaluation is not None
+    return evaluation
 
 
-@pytest.mark.parametrize("tokens_per_pass", [20, 97, 5000])
-def test_nats_are_those_of_each_sentence_alone(tokens_per_pass: int) -> None:
+@pytest.mark.parametrize("tokens_per_micro_batch", [20, 97, 5000])
+def test_nats_are_those_of_each_sentence_alone(tokens_per_micro_batch: int) -> None:
     model, pairs = small_model(p_drop=0.3), random_pairs(40)
-    found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_pass=tokens_per_pass))
+    found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_micro_batch=tokens_per_micro_batch))
     assert found == pytest.approx(nats(model, pairs), rel=1e-5)
 
 
@@ -77,7 +77,7 @@ def test_the_loss_without_smoothing_is_the_same_number() -> None:
     assert sum(sentence_nats(model, pairs, "fp32", Worker())) == pytest.approx(float(loss), rel=1e-6)
 
 
-def test_judging_leaves_a_model_in_training_as_it_was() -> None:
+def test_evaluating_leaves_a_model_in_training_as_it_was() -> None:
     model = small_model(p_drop=0.3).train()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     dev_nll(model, random_pairs(5), small_trial(), Worker())
@@ -89,7 +89,7 @@ def test_a_hopeless_model_has_a_finite_perplexity(prepared: Prepared) -> None:
     model = small_model(270)
     with torch.no_grad():
         model.decoder[-1].feed_forward_residual.norm.weight *= 5000
-    scores = judged(Translator(model, prepared.vocabulary, DECODE, "fp32"), prepared).scores
+    scores = evaluated(Translator(model, prepared.vocabulary, DECODE, "fp32"), prepared).scores
     assert scores["nll"] > 700
     assert math.isfinite(scores["ppl"])
 
@@ -104,22 +104,22 @@ def test_translations_come_in_the_order_of_the_set(wordy: Translator, prepared: 
     assert len(set(found)) > 10
 
 
-def test_a_set_is_judged_by_perplexity_and_by_its_text(wordy: Translator, prepared: Prepared) -> None:
-    judgement, pairs = judged(wordy, prepared), prepared.pairs("dev")
-    scores, references = judgement.scores, prepared.references("dev")
+def test_a_set_is_evaluated_by_perplexity_and_by_its_text(wordy: Translator, prepared: Prepared) -> None:
+    evaluation, pairs = evaluated(wordy, prepared), prepared.pairs("dev")
+    scores, references = evaluation.scores, prepared.references("dev")
     assert scores["nll"] == pytest.approx(sum(nats(wordy.model, pairs)) / pairs.target.lengths.sum(), rel=1e-5)
     assert scores["ppl"] == pytest.approx(math.exp(scores["nll"]))
-    assert scores["bleu"] == sacrebleu.corpus_bleu(judgement.hypotheses, [references]).score
-    assert scores["chrf"] == sacrebleu.corpus_chrf(judgement.hypotheses, [references]).score
+    assert scores["bleu"] == sacrebleu.corpus_bleu(evaluation.hypotheses, [references]).score
+    assert scores["chrf"] == sacrebleu.corpus_chrf(evaluation.hypotheses, [references]).score
     assert scores["decode"] == asdict(WORDY)
 
 
 def test_the_statistics_of_the_sentences_add_up_to_the_scores(wordy: Translator, prepared: Prepared) -> None:
-    judgement, pairs = judged(wordy, prepared), prepared.pairs("dev")
-    lines = judgement.statistics
+    evaluation, pairs = evaluated(wordy, prepared), prepared.pairs("dev")
+    lines = evaluation.statistics
     assert len(lines) == len(pairs)
     assert [line["pieces"] for line in lines] == pairs.target.lengths.tolist()
-    assert mean_nll([line["nats"] for line in lines], pairs) == judgement.scores["nll"]
+    assert mean_nll([line["nats"] for line in lines], pairs) == evaluation.scores["nll"]
     assert sum(line["bleu"][1] for line in lines) == sum(len(line.split()) for line in prepared.references("dev"))
     assert json.loads(json.dumps(lines)) == lines
 
@@ -143,7 +143,7 @@ def test_nan_is_no_perplexity_but_an_error_that_names_set_and_sentence(prepared:
     assert lost[0] > 0
     translator = Translator(damaged_model(270, 8), prepared.vocabulary, DECODE, "fp32")
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
-        judged(translator, prepared)
+        evaluated(translator, prepared)
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
         dev_nll(translator.model, pairs, small_trial(), Worker())
     assert raised.value.places == lost

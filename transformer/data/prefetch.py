@@ -1,4 +1,4 @@
-"""Batches made ready ahead of the steps that take them, so that no step waits for its data."""
+"""Batches are made before the steps that take them, so that no step waits for its data."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -7,18 +7,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-AHEAD = 8
+STEPS_AHEAD = 8
 """Steps whose batches are ready or being made: enough for the shuffle at the start of an epoch to go unnoticed."""
 
 
-def ahead(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
+def prefetch(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
     """``make(step)`` for each step, in order, made by a thread while earlier ones are used."""
-    with ThreadPoolExecutor(1, thread_name_prefix="feed") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as thread:
         waiting: deque[Future[T]] = deque()
         try:
             for step in steps:
                 waiting.append(thread.submit(make, step))
-                if len(waiting) == AHEAD:
+                if len(waiting) == STEPS_AHEAD:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

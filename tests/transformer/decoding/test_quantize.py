@@ -6,7 +6,7 @@ from trained_letters import Trained
 
 from transformer.data.batches import pad
 from transformer.data.pieces import BOS
-from transformer.decoding.arithmetic import Arithmetic, in_arithmetic
+from transformer.decoding.quantize import Arithmetic, quantize
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import RefusedError
@@ -27,7 +27,7 @@ def probabilities(trained: Trained, model: Transformer) -> torch.Tensor:
 @pytest.mark.parametrize(("arithmetic", "far"), [("fp32", 0.0), ("bf16", 0.05), ("int8", 0.15)])
 def test_probabilities_stay_near_those_of_float32(trained: Trained, arithmetic: Arithmetic, far: float) -> None:
     expected = probabilities(trained, trained.model)
-    found = probabilities(trained, in_arithmetic(trained.model, arithmetic))
+    found = probabilities(trained, quantize(trained.model, arithmetic))
     assert (found - expected).abs().max() <= far
     assert torch.equal(found, expected) == (arithmetic == "fp32")
 
@@ -37,14 +37,14 @@ def test_most_outputs_are_those_of_float32(trained: Trained, arithmetic: Arithme
     source = pad(trained.prepared.pairs("test").source, range(100))
     exact, found = (
         [best[0].pieces for best in beam_search(model, source, trained.trial.decode)]
-        for model in (trained.model, in_arithmetic(trained.model, arithmetic))
+        for model in (trained.model, quantize(trained.model, arithmetic))
     )
     assert sum(a == b for a, b in zip(exact, found, strict=True)) >= 85
 
 
 def test_the_model_itself_stays_as_it_was(trained: Trained) -> None:
     before = {name: weight.clone() for name, weight in trained.model.state_dict().items()}
-    in_arithmetic(trained.model, "int8")
+    quantize(trained.model, "int8")
     after = trained.model.state_dict()
     assert {weight.dtype for weight in after.values()} == {torch.float32}
     assert all(torch.equal(before[name], weight) for name, weight in after.items())
@@ -53,4 +53,4 @@ def test_the_model_itself_stays_as_it_was(trained: Trained) -> None:
 def test_integers_are_refused_off_the_cpu(trained: Trained) -> None:
     elsewhere = Transformer(trained.model.config, trained.model.vocab_size).to("meta")
     with pytest.raises(RefusedError, match='is "int8" on a GPU; must be fp32 or bf16 there'):
-        in_arithmetic(elsewhere, "int8")
+        quantize(elsewhere, "int8")

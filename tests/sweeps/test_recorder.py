@@ -16,7 +16,7 @@ from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.running.recorder import Recorder
 from tracking.damage import DamagedFileError
 from transformer.data.prepare import prepare
-from transformer.messages import Failed, Finished, Judged, Judging, Report, Resumed, Started
+from transformer.messages import Evaluated, Evaluating, Failed, Finished, Report, Resumed, Started
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
 SCORES = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1"}
@@ -38,9 +38,9 @@ def finished() -> Finished:
     return Finished(600, COSTS, {name: {**SCORES, "decode": DECODE} for name in ("dev", "test")})
 
 
-def judged(set_name: str, *hypotheses: str, step: int = 600, **decode: Any) -> Judged:
+def evaluated(set_name: str, *hypotheses: str, step: int = 600, **decode: Any) -> Evaluated:
     scores = {**SCORES, "decode": DECODE | decode}
-    return Judged(step, set_name, scores, list(hypotheses), [{"nats": 1.5, "pieces": 3} for _ in hypotheses])
+    return Evaluated(step, set_name, scores, list(hypotheses), [{"nats": 1.5, "pieces": 3} for _ in hypotheses])
 
 
 def journal(planned: PlannedTrial) -> list[tuple[int, int, dict[str, float]]]:
@@ -159,7 +159,7 @@ def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
     recorder.give_up("gone")
     recorder.begin()
     late = [Started("old", 1), Report(2, {"train/loss": 4.0}), Resumed(0, ()), finished(), Failed("old", "old")]
-    assert [recorder.take(1, event) for event in [*late, judged("dev", "old")]] == [False] * 6
+    assert [recorder.take(1, event) for event in [*late, evaluated("dev", "old")]] == [False] * 6
     assert journal(planned) == [(1, 1, {"train/loss": 5.0})]
     assert not planned.folder.provenance_path.exists()
     assert planned.folder.result() is None
@@ -208,10 +208,10 @@ def test_an_attempt_that_found_no_checkpoint_writes_its_own_steps(planned: Plann
 def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, Report(600, {"train/loss": 2.0, "checkpoint": 600.0}))
-    recorder.take(1, Judging(600))
+    recorder.take(1, Evaluating(600))
     assert planned.folder.state(planned.trial.key) == "running"
-    recorder.take(1, judged("dev", "ein Hund", "zwei\nHunde"))
-    recorder.take(1, judged("test", "drei Hunde"))
+    recorder.take(1, evaluated("dev", "ein Hund", "zwei\nHunde"))
+    recorder.take(1, evaluated("test", "drei Hunde"))
     recorder.take(1, finished())
     result = planned.folder.result()
     assert result == {
@@ -227,31 +227,31 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
     assert planned.finished
 
 
-def test_what_was_judged_is_known_to_the_next_attempt(planned: PlannedTrial) -> None:
+def test_what_was_evaluated_is_known_to_the_next_attempt(planned: PlannedTrial) -> None:
     recorder = begun(planned)
-    assert recorder.assignment().judged == {}
-    recorder.take(1, judged("dev", "ein Hund", "zwei Hunde"))
+    assert recorder.assignment().evaluated == {}
+    recorder.take(1, evaluated("dev", "ein Hund", "zwei Hunde"))
     again = Recorder(planned)
-    assert again.assignment().judged == {"dev": {**SCORES, "decode": DECODE}}
+    assert again.assignment().evaluated == {"dev": {**SCORES, "decode": DECODE}}
     assert planned.folder.statistics("dev") == (
         {"key": planned.trial.key, "step": 600, "scores": {**SCORES, "decode": DECODE}},
         [{"nats": 1.5, "pieces": 3}] * 2,
     )
     planned.folder.hypotheses_path("dev").unlink()
-    assert again.assignment().judged == {}
+    assert again.assignment().evaluated == {}
 
 
-def test_what_was_judged_otherwise_is_not_taken_for_it(planned: PlannedTrial) -> None:
+def test_what_was_evaluated_otherwise_is_not_taken_for_it(planned: PlannedTrial) -> None:
     recorder = begun(planned)
-    recorder.take(1, judged("dev", "ein Hund", step=400))
-    recorder.take(1, judged("test", "ein Hund", beam=8))
-    recorder.take(1, judged("wmt14/full", "ein Hund"))
-    assert list(recorder.assignment().judged) == ["wmt14/full"]
+    recorder.take(1, evaluated("dev", "ein Hund", step=400))
+    recorder.take(1, evaluated("test", "ein Hund", beam=8))
+    recorder.take(1, evaluated("wmt14/full", "ein Hund"))
+    assert list(recorder.assignment().evaluated) == ["wmt14/full"]
     other = replace(planned, trial=replace(planned.trial, key="0" * 64))
-    assert Recorder(other).assignment().judged == {}
+    assert Recorder(other).assignment().evaluated == {}
 
 
-def test_a_set_that_was_judged_besides_stays_in_the_result_until_decoding_changes(planned: PlannedTrial) -> None:
+def test_a_set_that_was_evaluated_besides_stays_in_the_result_until_decoding_changes(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, finished())
     first = planned.folder.result()

@@ -1,4 +1,4 @@
-"""What a trained model is judged by on one set: perplexity of the reference, and scores of its own translation."""
+"""What a trained model is evaluated by on one set: perplexity of the reference, and scores of its own translation."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
 
 
 @dataclass(frozen=True)
-class JudgedSet:
+class EvaluationSet:
     """Sentences with references. ``references`` is the target text as it was given, ``language`` its language."""
 
     name: str
@@ -22,12 +22,12 @@ class JudgedSet:
     language: str
 
     @staticmethod
-    def of(prepared: Prepared, name: str, language: str) -> "JudgedSet":
-        return JudgedSet(name, prepared.pairs(name), prepared.references(name), language)
+    def of(prepared: Prepared, name: str, language: str) -> "EvaluationSet":
+        return EvaluationSet(name, prepared.pairs(name), prepared.references(name), language)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class SetEvaluation:
     """Scores with their signatures and decode settings, the hypotheses, and what each sentence adds to the scores.
 
     A line of ``statistics`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
@@ -38,18 +38,18 @@ class Judgement:
     statistics: list[dict[str, Any]]
 
 
-def judge(translator: Translator, judged: JudgedSet, worker: Worker) -> Judgement | None:
+def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
     """Evaluate on one set; the workers share the work, and rank zero gets the scores. Raises NotFiniteError."""
-    with sentences_of(judged.name):
-        nats = sentence_nats(translator.model, judged.pairs, translator.precision, worker)
-        hypotheses = translate_set(translator, judged.pairs, worker)
-    if not worker.leads:
+    with sentences_of(evaluated.name):
+        nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
+        hypotheses = translate_set(translator, evaluated.pairs, worker)
+    if not worker.is_rank_zero:
         return None
-    nll = mean_nll(nats, judged.pairs)
-    words, counts = text_scores(hypotheses, judged.references, judged.language)
+    nll = mean_nll(nats, evaluated.pairs)
+    words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
     scores = {"nll": nll, "ppl": perplexity(nll), **words, "decode": asdict(translator.decode)}
-    lines = zip(nats, judged.pairs.target.lengths.tolist(), counts, strict=True)
-    return Judgement(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
+    lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
+    return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
 
 
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:

@@ -13,7 +13,7 @@ from transformer.schema import Problem, RefusedError
 Arithmetic = Literal["fp32", "bf16", "int8"]
 
 
-def in_arithmetic(model: Transformer, arithmetic: Arithmetic) -> Transformer:
+def quantize(model: Transformer, arithmetic: Arithmetic) -> Transformer:
     """A copy of the model for translating only; "fp32" is the model itself.
 
     "bf16": weights and activations in bfloat16. "int8", on CPUs: as "bf16", but the projections of the layers multiply
@@ -31,7 +31,7 @@ def in_arithmetic(model: Transformer, arithmetic: Arithmetic) -> Transformer:
 
 
 class _Int8Linear(nn.Module):
-    """y = xWᵀ + b with W in 8-bit integers and x brought into such while it is multiplied ("dynamic quantisation")."""
+    """y = xWᵀ + b with W in 8-bit integers and x brought into such while it is multiplied ("dynamic quantization")."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tracking import shapes
-from tracking.config import read_config
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.process import is_alive
+from tracking.trial_config import read_config
 from tracking.uri import without_password
 
-State = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
 CHECKPOINT = "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
 NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
 
@@ -41,7 +41,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Report:
+class JournalLine:
     """One line of the journal; `ts` in Unix seconds."""
 
     ts: float
@@ -132,10 +132,10 @@ class TrialFolder:
         if lines or self.journal_path.exists():
             write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
-    def journal(self) -> list[Report]:
+    def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
         lines = read_lines(self.journal_path, shapes.journal_line)
-        return [Report(line["ts"], line["attempt"], line["step"], line["metrics"]) for line in lines]
+        return [JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"]) for line in lines]
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
         """One translation a line; a line break inside one becomes a space, since lines align with sources."""
@@ -143,7 +143,7 @@ class TrialFolder:
         write_atomic(self.hypotheses_path(set_name), text)
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
-        """What was judged in the first line, then what each sentence adds to the scores, in the set's order."""
+        """What was evaluated in the first line, then what each sentence adds to the scores, in the set's order."""
         path = self.statistics_path(set_name)
         if unless_damaged(lambda: self.statistics(set_name), None) is None and path.exists():
             set_aside(path)
@@ -162,9 +162,9 @@ class TrialFolder:
             raise DamagedFileError(path, wrong, 1)
         return head, sentences
 
-    def judged(self) -> dict[str, dict[str, Any]]:
-        """What was judged, by set: the first lines of all statistics whose hypotheses are there; none of a damaged
-        file, so that its set is judged again."""
+    def evaluated(self) -> dict[str, dict[str, Any]]:
+        """What was evaluated, by set: the first lines of all statistics whose hypotheses are there; none of a damaged
+        file, so that its set is evaluated again."""
         kept = [name for name in self._statistics_names() if self.hypotheses_path(name).is_file()]
         heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
         return {name: head for name, head in heads.items() if head is not None}
@@ -216,7 +216,7 @@ class TrialFolder:
         error = unless_damaged(self.error, None)
         return None if error is None else next(iter(error.strip().splitlines()), "no cause was written")
 
-    def state(self, key: str | None = None) -> State:
+    def state(self, key: str | None = None) -> TrialState:
         """Where the trial stands; with `key`, a result of another key does not count as finished.
 
         Damaged is a trial that cannot go on as it lies there; ``damage`` names the files.

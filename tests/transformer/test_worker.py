@@ -16,10 +16,10 @@ from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.score import text_scores
 from transformer.messages import (
+    Evaluated,
+    Evaluating,
     Event,
     Finished,
-    Judged,
-    Judging,
     Noticed,
     Report,
     Resumed,
@@ -29,7 +29,7 @@ from transformer.messages import (
 from transformer.schema import RefusedError
 from transformer.training.parallel import Worker, never
 from transformer.training.train import dev_nll, start
-from transformer.trial import work
+from transformer.worker import work
 
 DEV_LINES = 12
 
@@ -56,12 +56,12 @@ def run(
     checkpoints: Path,
     attempt: int = 1,
     until: int | None = None,
-    judged: dict[str, dict[str, Any]] | None = None,
+    evaluated: dict[str, dict[str, Any]] | None = None,
     stop: Callable[[], bool] = never,
 ) -> list[Event]:
     """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
     events: list[Event] = []
-    for event in work(assignment(trial, attempt, folder, checkpoints, judged=judged or {}), stop=stop):
+    for event in work(assignment(trial, attempt, folder, checkpoints, evaluated=evaluated or {}), stop=stop):
         events.append(event)
         if isinstance(event, Report) and event.step == until:
             wait_for_file(checkpoints / OWN / f"a{attempt}" / f"step-{until}" / "manifest.json")
@@ -75,8 +75,8 @@ def count_to(n: int) -> Callable[[], bool]:
     return lambda: next(calls) >= n
 
 
-def judgements(events: list[Event]) -> dict[str, Judged]:
-    return {event.set_name: event for event in events if isinstance(event, Judged)}
+def evaluations(events: list[Event]) -> dict[str, Evaluated]:
+    return {event.set_name: event for event in events if isinstance(event, Evaluated)}
 
 
 def finished(events: list[Event]) -> Finished:
@@ -84,11 +84,11 @@ def finished(events: list[Event]) -> Finished:
     return events[-1]
 
 
-def test_a_trial_says_that_it_started_reports_judges_and_finishes(
+def test_a_trial_says_that_it_started_reports_evaluates_and_finishes(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     events = run(trial, folder, tmp_path)
-    assert [type(event) for event in events] == [Started, Report, Report, Judging, Judged, Judged, Finished]
+    assert [type(event) for event in events] == [Started, Report, Report, Evaluating, Evaluated, Evaluated, Finished]
     assert events[0] == Started("cpu", 1)
     assert [event.step for event in events[1:]] == [5, 10, 10, 10, 10, 10]
 
@@ -103,13 +103,13 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
     assert end.costs["flops"] == pytest.approx(sum(training_flops(trial.model, 270, each) for each in lengths))
     targets = sum(each.target for each in lengths)
     assert end.costs["tokens_per_s"] == pytest.approx(targets / end.costs["seconds"])
-    judged = judgements(events)
-    assert list(end.scores) == list(judged) == ["dev", "test"]
+    evaluated = evaluations(events)
+    assert list(end.scores) == list(evaluated) == ["dev", "test"]
     for name in ("dev", "test"):
-        expected, counts = text_scores(judged[name].hypotheses, prepared.references(name), trial.data.target)
-        assert judged[name].scores == end.scores[name]
+        expected, counts = text_scores(evaluated[name].hypotheses, prepared.references(name), trial.data.target)
+        assert evaluated[name].scores == end.scores[name]
         assert {key: end.scores[name][key] for key in expected} == expected
-        assert [{key: line[key] for key in counts[0]} for line in judged[name].statistics] == counts
+        assert [{key: line[key] for key in counts[0]} for line in evaluated[name].statistics] == counts
     assert isinstance(events[2], Report)
     assert end.scores["dev"]["nll"] == events[2].metrics["dev/nll"]
 
@@ -163,9 +163,9 @@ def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert isinstance(before[1], Report)
     assert after[1] == Resumed(5, (before[1],))
-    assert [type(event) for event in after] == [Started, Resumed, Report, Judging, Judged, Judged, Finished]
+    assert [type(event) for event in after] == [Started, Resumed, Report, Evaluating, Evaluated, Evaluated, Finished]
     assert finished(after).scores == finished(undisturbed).scores
-    assert judgements(after) == judgements(undisturbed)
+    assert evaluations(after) == evaluations(undisturbed)
 
 
 def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lost(
@@ -182,46 +182,48 @@ def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lo
     assert finished(after).scores == finished(undisturbed).scores
 
 
-def test_a_stop_while_a_set_is_judged_ends_there_and_keeps_the_sets_before(
+def test_a_stop_while_a_set_is_evaluated_ends_there_and_keeps_the_sets_before(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     stopped = run(trial, folder, tmp_path, stop=count_to(trial.train.steps + DEV_LINES + 3))
-    assert [type(event) for event in stopped[-3:]] == [Judging, Judged, Stopped]
+    assert [type(event) for event in stopped[-3:]] == [Evaluating, Evaluated, Stopped]
     assert stopped[-1] == Stopped(10)
     again = run(trial, folder, tmp_path, attempt=2)
     assert isinstance(again[-1], Finished)
 
 
-def test_a_finished_trial_is_only_judged_again_with_other_decoding(
+def test_a_finished_trial_is_only_evaluated_again_with_other_decoding(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     first = run(trial, folder, tmp_path)
     again = run(replace(trial, decode=replace(DECODE, alpha=5.0)), folder, tmp_path, attempt=2)
-    assert [type(event) for event in again] == [Started, Resumed, Judging, Judged, Judged, Finished]
+    assert [type(event) for event in again] == [Started, Resumed, Evaluating, Evaluated, Evaluated, Finished]
     for name, scores in finished(first).scores.items():
         assert finished(again).scores[name]["nll"] == scores["nll"]
         assert (scores["decode"]["alpha"], finished(again).scores[name]["decode"]["alpha"]) == (DECODE.alpha, 5.0)
 
 
-def test_a_set_that_was_judged_before_the_end_is_not_judged_twice(
+def test_a_set_that_was_evaluated_before_the_end_is_not_evaluated_twice(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     first = run(trial, folder, tmp_path)
     known = {"dev": finished(first).scores["dev"]}
-    again = run(trial, folder, tmp_path, attempt=2, judged=known)
-    assert list(judgements(again)) == ["test"]
+    again = run(trial, folder, tmp_path, attempt=2, evaluated=known)
+    assert list(evaluations(again)) == ["test"]
     assert finished(again).scores == finished(first).scores
     assert list(finished(again).scores) == ["dev", "test"]
 
 
-def test_what_was_judged_of_other_weights_is_judged_again(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
+def test_what_was_evaluated_of_other_weights_is_evaluated_again(
+    trial: TrialConfig, folder: Path, tmp_path: Path
+) -> None:
     """The checkpoint of the end is gone: what is trained again may differ."""
     run(trial, folder, tmp_path, until=5)
-    again = run(trial, folder, tmp_path, attempt=2, judged={"dev": {"ppl": 1.0}})
-    assert list(judgements(again)) == ["dev", "test"]
+    again = run(trial, folder, tmp_path, attempt=2, evaluated={"dev": {"ppl": 1.0}})
+    assert list(evaluations(again)) == ["dev", "test"]
 
 
-def test_the_judged_weights_are_the_mean_of_the_last_checkpoints(
+def test_the_evaluated_weights_are_the_mean_of_the_last_checkpoints(
     trial: TrialConfig, folder: Path, tmp_path: Path, prepared: Prepared
 ) -> None:
     averaged = replace(trial, decode=replace(DECODE, average=2))
@@ -257,4 +259,4 @@ def test_a_copy_task_is_learned_to_a_perplexity_below_1_02(tmp_path: Path) -> No
         scores = finished(events).scores[name]
         assert scores["ppl"] < 1.02
         assert scores["bleu"] > 99
-    assert judgements(events)["dev"].hypotheses == prepare(data, tmp_path).references("dev")
+    assert evaluations(events)["dev"].hypotheses == prepare(data, tmp_path).references("dev")
