@@ -7,10 +7,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.planning.plan import Plan
+from sweeps.planning.recorded import nested, read_record
 from tracking import formats
 from tracking.damage import unless_damaged
 from tracking.lag import Lag
 from tracking.study import Study, Trial
+from transformer.config import DecodeConfig
+from transformer.schema import parse
+from transformer.versions import settled
 
 
 def plan_table(plan: Plan) -> Table:
@@ -94,11 +98,12 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
 def _scored_otherwise(study: Study, trial: Trial) -> bool:
     """Whether it is finished, but not with the settings of ``decode`` that the study has now."""
     result = study.trial_folder(trial).finished_result(trial.key)
-    values: dict[str, Any] = next((row["values"] for row in study.rows if row["row"] == trial.row), {})
     if result is None or not study.settings:
         return False
-    decode = {name: values.get(f"decode.{name}", value) for name, value in study.settings["decode"].items()}
-    return any(scores["decode"] != decode for scores in result["scores"].values())
+    record = read_record(study)
+    values = nested(record.expected(trial.row, record.settings) or record.settings)
+    decode, _ = parse(DecodeConfig, values["decode"])
+    return decode is not None and any(scores["decode"] != settled(decode) for scores in result["scores"].values())
 
 
 def _plan_state(planned: Any) -> str:

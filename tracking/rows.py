@@ -104,7 +104,7 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
 
 def decides(settings: Collection[str], measure: str) -> bool:
     """Whether any of these settings of `decode` changes the measure: "ppl", which asks for no search, or "bleu"."""
-    return "average" in settings if measure == "ppl" else bool(settings)
+    return "average_checkpoints" in settings if measure == "ppl" else bool(settings)
 
 
 def _row(

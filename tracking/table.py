@@ -122,7 +122,7 @@ def _decode_words(decode: dict[str, Any]) -> list[str]:
     """The settings of `decode` as the paper speaks of them."""
     names = {"beam": "beam", "alpha": "α"}
     words = [f"{symbol} {decode[name]}" for name, symbol in names.items() if name in decode]
-    average = decode.get("average")
+    average = decode.get("average_checkpoints")
     if average is not None:
         words.append("last checkpoint" if average == 1 else f"mean of the last {average} checkpoints")
     return words

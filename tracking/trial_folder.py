@@ -15,6 +15,7 @@ from typing import Any, Literal
 from tracking import shapes
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
+from tracking.former_names import current_metrics, current_scores
 from tracking.process import is_alive
 from tracking.trial_config import read_config
 from tracking.uri import without_password
@@ -135,7 +136,9 @@ class TrialFolder:
     def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
         lines = read_lines(self.journal_path, shapes.journal_line)
-        return [JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"]) for line in lines]
+        return [
+            JournalLine(line["ts"], line["attempt"], line["step"], current_metrics(line["metrics"])) for line in lines
+        ]
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
         """One translation a line; a line break inside one becomes a space, since lines align with sources."""
@@ -160,7 +163,7 @@ class TrialFolder:
         head, *sentences = read_lines(path)
         if wrong := shapes.statistics_head(head):
             raise DamagedFileError(path, wrong, 1)
-        return head, sentences
+        return _current_head(head), sentences
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """What was evaluated, by set: the first lines of all statistics whose hypotheses are there; none of a damaged
@@ -178,7 +181,7 @@ class TrialFolder:
         content = read_object(self.result_path)
         if content is not None and (wrong := shapes.result(content)):
             raise DamagedFileError(self.result_path, wrong)
-        return content
+        return content and content | {"scores": {name: current_scores(of) for name, of in content["scores"].items()}}
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
         """The result of the trial with this key; None if it is not finished, or its result is damaged."""
@@ -261,10 +264,14 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _head(self, set_name: str) -> dict[str, Any]:
-        return first_line(self.statistics_path(set_name), shapes.statistics_head)
+        return _current_head(first_line(self.statistics_path(set_name), shapes.statistics_head))
 
     def _newest(self) -> Attempt | None:
         return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
+
+
+def _current_head(head: dict[str, Any]) -> dict[str, Any]:
+    return head | {"scores": current_scores(head["scores"])}
 
 
 def _line(ts: float, attempt: int, step: int, metrics: dict[str, float]) -> dict[str, Any]:

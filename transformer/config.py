@@ -6,10 +6,11 @@ Base is the paper's base (section 3 and 5, Table 3); its values live in ``conf/`
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from transformer.schema import Problem, Range
+from transformer.versions import Formerly, settled_under_first_names
 
 SEMANTICS = 3
 """Raised whenever a change of the code changes what a configuration trains to."""
@@ -60,7 +61,7 @@ class DecodeConfig:
     beam: Annotated[int, Range(1, 32)]
     alpha: Annotated[float, Range(0)]
     max_extra: Annotated[int, Range(0)]
-    average: Count
+    average_checkpoints: Annotated[Count, Formerly("average")]
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,9 @@ class TrialConfig:
         if train.label_smoothing > uniform:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
-        if self.decode.average > train.keep_checkpoints:
+        if self.decode.average_checkpoints > train.keep_checkpoints:
             allowed = f"must be at most train.keep_checkpoints ({train.keep_checkpoints})"
-            yield Problem("decode.average", f"is {self.decode.average}", allowed)
+            yield Problem("decode.average_checkpoints", f"is {self.decode.average_checkpoints}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
         for split in ("train", "dev", "test"):
@@ -122,14 +123,18 @@ OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "kee
 """Train fields that only say how a run is watched; they change no weight."""
 
 
-def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:
-    """SHA-256 (64 hex digits) of everything that decides the trained weights, and of nothing else."""
+def trial_key(trial: TrialConfig, data_fingerprint: str, semantics: int = SEMANTICS) -> str:
+    """SHA-256 (64 hex digits) of everything that decides the trained weights, and of nothing else.
+
+    Fields added later are left out while they are neutral, so that they change no older key.
+    """
+    train = settled_under_first_names(trial.train)
     decides: dict[str, Any] = {
-        "model": asdict(trial.model),
-        "train": {k: v for k, v in asdict(trial.train).items() if k not in OBSERVATION and k != "seed"},
+        "model": settled_under_first_names(trial.model),
+        "train": {name: value for name, value in train.items() if name not in OBSERVATION and name != "seed"},
         "seed": trial.train.seed,
         "data": data_fingerprint,
-        "semantics": SEMANTICS,
+        "semantics": semantics,
     }
     return digest(decides)
 

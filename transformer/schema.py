@@ -1,6 +1,8 @@
 """Plain data into frozen dataclasses, with every mistake reported at once.
 
 A field says what it allows by its type: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
+A field that was added or renamed later also says what an older configuration means: ``Neutral(value)``,
+``Formerly("name")``.
 """
 
 import difflib
@@ -9,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from transformer.versions import Neutral, current_names, marker
 
 T = TypeVar("T")
 
@@ -67,13 +71,15 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     if not isinstance(tree, Mapping):
         return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    hints = get_type_hints(cls, include_extras=True)
+    hints, tree = get_type_hints(cls, include_extras=True), current_names(cls, tree)
     problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
     values: dict[str, Any] = {}
     for name, field in known.items():
         if name in tree:
             values[name], found = _value(hints[name], tree[name], _join(prefix, name))
             problems += found
+        elif neutral := marker(hints[name], Neutral):
+            values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
             problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
@@ -101,7 +107,7 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     rules: tuple[Range, ...] = ()
     if get_origin(kind) is Annotated:
         kind, *extra = get_args(kind)
-        rules = tuple(extra)
+        rules = tuple(each for each in extra if isinstance(each, Range))
     converted, fits = _convert(kind, value)
     if not fits:
         return None, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))]

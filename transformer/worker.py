@@ -72,8 +72,10 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
         return
     if worker.is_rank_zero:
         yield Evaluating(state.step)
-    if trial.decode.average > 1:
-        last = partial(checkpoints.last, trial.decode.average, check=partial(check_weights, model=state.model))
+    if trial.decode.average_checkpoints > 1:
+        last = partial(
+            checkpoints.last, trial.decode.average_checkpoints, check=partial(check_weights, model=state.model)
+        )
         state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
     scores = yield from _evaluate(state, trial, prepared, known, worker)
     if worker.is_rank_zero:

@@ -13,8 +13,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.planning.overrides import Overrides
+from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_files import ABOUT_ALL_GROUPS, SHIPPED, Library
 from transformer.schema import Problem
+from transformer.versions import current_names
 
 Tree = dict[str, Any]
 
@@ -77,7 +79,9 @@ class Layers:
 
 def _plain(config: Any) -> Tree:
     content = OmegaConf.to_container(config)
-    return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    return current_names(
+        Settings, {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    )
 
 
 def _merged(below: Tree, above: Tree) -> Tree:

@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_files import Library
 from transformer.schema import Problem, keys, nearest
+from transformer.versions import current_key
 
 COMMAND_LINE = "command line"
 HOW_TO_WRITE = (
@@ -48,6 +49,7 @@ def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list
             meant = _row_of(word, library)
             problems.append(Problem(word, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
             continue
+        override.key_or_group = current_key(Settings, override.key_or_group)
         problem = _problem(override, library)
         if problem:
             problems.append(problem)

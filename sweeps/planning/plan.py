@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeps.planning.changes import cells, describe
 from sweeps.planning.compose import Composition
-from sweeps.planning.recorded import dotted, values_of
+from sweeps.planning.recorded import NEUTRAL, decides_weights, dotted, values_of
 from sweeps.planning.recording import recording
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
@@ -17,11 +17,12 @@ from tracking.damage import DamagedFileError
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
-from transformer.config import OBSERVATION, trial_key
+from transformer.config import SEMANTICS, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
 from transformer.data.prepare import fingerprint
 from transformer.schema import Problem, RefusedError
+from transformer.versions import current_names, settled
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 
@@ -53,7 +54,7 @@ class PlannedTrial:
     def finished(self) -> bool:
         """Trained, and scored with these decode settings."""
         result = self.folder.finished_result(self.trial.key)
-        decode = vars(self.settings.decode)
+        decode = settled(self.settings.decode)
         return result is not None and all(scores["decode"] == decode for scores in result["scores"].values())
 
 
@@ -136,25 +137,41 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
             if not is_recorded(planned):
                 yield replace(damaged(error), allowed="nothing else says what was trained there; move the folder away")
             continue
-        if stored is not None and (differing := _differing_keys(stored, planned)):
-            found = f"{planned.trial.name} holds a trial with other settings: {'; '.join(differing)}"
-            yield Problem(
-                "sweep.name", found, "give this study another sweep.name, or remove that folder", None, str(folder.path)
-            )
+        if stored is not None and stored["key"] != planned.trial.key:
+            yield _taken(stored, planned)
+
+
+def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
+    """Why the folder's trial is not the planned one."""
+    name, place = planned.trial.name, str(planned.folder.path)
+    if version := _older_semantics(stored, planned):
+        found = f"{name} was trained with semantics {version}; with semantics {SEMANTICS} the same settings give others"
+        allowed = "finish it with the commit that its provenance.json names, or give this study another sweep.name"
+        return Problem("sweep.name", f"{found} weights", allowed, None, place)
+    differing = _differing_keys(stored, planned) or ["the text of its data"]
+    found = f"{name} holds a trial with other settings: {'; '.join(differing)}"
+    return Problem("sweep.name", found, "give this study another sweep.name, or remove that folder", None, place)
 
 
 def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     """Which keys make the folder's trial another one than planned: "train.steps 600, now 700"."""
-    if stored.get("key") == planned.trial.key:
-        return []
-    now = config_dict(planned)
-    differing = [
-        f"{group}.{key} {stored.get(group, {}).get(key)}, now {value}"
-        for group in ("model", "train", "data")
-        for key, value in now[group].items()
-        if stored.get(group, {}).get(key) != value and key not in OBSERVATION | {"mirror"}
+    before, now = NEUTRAL | dotted(current_names(Settings, _groups(stored))), dotted(_groups(config_dict(planned)))
+    return [
+        f"{key} {before.get(key)}, now {value}"
+        for key, value in now.items()
+        if before.get(key) != value and decides_weights(key)
     ]
-    return differing or ["the text of its data, or what the code makes of the same settings"]
+
+
+def _groups(config: dict[str, Any]) -> dict[str, Any]:
+    return {group: config[group] for group in ("model", "train", "data") if group in config}
+
+
+def _older_semantics(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
+    """The version of the semantics that the folder's trial was trained with, if only that differs."""
+    versions = range(SEMANTICS - 1, 0, -1)
+    keys = {trial_key(planned.settings.trial, planned.fingerprint, version): version for version in versions}
+    return keys.get(stored["key"])
 
 
 def is_recorded(planned: PlannedTrial) -> bool:

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 
+from sweeps.planning.moved import moved_value, recorded_runs
 from sweeps.planning.settings import Settings
 from tracking.study import Study, Trial
 from transformer.config import OBSERVATION
 from transformer.schema import Problem, RefusedError
+from transformer.versions import current_key, current_names, neutral_values
 
 Values = dict[str, Any]
 DECIDING_GROUPS = ("model", "train", "decode", "data", "scale")
@@ -55,9 +57,15 @@ def read_record(study: Study) -> Record:
     """Raises RefusedError where an older study's trials contradict each other."""
     if not study.settings:
         return _from_trials(study)
-    rows = {row["row"]: RecordedRow(_about(row), row["values"]) for row in study.rows}
-    chosen = {name: dict(study.chosen.get(name, {})) for name in ("options", "values")}
-    return Record(study, dotted(study.settings), rows, chosen["options"], chosen["values"])
+    before, now = recorded_runs(study), study.folder.parent
+
+    def current(values: Values) -> Values:
+        named = {current_key(Settings, key): value for key, value in values.items()}
+        return {key: moved_value(value, before, now) if key in PLACES else value for key, value in named.items()}
+
+    rows = {row["row"]: RecordedRow(_about(row), current(row["values"])) for row in study.rows}
+    options, values = (dict(study.chosen.get(name, {})) for name in ("options", "values"))
+    return Record(study, NEUTRAL | current(dotted(study.settings)), rows, options, current(values))
 
 
 def values_of(settings: Settings) -> Values:
@@ -78,6 +86,15 @@ def nested(values: Values) -> dict[str, Any]:
         group, name = key.split(".")
         tree.setdefault(group, {})[name] = value
     return tree
+
+
+def _neutral() -> Values:
+    groups = get_type_hints(Settings)
+    return dotted({group: neutral_values(groups[group]) for group in DECIDING_GROUPS})
+
+
+NEUTRAL = _neutral()
+"""What a study means that was recorded before a field existed."""
 
 
 def decides_weights(key: str) -> bool:
@@ -111,10 +128,10 @@ def _config(study: Study, trial: Trial) -> Values | None:
     """The values of a trial's configuration, if it has begun and its file can be read."""
     try:
         stored = yaml.safe_load(study.trial_folder(trial).config_path.read_text("utf-8"))
-        values = dotted({group: stored[group] for group in DECIDING_GROUPS})
+        values = dotted(current_names(Settings, {group: stored[group] for group in DECIDING_GROUPS}))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError):
         return None
-    return {key: value for key, value in values.items() if key not in (SEED, "data.mirror")}
+    return {key: value for key, value in (NEUTRAL | values).items() if key not in (SEED, "data.mirror")}
 
 
 def _varies(study: Study, trial: Trial, key: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.schema import Problem, Range
+from transformer.versions import Formerly
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Cluster:
     workers: Count
     cpus_per_worker: Count
     gpus_per_worker: Annotated[float, Range(0)]
-    tokens_per_micro_batch: Count
+    tokens_per_micro_batch: Annotated[Count, Formerly("tokens_per_pass")]
 
 
 @dataclass(frozen=True)

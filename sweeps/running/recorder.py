@@ -23,6 +23,7 @@ from transformer.messages import (
     Started,
     Stopped,
 )
+from transformer.versions import settled
 
 
 class Recorder:
@@ -58,7 +59,7 @@ class Recorder:
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """Scores by set of an attempt that ended while it evaluated, unless they are of other settings."""
         settings = self.planned.settings
-        end = (self.planned.trial.key, settings.train.steps, vars(settings.decode))
+        end = (self.planned.trial.key, settings.train.steps, settled(settings.decode))
         heads = self.folder.evaluated().items()
         return {
             name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end

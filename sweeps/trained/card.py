@@ -82,7 +82,11 @@ class Card:
     def _scores(self) -> Iterable[str]:
         yield "## Scores"
         decode = self.config.decode
-        weights = f"mean of the last {decode.average} checkpoints" if decode.average > 1 else "last checkpoint"
+        weights = (
+            f"mean of the last {decode.average_checkpoints} checkpoints"
+            if decode.average_checkpoints > 1
+            else "last checkpoint"
+        )
         yield f"Of the {weights}; beam {decode.beam}, α {decode.alpha:g}, at most {decode.max_extra} extra pieces."
         if not self.scores:
             yield "Not measured with these settings: `ablate evaluate` does it."

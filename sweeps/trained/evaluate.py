@@ -4,7 +4,7 @@ Settings of ``decode`` other than the trial's own leave its result as it is: wha
 own, such as ``hypotheses/dev@beam8.txt``.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from transformer.finite import sentences_of
 from transformer.schema import Problem, RefusedError, nearest
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
+from transformer.versions import settled, settled_under_first_names
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def evaluate(words: list[str], average: int | None, err: Console) -> list[Evalua
 
 def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
     """By set, what the trial's folder knows of its model with these settings: nothing is evaluated now."""
-    known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == asdict(decode)}
+    known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == settled(decode)}
     others = {name: _recorded(trial, name, decode) for name in _sets_of(trial) if name not in known}
     return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
 
@@ -142,7 +143,7 @@ def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation 
         return None
     head, sentences = statistics
     same = (head["key"], head["step"]) == (trial.key, trial.result()["step"])
-    if not same or head["scores"]["decode"] != asdict(decode):
+    if not same or head["scores"]["decode"] != settled(decode):
         return None
     return Evaluation(trial, name, head["scores"], len(sentences), hypotheses, decoded=False)
 
@@ -168,8 +169,8 @@ def _evaluate_one(
 
 def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
     """The set's name, with the settings that are not the trial's own: dev@beam8."""
-    own = asdict(trial.config.decode)
-    other = [f"{key}{value:g}" for key, value in asdict(decode).items() if value != own[key]]
+    own, asked = (settled_under_first_names(settings) for settings in (trial.config.decode, decode))
+    other = [f"{key}{value:g}" for key, value in asked.items() if value != own.get(key)]
     return "@".join([name, "-".join(other)]) if other else name
 
 

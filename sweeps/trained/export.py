@@ -89,7 +89,7 @@ def _write(trial: SavedTrial, translator: Translator, to: str, folder: Path) -> 
 
 def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
     """The weights are a mean already, if they are one."""
-    return replace(trial.config, decode=replace(translator.decode, average=1))
+    return replace(trial.config, decode=replace(translator.decode, average_checkpoints=1))
 
 
 def _card(trial: SavedTrial, translator: Translator) -> Card:

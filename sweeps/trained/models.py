@@ -54,9 +54,9 @@ def _exported(path: Path) -> Path | None:
 def _of_export(path: Path, request: Request) -> Translator:
     translator = open_exported(path)
     decode = request.decoding(translator.decode)
-    if decode.average > 1:
-        found, allowed = f"is {decode.average}", "must be 1: an exported model has no checkpoints"
-        raise RefusedError([Problem("decode.average", found, allowed)])
+    if decode.average_checkpoints > 1:
+        found, allowed = f"is {decode.average_checkpoints}", "must be 1: an exported model has no checkpoints"
+        raise RefusedError([Problem("decode.average_checkpoints", found, allowed)])
     return replace(translator, decode=decode, model=translator.model.to(pick_device()))
 
 

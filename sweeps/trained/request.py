@@ -41,13 +41,15 @@ def read_request(verb: str, words: list[str], average: int | None = None, sets: 
     chosen = [word.removeprefix(SET) for word in words if word.startswith(SET)]
     foreign = [key for key in (*overrides.choices, *overrides.values) if not _means(key)]
     problems += [_foreign(verb, key) for key in [*foreign, *(["data.set"] if chosen and not sets else [])]]
-    if average is not None and "average" in decode:
-        problems.append(Problem("--average", "is given with decode.average", "one of them says it", None, COMMAND_LINE))
+    if average is not None and "average_checkpoints" in decode:
+        problems.append(
+            Problem("--average", "is given with decode.average_checkpoints", "one of them says it", None, COMMAND_LINE)
+        )
     if not names:
         problems.append(Problem("TRIAL", "is missing", "must name a trial, as `ablate status` lists them"))
     if problems:
         raise RefusedError(problems)
-    decode |= {"average": average} if average is not None else {}
+    decode |= {"average_checkpoints": average} if average is not None else {}
     return Request(names, decode, chosen[-1] if chosen else None, compose_settings(naming(typed)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.planning.moved import moved, moved_value
 from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged
@@ -106,8 +107,11 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
     config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
-    data = (Path(shared.paths.data), Path(stored["paths"]["data"]))
-    config = replace(config, data=replace(config.data, mirror=_as_typed(config.data.mirror, shared.data.mirror)))
+    before, now = stored["paths"]["runs"], path.parent.parent
+    data = (Path(shared.paths.data), Path(moved(stored["paths"]["data"], before, now)))
+    mirror = _as_typed(config.data.mirror, shared.data.mirror)
+    files = {name: moved_value(getattr(config.data, name), before, now) for name in ("train", "dev", "test")}
+    config = replace(config, data=replace(config.data, mirror=mirror, **files))
     checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
     return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
 

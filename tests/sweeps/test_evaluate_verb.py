@@ -116,7 +116,7 @@ def test_other_decoding_is_kept_beside_the_trial_s_own(trained: Path, trial: Pat
     words = ("twins/base-s1", "data.set=dev", "decode.beam=1", "--average", "2")
     (line,) = evaluated(trained, *words)
     assert line["decoded"] is True
-    assert (line["decode"]["beam"], line["decode"]["average"]) == (1, 2)
+    assert (line["decode"]["beam"], line["decode"]["average_checkpoints"]) == (1, 2)
     assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average2.txt")
     assert line["nll"] != evaluated(trained, "twins/base-s1", "data.set=dev")[0]["nll"]
     assert evaluated(trained, *words) == [{**line, "decoded": False}]
@@ -195,7 +195,7 @@ def test_what_was_evaluated_before_a_refusal_is_kept(trained: Path, twin: Path) 
         shutil.rmtree(checkpoint)
     words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
     said = refusal(trained, "evaluate", *words)
-    assert "decode.average is 2" in said
+    assert "decode.average_checkpoints is 2" in said
     assert said.endswith("What was evaluated before (1) is kept, and not evaluated again.")
     assert (twin / "hypotheses" / "dev@average2.txt").is_file()
 

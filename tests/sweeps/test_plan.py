@@ -99,7 +99,13 @@ def test_the_key_depends_on_training_but_not_on_how_it_is_watched(trial: TrialCo
         *("cluster=gpu", "cluster.workers=4", "cluster.address=auto", "paths.runs=elsewhere", "paths.data=elsewhere"),
         *("paths.checkpoints=s3://bucket/c", "tracking.uri=http://server:5000", "tracking.experiment=mine"),
         *("train.log_every=7", "train.evaluate_every=7", "train.checkpoint_every=7", "train.keep_checkpoints=7"),
-        *("decode.beam=8", "decode.alpha=0", "decode.max_extra=9", "decode.average=2", "data.mirror=elsewhere"),
+        *(
+            "decode.beam=8",
+            "decode.alpha=0",
+            "decode.max_extra=9",
+            "decode.average_checkpoints=2",
+            "data.mirror=elsewhere",
+        ),
         *("sweep.name=mine", "sweep.max_failures=0", "scale.name=mine"),
     ],
 )

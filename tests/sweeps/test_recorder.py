@@ -20,7 +20,7 @@ from transformer.messages import Evaluated, Evaluating, Failed, Finished, Report
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
 SCORES = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1"}
-DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average": 1}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
 
 
 @pytest.fixture

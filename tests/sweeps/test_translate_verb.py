@@ -106,7 +106,7 @@ def test_decoding_can_be_changed(trained: Path, dev: str, expected: list[str]) -
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
     longer = (trained / "test.txt").read_text("utf-8")  # no two models make the same mistakes there
     averaged = translated(trained, longer, "copies/base-s1", "--average", "2")
-    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average=2")
+    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
     assert averaged != translated(trained, longer, "copies/base-s1")
     before = str(attempt / "step-300")  # a mean ends at the checkpoint that is named
     assert translated(trained, longer, before, "--average", "2") != averaged
@@ -227,7 +227,7 @@ def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
     said = refusal(trained, "translate", "copies/base-s1", *words)
     for key in ("model.n_layers", "train.steps", "row", "data.set"):
         assert f"{key} (command line) cannot be changed once a model is trained" in said
-    assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average" in said
+    assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average_checkpoints" in said
     misspelt = refusal(trained, "translate", "copies/base-s1", "decode.baem=2")
     assert "did you mean decode.beam?" in misspelt
 
@@ -237,8 +237,11 @@ def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
     [
         (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
-        (["--average", "9"], "decode.average is 9 must be at most 4, the checkpoints that were kept"),
-        (["--average", "2", "decode.average=3"], "--average (command line) is given with decode.average"),
+        (["--average", "9"], "decode.average_checkpoints is 9 must be at most 4, the checkpoints that were kept"),
+        (
+            ["--average", "2", "decode.average_checkpoints=3"],
+            "--average (command line) is given with decode.average_checkpoints",
+        ),
         (["--input", "nowhere.txt"], "--input nowhere.txt cannot be read"),
         (["--input", "runs"], "--input runs cannot be read"),
         (["--output", "runs"], "--output runs cannot be written"),

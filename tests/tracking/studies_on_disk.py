@@ -17,7 +17,7 @@ PUBLISHED = {
     "c_layers_2": {"ppl": 6.11, "bleu": 23.7, "params_m": 36.0},
 }
 GROUPS = {"base": "base", "a_heads_1": "A", "c_layers_2": "C"}
-DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average": 1}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
 CELLS: dict[str, dict[str, object]] = {
     "base": {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "d_k": 64, "d_v": 64}
     | {"p_drop": 0.1, "label_smoothing": 0.1, "steps": 30, "positions": "sinusoidal"},

@@ -218,7 +218,7 @@ def test_decode_settings_are_tags_of_the_scores_that_stand(study: Study, folder:
 
     attempt = begin(folder)
     folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE}))
-    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average": "1"}
+    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average_checkpoints": "1"}
     assert carried() == usual
     finish(study, study.trials[0], attempt, 30)
     assert carried() == usual

@@ -201,7 +201,7 @@ def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None
 
 def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
     usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
-    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average": 5}))
+    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
     for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
@@ -232,10 +232,10 @@ def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
 
 
 def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
-    study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average": 5, "alpha": 1.0}))
+    study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average_checkpoints": 5, "alpha": 1.0}))
     heads = by_name(study)["a_heads_1"]
     assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
-    assert heads.note == "decode.alpha 1.0, not 0.6; decode.average 5, not 1"
+    assert heads.note == "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1"
 
 
 def test_without_base_rows_are_held_against_the_first(tmp_path: Path) -> None:
@@ -252,14 +252,22 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
     assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
     assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
     assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
-    averaged = scored(tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average": 5}), ("a_heads_1", 1, {}))
+    averaged = scored(
+        tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})
+    )
     base, heads = table(averaged)
-    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average 1, 5")
+    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average_checkpoints 1, 5")
     assert (heads.ppl, heads.delta_ppl, heads.note) == (4.5, None, "")
     assert "| 4.50 | 30.0 | no base | no base |" in to_markdown([base, heads])
-    both = [("base", 1, {"average": 5}), ("base", 2, {"average": 5, "beam": 8}), ("a_heads_1", 1, {})]
+    both = [
+        ("base", 1, {"average_checkpoints": 5}),
+        ("base", 2, {"average_checkpoints": 5, "beam": 8}),
+        ("a_heads_1", 1, {}),
+    ]
     _, heads = table(scored(tmp_path / "both", *both))
-    assert (heads.delta_ppl, heads.note) == (None, "decode.average 1, not 5"), "base's own seeds agree in that"
+    assert (heads.delta_ppl, heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
+        "base's own seeds agree in that"
+    )
     alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
     assert "measured on dev, mixed decode settings;" in to_markdown(alone)
 

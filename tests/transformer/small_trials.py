@@ -50,7 +50,7 @@ TRAIN = TrainConfig(
     checkpoint_every=5,
     keep_checkpoints=2,
 )
-DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average=1)
+DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average_checkpoints=1)
 SYNTHETIC = DataConfig("synthetic", "en", "de", 1000, None, None, None, None)
 
 

@@ -55,8 +55,8 @@ def test_an_odd_width_is_fine_with_learned_positions() -> None:
 
 
 def test_more_checkpoints_cannot_be_averaged_than_are_kept() -> None:
-    trial = small_trial(decode=replace(DECODE, average=3))
-    assert [p.key for p in trial.problems()] == ["decode.average"]
+    trial = small_trial(decode=replace(DECODE, average_checkpoints=3))
+    assert [p.key for p in trial.problems()] == ["decode.average_checkpoints"]
 
 
 def test_files_belong_to_the_files_corpus_and_to_no_other() -> None:

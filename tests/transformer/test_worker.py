@@ -226,7 +226,7 @@ def test_what_was_evaluated_of_other_weights_is_evaluated_again(
 def test_the_evaluated_weights_are_the_mean_of_the_last_checkpoints(
     trial: TrialConfig, folder: Path, tmp_path: Path, prepared: Prepared
 ) -> None:
-    averaged = replace(trial, decode=replace(DECODE, average=2))
+    averaged = replace(trial, decode=replace(DECODE, average_checkpoints=2))
     end = finished(run(averaged, folder, tmp_path))
     saved = [
         torch.load(tmp_path / OWN / "a1" / f"step-{step}" / "state.pt", weights_only=True)["model"] for step in (5, 10)

@@ -21,6 +21,7 @@ from transformer.data.left_out import too_few_fit, without_blank
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.text_file import SentencePair
 from transformer.schema import Problem, RefusedError
+from transformer.versions import added_later
 
 VERSION = 1
 """Raised when the same text would be prepared into other pieces."""
@@ -32,14 +33,15 @@ def fingerprint(data: DataConfig) -> str:
 
 
 def _fingerprint(data: DataConfig, declared: dict[str, object]) -> str:
-    return digest(
-        {
-            "corpus": {"name": data.name, **declared},
-            "languages": [data.source, data.target],
-            "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
-            "preparation": VERSION,
-        }
-    )
+    declares: dict[str, object] = {
+        "corpus": {"name": data.name, **declared},
+        "languages": [data.source, data.target],
+        "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
+        "preparation": VERSION,
+    }
+    if options := added_later(data):
+        declares["options"] = options
+    return digest(declares)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What a trained model is evaluated by on one set: perplexity of the reference, and scores of its own translation."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from transformer.data.prepare import ParallelSet, Prepared
@@ -10,6 +10,7 @@ from transformer.decoding.translate import Translator, best_texts, search
 from transformer.finite import NotFiniteError, sentences_of
 from transformer.training.parallel import Worker
 from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
+from transformer.versions import settled
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
         return None
     nll = mean_nll(nats, evaluated.pairs)
     words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
-    scores = {"nll": nll, "ppl": perplexity(nll), **words, "decode": asdict(translator.decode)}
+    scores = {"nll": nll, "ppl": perplexity(nll), **words, "decode": settled(translator.decode)}
     lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
     return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
 

@@ -25,7 +25,7 @@ def load(
     device: torch.device,
     check: StateCheck = any_state,
 ) -> Translator:
-    """The mean of the ``trial.decode.average`` newest checkpoints up to ``step``, which must be there, whole and fit.
+    """The mean of the ``trial.decode.average_checkpoints`` newest checkpoints up to ``step``, which must be there, whole and fit.
 
     ``check`` is asked besides whether the weights fit the model. Raises RefusedError.
     """
@@ -35,8 +35,8 @@ def load(
         check_weights(state, model)
         check(state)
 
-    states = checkpoints.last(trial.decode.average, up_to=step, check=fits)
-    model.load_state_dict(mean_weights(_newest(states, checkpoints, step, trial.decode.average)))
+    states = checkpoints.last(trial.decode.average_checkpoints, up_to=step, check=fits)
+    model.load_state_dict(mean_weights(_newest(states, checkpoints, step, trial.decode.average_checkpoints)))
     return Translator(model.to(device).eval(), vocabulary, trial.decode, trial.train.precision)
 
 
@@ -65,4 +65,4 @@ def _newest(states: Iterator[dict[str, Any]], checkpoints: Checkpoints, step: in
         allowed = f"must lie whole in {checkpoints.folder.url}, where it was written"
         raise RefusedError([Problem("TRIAL", f"the checkpoint of step {step} is missing{damage}", allowed)])
     allowed = f"must be at most {found}, the checkpoints that were kept"
-    raise RefusedError([Problem("decode.average", f"is {n}", allowed)])
+    raise RefusedError([Problem("decode.average_checkpoints", f"is {n}", allowed)])

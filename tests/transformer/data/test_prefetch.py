@@ -43,6 +43,6 @@ def test_an_error_reaches_the_reader_at_its_step() -> None:
 def test_a_reader_that_stops_ends_the_thread() -> None:
     items = prefetch(lambda step: step, range(1000))
     next(items)
-    assert any(thread.name.startswith("feed") for thread in threading.enumerate())
+    assert any(thread.name.startswith("prefetch") for thread in threading.enumerate())
     items.close()
-    assert not any(thread.name.startswith("feed") for thread in threading.enumerate())
+    assert not any(thread.name.startswith("prefetch") for thread in threading.enumerate())

@@ -47,7 +47,10 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
 
 def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list[int]]:
     batch = pad(sources, range(len(sources)))
-    return [best[0].pieces[:ROOM] for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average=1))]
+    return [
+        best[0].pieces[:ROOM]
+        for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average_checkpoints=1))
+    ]
 
 
 def best_of_ctranslate2(folder: Path, vocabulary: Vocabulary, sources: Sentences, beam: int) -> list[list[int]]:

@@ -47,7 +47,7 @@ def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
 
 def weight(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, step: int, average: int = 1) -> float:
     """Any weight of the model that is loaded."""
-    asked = replace(trial, decode=replace(DECODE, average=average))
+    asked = replace(trial, decode=replace(DECODE, average_checkpoints=average))
     found = load(asked, prepared.vocabulary, checkpoints, step, CPU)
     assert not found.model.training
     assert (found.decode, found.precision) == (asked.decode, "fp32")
@@ -67,7 +67,7 @@ def test_the_mean_is_of_the_newest_up_to_the_step(
 
 
 def test_more_than_there_are_is_refused(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
-    with pytest.raises(RefusedError, match=r"decode.average: is 4; must be at most 3"):
+    with pytest.raises(RefusedError, match=r"decode.average_checkpoints: is 4; must be at most 3"):
         weight(trial, prepared, checkpoints, 15, average=4)
 
 

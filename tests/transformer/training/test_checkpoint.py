@@ -148,7 +148,7 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
 
 def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_evaluated_again_from_there(s3: str, tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    trial = small_trial(data, decode=replace(DECODE, average=2))
+    trial = small_trial(data, decode=replace(DECODE, average_checkpoints=2))
     first, again = (list(work(assignment(trial, attempt, tmp_path, f"{s3}/whole"))) for attempt in (1, 2))
     assert files(f"{s3}/whole") == ["a1/step-10", "a1/step-5"]
     assert [event.step for event in again if isinstance(event, Resumed)] == [10]

@@ -168,7 +168,7 @@ def averaging_trial(folder: Path) -> TrialConfig:
     """A checkpoint each step, and the mean of the last three at the end."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     often = {"steps": 12, "checkpoint_every": 1, "evaluate_every": 4, "keep_checkpoints": 3}
-    return small_trial(data, decode=replace(DECODE, average=3), **often)
+    return small_trial(data, decode=replace(DECODE, average_checkpoints=3), **often)
 
 
 def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[list[Event]]:

@@ -134,7 +134,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trial(folder: Path) -> TrialConfig:
     """The mean of two checkpoints is scored at its end."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    return small_trial(data, decode=replace(DECODE, average=2))
+    return small_trial(data, decode=replace(DECODE, average_checkpoints=2))
 
 
 @pytest.fixture(scope="module")
