@@ -13,7 +13,7 @@ from transformer.data.here import prepare_here
 from transformer.data.left_out import PairCounts
 from transformer.data.prepare import Prepared
 from transformer.decoding.judge import JudgedSet, judge
-from transformer.decoding.load import mean_weights
+from transformer.decoding.load import mean_of_newest
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Event, Finished, Judged, Judging, Noticed, Resumed, Started, Stopped
 from transformer.training.broadcast import from_rank_zero
@@ -73,8 +73,9 @@ def _train_and_judge(assignment: Assignment, prepared: Prepared, worker: Worker)
     if worker.leads:
         yield Judging(state.step)
     if trial.decode.average > 1:
-        last = partial(checkpoints.last, trial.decode.average, check=partial(check_weights, model=state.model))
-        state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
+        fits = partial(check_weights, model=state.model)
+        mean = partial(mean_of_newest, trial, checkpoints, state.step, fits)
+        state.model.load_state_dict(from_rank_zero(worker, mean))
     scores = yield from _judge(state, trial, prepared, known, worker)
     if worker.leads:
         checkpoints.tidy()

@@ -76,11 +76,6 @@ class Worker:
         dist.all_gather_object(gathered, items)
         return gathered
 
-    def wait(self) -> None:
-        """Until every worker has come this far."""
-        if self.world > 1:
-            dist.barrier()
-
     def raise_if_stopped(self) -> None:
         """For work that is done again after a resume, and that the other workers need not finish either."""
         if self.stop():

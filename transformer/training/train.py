@@ -160,15 +160,16 @@ def fit(
         stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
-        saves = last or stops or state.step % train.checkpoint_every == 0
-        if not (evaluates or saves or state.step % train.log_every == 0):
+        regular = last or state.step % train.checkpoint_every == 0  # a stop at another step must not change a mean
+        if not (evaluates or regular or stops or state.step % train.log_every == 0):
             continue
         metrics = meter.read(state.step)  # before anything is judged or saved: a divergence ends the trial here
         state.tally.add(meter)
         nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
         if nll is not None:
             metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
-            saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
+            regular, state.best_nll = regular or nll < state.best_nll, min(nll, state.best_nll)
+        saves = regular or stops
         if worker.leads:
             ends = last or stops
             if unreported or ends:
@@ -176,7 +177,7 @@ def fit(
                 metrics["checkpoint"] = float(state.step if ends else unreported)
             state.reports.append(Report(state.step, metrics))
             if saves:
-                checkpoints.save(state.step, state.to_dict(), nll)
+                checkpoints.save(state.step, state.to_dict(), nll, stop=not regular)
             if ends:
                 checkpoints.wait()
             yield state.reports[-1]
