@@ -102,10 +102,8 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
-    # absolute, so that `.` has a name and the store has an address; a symbolic link keeps its own name
-    return Study(
-        Path(os.path.abspath(folder)), trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1]
-    )
+    place = Path(os.path.abspath(folder))  # noqa: PTH100 — `.` gets a name, and a symbolic link keeps its own
+    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
 
 
 def _trial(fields: dict[str, Any]) -> Trial:
