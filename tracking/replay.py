@@ -13,7 +13,7 @@ from tracking.describe import params, result_points, run_spec, to_ms
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
-from tracking.trial_folder import CHECKPOINT, Attempt, JournalLine, TrialFolder, TrialState
+from tracking.trial_folder import Attempt, JournalLine, TrialFolder, TrialState
 
 STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
@@ -122,7 +122,7 @@ class Replay:
 
 def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
     """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
-    checkpoints = [report.metrics[CHECKPOINT] for report in journal if CHECKPOINT in report.metrics]
+    checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
 

@@ -24,6 +24,8 @@ def journal_line(line: dict[str, Any]) -> str | None:
         return "must have a step, an attempt and its time, ts"
     if not isinstance(metrics, dict) or not all(map(_number, metrics.values())):
         return "must have metrics, each a number"
+    if not (line.get("checkpoint") is None or _whole(line["checkpoint"])):
+        return "must have a step as checkpoint"
     return None
 
 

@@ -1,6 +1,7 @@
 """A study on disk: the ordered trials of a sweep, and what was asked for."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,12 +98,12 @@ def write_study(study: Study) -> None:
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(_trial(fields) for fields in content["trials"])
-    # resolved, so that `.` has a name and the store's default address is absolute
     shared = [{group: dict(of) for group, of in content.get(name, {}).items()} for name in ("settings", "chosen")]
     rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
-    return Study(folder.resolve(), trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
+    place = Path(os.path.abspath(folder))  # noqa: PTH100 — `.` gets a name, and a symbolic link keeps its own
+    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
 
 
 def _trial(fields: dict[str, Any]) -> Trial:

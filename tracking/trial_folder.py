@@ -6,7 +6,7 @@ One process writes here, the sweep's (or `train`'s). Readers may look at any mom
 import math
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from tracking.trial_config import read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
-CHECKPOINT = "checkpoint"  # the metric of a report behind which a whole checkpoint stands; its value is the step
+Told = tuple[float, int, dict[str, float], int | None]  # time, step, metrics and checkpoint of a report
 NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
 
 
@@ -43,12 +43,21 @@ class Attempt:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One line of the journal; `ts` in Unix seconds."""
+    """One line of the journal; `ts` in Unix seconds. `checkpoint` is the step of a checkpoint written since the last."""
 
     ts: float
     attempt: int
     step: int
     metrics: dict[str, float]
+    checkpoint: int | None = None
+
+    @staticmethod
+    def of(line: dict[str, Any]) -> "JournalLine":
+        """Version 0.1.0 kept the checkpoint's step among the metrics."""
+        metrics = current_metrics(line["metrics"])
+        checkpoint = metrics.pop("checkpoint", line.get("checkpoint"))
+        step = None if checkpoint is None else int(checkpoint)
+        return JournalLine(line["ts"], line["attempt"], line["step"], metrics, step)
 
 
 class TrialFolder:
@@ -105,9 +114,9 @@ class TrialFolder:
         step: int,
         metrics: dict[str, float],
         ts: float | None = None,
-        fsync: bool = False,
+        checkpoint: int | None = None,
     ) -> bool:
-        """Append to the journal. False, and nothing written, when fenced.
+        """Append to the journal, fsynced behind a checkpoint. False, and nothing written, when fenced.
 
         Fenced is a report of an attempt that is not the newest, and of a step that the journal has reached:
         steps strictly increase. JSON has no NaN and no infinity, and MLflow would store one as 1.8e308: such
@@ -116,17 +125,16 @@ class TrialFolder:
         newest, last = self._newest(), last_line(self.journal_path)
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
             return False
-        line = _line(time.time() if ts is None else ts, attempt, step, metrics)
-        append_line(self.journal_path, to_json(line), fsync)
+        line = _line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
+        append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
         return True
 
-    def restore(self, attempt: int, step: int, history: list[tuple[float, int, dict[str, float]]]) -> None:
+    def restore(self, attempt: int, step: int, history: Iterable[Told]) -> None:
         """Training resumes after `step`: keep the journal's lines up to it, and fill in those that are missing.
 
-        `history` holds (ts, step, metrics) of every report up to `step`; the last ones before a crash may never have
-        arrived here.
+        `history` holds every report up to `step`; the last ones before a crash may never have arrived here.
         """
-        lines = {at: _line(ts, attempt, at, metrics) for ts, at, metrics in history}
+        lines = {at: _line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
         lines |= {
             line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
         }
@@ -136,9 +144,7 @@ class TrialFolder:
     def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
         lines = read_lines(self.journal_path, shapes.journal_line)
-        return [
-            JournalLine(line["ts"], line["attempt"], line["step"], current_metrics(line["metrics"])) for line in lines
-        ]
+        return list(map(JournalLine.of, lines))
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
         """One translation a line; a line break inside one becomes a space, since lines align with sources."""
@@ -274,8 +280,9 @@ def _current_head(head: dict[str, Any]) -> dict[str, Any]:
     return head | {"scores": current_scores(head["scores"])}
 
 
-def _line(ts: float, attempt: int, step: int, metrics: dict[str, float]) -> dict[str, Any]:
-    return {"ts": ts, "attempt": attempt, "step": step, "metrics": _finite(metrics)}
+def _line(ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None) -> dict[str, Any]:
+    safe = {} if checkpoint is None else {"checkpoint": checkpoint}
+    return {"ts": ts, "attempt": attempt, "step": step, **safe, "metrics": _finite(metrics)}
 
 
 def _finite(metrics: dict[str, float]) -> dict[str, float]:

@@ -53,6 +53,10 @@ class TrainConfig:
     checkpoint_every: Count
     keep_checkpoints: Count
 
+    def checkpoint_steps(self, end: int) -> list[int]:
+        """The steps up to ``end`` that have a checkpoint however training goes: every so many, and ``end``."""
+        return [*range(self.checkpoint_every, end, self.checkpoint_every), end]
+
 
 @dataclass(frozen=True)
 class DecodeConfig:
@@ -89,7 +93,12 @@ class TrialConfig:
 
     def problems(self) -> list[Problem]:
         """What is wrong between keys that are each fine alone."""
-        return [*self._model_problems(), *self._train_problems(), *self._data_problems()]
+        return [
+            *self._model_problems(),
+            *self._train_problems(),
+            *self._average_problems(),
+            *self._data_problems(),
+        ]
 
     def _model_problems(self) -> Iterator[Problem]:
         d_model = self.model.d_model
@@ -106,8 +115,16 @@ class TrialConfig:
         if train.label_smoothing > uniform:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
-        if self.decode.average_checkpoints > train.keep_checkpoints:
-            allowed = f"must be at most train.keep_checkpoints ({train.keep_checkpoints})"
+
+    def _average_problems(self) -> Iterator[Problem]:
+        train, written = self.train, len(self.train.checkpoint_steps(self.train.steps))
+        made_by = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every} make"
+        limits = [
+            (train.keep_checkpoints, f"train.keep_checkpoints ({train.keep_checkpoints})"),
+            (written, f"{written}, the checkpoints that {made_by}"),
+        ]
+        if exceeded := [words for limit, words in limits if self.decode.average_checkpoints > limit]:
+            allowed = f"must be at most {' and at most '.join(exceeded)}"
             yield Problem("decode.average_checkpoints", f"is {self.decode.average_checkpoints}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:

@@ -44,12 +44,20 @@ class Noticed:
 class Report:
     """What is known after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
-    The metric "checkpoint" is the step up to which everything is safe on disk.
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report.
     """
 
     step: int
     metrics: Metrics
     ts: float = field(default_factory=time.time)
+    checkpoint: int | None = None
+
+    @staticmethod
+    def of(saved: dict[str, Any]) -> "Report":
+        """A report from a checkpoint; version 0.1.0 kept the checkpoint's step among the metrics."""
+        metrics = dict(saved["metrics"])
+        step = metrics.pop("checkpoint", saved.get("checkpoint"))
+        return Report(saved["step"], metrics, saved["ts"], None if step is None else int(step))
 
 
 @dataclass(frozen=True)

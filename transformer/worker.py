@@ -13,7 +13,7 @@ from transformer.data.here import prepare_here
 from transformer.data.left_out import PairCounts
 from transformer.data.prepare import Prepared
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
-from transformer.decoding.load import mean_weights
+from transformer.decoding.load import mean_of_newest
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finished, Noticed, Resumed, Started, Stopped
 from transformer.training.broadcast import from_rank_zero
@@ -73,10 +73,9 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
     if worker.is_rank_zero:
         yield Evaluating(state.step)
     if trial.decode.average_checkpoints > 1:
-        last = partial(
-            checkpoints.last, trial.decode.average_checkpoints, check=partial(check_weights, model=state.model)
-        )
-        state.model.load_state_dict(from_rank_zero(worker, lambda: mean_weights(last())))
+        fits = partial(check_weights, model=state.model)
+        mean = partial(mean_of_newest, trial, checkpoints, state.step, fits)
+        state.model.load_state_dict(from_rank_zero(worker, mean))
     scores = yield from _evaluate(state, trial, prepared, known, worker)
     if worker.is_rank_zero:
         checkpoints.tidy()

@@ -98,16 +98,21 @@ class _Composer:
 
     def __init__(self, words: list[str], here: Path, trains: bool = True, record: Record | None = None) -> None:
         self.here, self.library, self.trains, self.record = here, Library(here), trains, record
-        self.typed, self.problems = parse_overrides(words, self.library)
+        self.typed, self.problems = parse_overrides(words, self.library, record.rows if record else ())
         self.problems += [*self.library.shadows(), *self.library.broken.values()]
         for group, name in list(self.typed.choices.items()):
             if group != "row" and self.library.is_broken(group, name):
                 del self.typed.choices[group]  # told above; the default stands in, so that the rest is looked at
-        before = (record.options, record.values | {"sweep.name": record.study.name}) if record else ({}, {})
-        self.overrides = self.typed.after(*before)
+        self.overrides = self.typed if record is None else self.typed.after(record.options, self._recorded(record))
         self.layers = Layers(self.library, self.overrides)
         if self.overrides.values.get("sweep.rows") == ALL:
             self.overrides.values["sweep.rows"] = self._listed
+
+    def _recorded(self, record: Record) -> dict[str, Any]:
+        """The study's values. A typed option of ``decode`` replaces those of its group, as it would in a new study."""
+        replaced = "decode." if "decode" in self.typed.choices else None
+        values = {key: value for key, value in record.values.items() if not (replaced and key.startswith(replaced))}
+        return values | {"sweep.name": record.study.name}
 
     def refuse(self, key: str, found: str, allowed: str) -> None:
         self.problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
@@ -132,7 +137,7 @@ class _Composer:
 
     def compose(self, asked: list[str]) -> Composition:
         """The rows complete. Raises RefusedError with everything found until then."""
-        names = list(dict.fromkeys(asked))
+        names = self._with_values(list(dict.fromkeys(asked)))
         wanted = [name for name in dict.fromkeys(["base", *names]) if not self.library.is_broken("row", name)]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
         if "base" not in trees:
@@ -148,6 +153,17 @@ class _Composer:
         complete = {name: value for name, value in settings.items() if value is not None}
         rows = tuple(ComposedRow(name, complete[name], changes[name], self.kept.get(name, Kept())) for name in names)
         return Composition(rows, complete["base"], tuple(map(str, self._listed or ())), self.typed, self.overrides)
+
+    def _with_values(self, names: list[str]) -> list[str]:
+        """Those that a file or the record gives values; the others are refused."""
+        there = [name for name in names if self._is_recorded(name) or name in self.library.options("row")]
+        for name in names:
+            if name not in there:
+                found = f"{name} is recorded without its values, and conf/row/{name}.yaml does not exist"
+                self._note(
+                    [Problem("sweep.rows", found, "restore the file, or give this study another sweep.name")], name
+                )
+        return there
 
     @cached_property
     def kept(self) -> dict[str, Kept]:

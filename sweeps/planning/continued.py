@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.planning.compose import Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
@@ -44,7 +45,7 @@ def plan_row(words: list[str], add: bool = False, here: Path | None = None) -> P
 def study_there(words: list[str], here: Path) -> Study | None:
     """The study that the words name, if it is recorded. Raises RefusedError if its file is damaged."""
     try:
-        settings = compose_settings(words, here)
+        settings = compose_settings(naming(words), here)
     except RefusedError:  # told with everything else when the rows are composed
         return None
     return known_study(settings.study_folder)
@@ -55,8 +56,9 @@ class _Continued:
 
     def __init__(self, words: list[str], here: Path, study: Study, verb: str) -> None:
         self.words, self.here, self.verb, self.library = words, here, verb, Library(here)
-        self.typed, _ = parse_overrides(words, self.library)
-        self.record = self._composable(read_record(study))
+        record = read_record(study)
+        self.typed, _ = parse_overrides(words, self.library, record.rows)
+        self.record = self._composable(record)
         self.problems: list[Problem] = []
 
     def sweep(self, add: bool) -> Plan:

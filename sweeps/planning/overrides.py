@@ -1,6 +1,7 @@
 """The command line's ``key=value`` words: parsed by Hydra's grammar, checked against the schema, all at once."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +40,10 @@ class Overrides:
         return Overrides(choices | self.choices, values | self.values)
 
 
-def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list[Problem]]:
-    """What the words say, and what is wrong with them."""
+def parse_overrides(
+    words: list[str], library: Library, recorded_rows: Iterable[str] = ()
+) -> tuple[Overrides, list[Problem]]:
+    """What the words say, and what is wrong with them. ``row=`` also takes rows that only a study has recorded."""
     overrides, problems = Overrides(), []
     for word in words:
         try:
@@ -50,7 +53,8 @@ def parse_overrides(words: list[str], library: Library) -> tuple[Overrides, list
             problems.append(Problem(word, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
             continue
         override.key_or_group = current_key(Settings, override.key_or_group)
-        problem = _problem(override, library)
+        recorded = override.key_or_group == "row" and override.value() in list(recorded_rows)
+        problem = None if recorded else _problem(override, library)
         if problem:
             problems.append(problem)
         elif override.key_or_group in library.groups:

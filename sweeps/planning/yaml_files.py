@@ -94,8 +94,9 @@ class Library:
 
     def locate(self, key: str, choices: dict[str, str]) -> str | None:
         """file:line of the file whose value stands: the row's, else the scale's, config.yaml's, the other groups'."""
-        last = [group for group in ABOUT_ALL_GROUPS if group in choices]
-        others = sorted(group for group in choices if group not in last)
+        there = [group for group, name in choices.items() if name in self.options(group)]  # a recorded row may be gone
+        last = [group for group in ABOUT_ALL_GROUPS if group in there]
+        others = sorted(group for group in there if group not in last)
         files = [
             *((self.path(group, choices[group]), "") for group in last),
             (SHIPPED / "config.yaml", ""),

@@ -97,11 +97,11 @@ class Progress:
                 line.metrics = {name: value for report in reports for name, value in report.metrics.items()}
                 line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
                 line.began = time.monotonic()
-            case Report(step, metrics):
+            case Report(step, metrics, _, checkpoint):
                 line.began = line.began or time.monotonic()
                 line.began_step = line.began_step or step  # the pace is taken from the first report on
                 line.step, line.metrics = step, {**line.metrics, **metrics}
-                line.safe = int(metrics.get("checkpoint", line.safe))
+                line.safe = line.safe if checkpoint is None else checkpoint
             case Stopped(step):
                 line.state, line.step, line.safe, line.note = "stopped", step, step, ""
             case Evaluating():

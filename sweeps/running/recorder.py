@@ -96,9 +96,9 @@ class Recorder:
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
                 self._found(step, reports)
-            case Report(step, metrics, ts):
+            case Report(step, metrics, ts, checkpoint):
                 self._found(0)  # no checkpoint was found: what an earlier attempt reported is not its history
-                self.folder.report(attempt, step, metrics, ts, fsync="checkpoint" in metrics)
+                self.folder.report(attempt, step, metrics, ts, checkpoint)
             case Stopped():
                 self.end("interrupted")
             case Evaluated():
@@ -114,7 +114,8 @@ class Recorder:
     def _found(self, step: int, reports: tuple[Report, ...] = ()) -> None:
         """The attempt resumed from this step: from now on the journal holds what was reported up to it."""
         if not self.founded:
-            self.folder.restore(self.attempt, step, [(report.ts, report.step, report.metrics) for report in reports])
+            history = [(each.ts, each.step, each.metrics, each.checkpoint) for each in reports]
+            self.folder.restore(self.attempt, step, history)
             self.founded = True
 
     def fail(self, cause: str, details: str = "") -> None:

@@ -100,7 +100,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def newest_checkpoint(trial: Path) -> int:
     """The step up to which the journal says that everything is safe; 0 without one."""
-    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line["metrics"]]
+    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line]
     return max(steps, default=0)
 
 

@@ -290,3 +290,43 @@ def test_text_of_one_s_own_may_lie_elsewhere_later(tmp_path: Path) -> None:
     assert again(tmp_path, "sweep.name=files-tiny").trials[0].finished
     shutil.rmtree(tmp_path / "here")
     assert again(tmp_path, "sweep.name=files-tiny", *there).trials[0].finished
+
+
+def test_a_decode_option_replaces_the_recorded_decode_values(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    sweep(tmp_path, ROWS, "train.steps=200", "decode.beam=8", ends=1)
+    assert {planned.settings.decode.beam for planned in again(tmp_path).trials} == {8}
+    plan = again(tmp_path, "decode=paper")
+    assert {planned.settings.decode.beam for planned in plan.trials} == {4}
+    assert not any(planned.finished for planned in plan.trials)
+
+
+def test_a_study_behind_a_symbolic_link_goes_on_where_the_link_is(folder: Path) -> None:
+    (folder / "big").mkdir()
+    (folder / STUDY).rename(folder / "big" / "v1")
+    (folder / STUDY).symlink_to(folder / "big" / "v1")
+    plan = again(folder)
+    assert plan.folder == folder / STUDY
+    assert [planned.state for planned in plan.trials] == ["finished", "missing"]
+
+
+def test_a_row_recorded_without_values_or_file_is_refused_by_name(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    path = own_row(tmp_path, "model: {d_ff: 1024}\n")
+    sweep(tmp_path, "sweep.rows=[base,mine]", "train.steps=200", ends=1)
+    forget(tmp_path)
+    path.unlink()
+    (problem,) = refused(tmp_path)
+    assert "mine is recorded without its values, and conf/row/mine.yaml does not exist" in str(problem)
+
+
+def test_train_takes_a_row_that_only_the_study_has(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    path = own_row(tmp_path, "model: {d_ff: 1024}\n")
+    sweep(tmp_path, "sweep.rows=[base,mine]", "train.steps=200", ends=1)
+    path.unlink()
+    assert names(plan_row(["row=mine"], here=tmp_path)) == ["mine-s1"]
+    problems = refused(tmp_path, "row=mine", "decode.beam=99", train=True)
+    assert {problem.key for problem in problems} == {"decode.beam"}
+    (problem,) = refused(tmp_path, "row=mime", train=True)
+    assert problem.key == "row"

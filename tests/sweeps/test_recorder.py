@@ -170,7 +170,7 @@ def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
 def test_resuming_cuts_back_to_the_checkpoint_and_no_step_stands_twice(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     for step in (20, 40, 60):
-        recorder.take(1, Report(step, {"train/loss": 5.0, **({"checkpoint": 40.0} if step == 40 else {})}))
+        recorder.take(1, Report(step, {"train/loss": 5.0}, checkpoint=40 if step == 40 else None))
     recorder.give_up("gone")
     recorder.begin()
     recorder.take(2, Started("cpu", 1))
@@ -207,7 +207,7 @@ def test_an_attempt_that_found_no_checkpoint_writes_its_own_steps(planned: Plann
 
 def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: PlannedTrial) -> None:
     recorder = begun(planned)
-    recorder.take(1, Report(600, {"train/loss": 2.0, "checkpoint": 600.0}))
+    recorder.take(1, Report(600, {"train/loss": 2.0}, checkpoint=600))
     recorder.take(1, Evaluating(600))
     assert planned.folder.state(planned.trial.key) == "running"
     recorder.take(1, evaluated("dev", "ein Hund", "zwei\nHunde"))

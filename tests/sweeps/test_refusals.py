@@ -55,6 +55,11 @@ def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, word: str, nearest: 
         ("train.label_smoothing=0.9999", "is 0.9999", "must be at most 0.999"),
         ("decode.beam=0", "is 0", "a whole number between 1 and 32"),
         ("decode.average_checkpoints=9", "is 9", "must be at most train.keep_checkpoints (5)"),
+        (
+            "decode.average_checkpoints=4",
+            "is 4",
+            "must be at most 3, the checkpoints that train.steps=600 and train.checkpoint_every=200 make",
+        ),
         ("data.train=[a,b]", "", "only data=files takes files"),
         ("data.vocab_size=2", "is 2", "a whole number at least 8"),
         ("cluster.workers=0", "is 0", "a whole number at least 1"),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 STEPS = 200
 DROPOUT = ["model.p_drop=0.2", "model.attention_dropout=0.1", "model.relu_dropout=0.1"]
-SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15"]
+SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15", "decode.average_checkpoints=5"]
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
 OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
 """How fast it went is not part of what was computed."""

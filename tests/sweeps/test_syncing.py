@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Settings:
     write_study(Study(settings.study_folder, (TRIAL,), {}, ()))
     folder = TrialFolder(settings.study_folder / TRIAL.name)
     begin(folder)
-    folder.report(1, 5, {"loss": 1.0, "checkpoint": 5.0})
+    folder.report(1, 5, {"loss": 1.0}, checkpoint=5)
     return settings
 
 
@@ -77,7 +77,7 @@ def test_killed_it_is_started_again_and_carries_the_rest(
         wait_until(lambda: [p.pid for p in syncers(settings)] not in ([], [first.pid]), "the next", timeout=400)
         assert len(syncers(settings)) == 1
         folder = TrialFolder(settings.study_folder / TRIAL.name)
-        assert folder.report(1, 9, {"loss": 2.0, "checkpoint": 9.0})
+        assert folder.report(1, 9, {"loss": 2.0}, checkpoint=9)
         wait_until(lambda: carried(settings) == 9, "the later reports", timeout=400)
     assert syncers(settings) == []
     told = " ".join(screen.getvalue().split())

@@ -45,8 +45,9 @@ def begin(folder: TrialFolder) -> int:
 
 def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[int, ...] = ()) -> None:
     for step in steps:
-        mark = {"checkpoint": float(step)} if step in checkpoints else {}
-        assert folder.report(attempt, step, {"loss": 10.0 * attempt + step, **mark})
+        assert folder.report(
+            attempt, step, {"loss": 10.0 * attempt + step}, checkpoint=step if step in checkpoints else None
+        )
 
 
 def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:

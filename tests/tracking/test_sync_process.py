@@ -85,7 +85,7 @@ def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFol
 def test_ctrl_c_while_the_database_is_written_loses_nothing(study: Study, folder: TrialFolder, store: Store) -> None:
     """SQLAlchemy raises errors of its own when it is interrupted: they are no reason to go on with the next trial."""
     many = {f"many/{number}": 1.0 for number in range(10_000)}
-    assert folder.report(begin(folder), 1, many | {"loss": 11.0, "checkpoint": 1.0})
+    assert folder.report(begin(folder), 1, many | {"loss": 11.0}, checkpoint=1)
     process = start(study)
     wait_for(lambda: (study.folder / "mlflow-runs.json").exists())  # points are next
     time.sleep(0.2)

@@ -52,7 +52,7 @@ def test_reports_of_older_attempts_and_of_steps_reached_are_dropped(tmp_path: Pa
     assert not folder.report(first, 4, {"loss": 2.0})
     second = begin(folder)
     assert not folder.report(first, 6, {"loss": 3.0})
-    assert folder.report(second, 6, {"loss": 4.0}, fsync=True)
+    assert folder.report(second, 6, {"loss": 4.0}, checkpoint=6)
     assert [(line.attempt, line.step, line.metrics) for line in folder.journal()] == [
         (1, 5, {"loss": 1.0}),
         (2, 6, {"loss": 4.0}),
@@ -93,7 +93,7 @@ def test_reports_that_never_arrived_are_filled_in_from_the_history(tmp_path: Pat
 
 def test_a_journal_that_was_lost_is_whole_again(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
-    folder.restore(2, 3, [(float(step), step, {"loss": 1.0}) for step in (1, 2, 3)])
+    folder.restore(2, 3, [(float(step), step, {"loss": 1.0}, None) for step in (1, 2, 3)])
     assert steps(folder) == [1, 2, 3]
 
 

@@ -176,7 +176,7 @@ def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lo
     assert [type(event) for event in stopped] == [Started, Report, Stopped]
     assert stopped[-1] == Stopped(3)
     assert isinstance(stopped[1], Report)
-    assert (stopped[1].step, stopped[1].metrics["checkpoint"]) == (3, 3.0)
+    assert (stopped[1].step, stopped[1].checkpoint) == (3, 3)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert after[1] == Resumed(3, (stopped[1],))
     assert finished(after).scores == finished(undisturbed).scores

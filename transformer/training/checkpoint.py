@@ -5,8 +5,9 @@ cannot disturb its successor. What is not whole is passed over.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby, islice
 from typing import Any
 
 from transformer.training import checkpoint_files as files
@@ -41,17 +42,18 @@ class Checkpoints:
         lines, self._told = self.passed_over[self._told :], len(self.passed_over)
         return lines
 
-    def save(self, step: int, state: SavedState, dev_nll: float | None = None) -> None:
+    def save(self, step: int, state: SavedState, dev_nll: float | None = None, stop: bool = False) -> None:
         """Copy a plain state to host memory and have it written in the background; then remove the oldest.
 
         The newest ``keep`` of this attempt stay, and the one of the lowest ``dev_nll`` (nats per target piece; None if
-        not evaluated). One copy is held at a time: a write before it is waited for. Raises what ``wait`` raises.
+        not evaluated). One that only a ``stop`` caused does not count, and stays until training is over. One copy is
+        held at a time: a write before it is waited for. Raises what ``wait`` raises.
         """
         self._settle()
-        self._running = self._writer.submit(self._write, step, files.on_host(state), dev_nll)
+        self._running = self._writer.submit(self._write, step, files.on_host(state), dev_nll, stop)
 
     def wait(self) -> int | None:
-        """Until nothing is being written; the newest step written since the last call, None if there is none.
+        """Until nothing is being written; the newest step written, or found by ``newest``, since the last call.
 
         Raises CheckpointError if it could not be written; what was written of it is gone.
         """
@@ -66,32 +68,41 @@ class Checkpoints:
     def newest(self, check: StateCheck = any_state) -> SavedState | None:
         """The state of the newest whole checkpoint of an earlier attempt that fits."""
         self.folder.pass_over_others()
-        return self._first_whole(self.folder.finished(range(self.attempt)), check)
+        state = self._first_whole(self.folder.finished(range(self.attempt)), check)
+        self._written = None if state is None else state["step"]
+        return state
 
     def last(self, n: int, up_to: int = sys.maxsize, check: StateCheck = any_state) -> Iterator[SavedState]:
         """The states of the newest ``n`` whole checkpoints, this attempt's included, each step once, newest first.
 
-        Read one by one, since ``n`` of them may be more than memory holds. Those after step ``up_to`` are not read.
+        Read one by one, since ``n`` of them may be more than memory holds. Those after step ``up_to`` are not read,
+        nor those of a stop.
         """
         self._settle()
-        steps: set[int] = set()
-        for place, manifest in self.folder.finished(self._so_far, up_to):
-            state = self.folder.read(place, manifest, check) if place.step not in steps else None
-            if state is not None:
-                yield state
-                steps.add(place.step)
-            if len(steps) == n:
+        finished = _regular(self.folder.finished(self._so_far, up_to))
+        states = (self._first_whole(same, check) for _, same in groupby(finished, key=_step))
+        yield from islice((state for state in states if state is not None), n)
+
+    def at(self, steps: Sequence[int], check: StateCheck = any_state) -> Iterator[SavedState]:
+        """The states of these steps in their order, one by one. It ends before the first that is not there whole."""
+        self._settle()
+        finished = list(self.folder.finished(self._so_far, max(steps, default=0)))
+        for step in steps:
+            state = self._first_whole((found for found in finished if _step(found) == step), check)
+            if state is None:
                 return
+            yield state
 
     def best(self, check: StateCheck = any_state) -> SavedState | None:
         """The state of the whole checkpoint of the lowest dev_nll, the newest of equals; None if none was evaluated."""
         self._settle()
-        return self._first_whole(_best_first(self.folder.finished(self._so_far)), check)
+        return self._first_whole(_best_first(_regular(self.folder.finished(self._so_far))), check)
 
     def tidy(self) -> None:
         """Training is over: of all attempts so far, keep the newest ``keep`` steps and the best, each step once.
 
-        What cannot be removed is left there, and a line on it added to ``passed_over``.
+        Those of a stop are removed: nothing resumes from them any more. What cannot be removed is left there, and a
+        line on it added to ``passed_over``.
         """
         self._settle()
         try:
@@ -114,11 +125,11 @@ class Checkpoints:
         if running:
             self._written = running.result()
 
-    def _write(self, step: int, state: SavedState, dev_nll: float | None) -> int:
+    def _write(self, step: int, state: SavedState, dev_nll: float | None, stop: bool) -> int:
         """In the background. Nothing that is half written stays."""
         folder, place = self.folder, Place(step, self.attempt)
         try:
-            files.write(folder.filesystem, folder.path(place), step, folder.key, state, dev_nll)
+            files.write(folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
             self._own.add(place)
             self._prune()
         except Exception as error:
@@ -127,7 +138,8 @@ class Checkpoints:
         return step
 
     def _prune(self) -> None:
-        own = [found for found in self.folder.finished(range(self.attempt, self.attempt + 1)) if found[0] in self._own]
+        finished = _regular(self.folder.finished(range(self.attempt, self.attempt + 1)))
+        own = [found for found in finished if found[0] in self._own]
         for place in {place for place, _ in own} - _kept(own, self.keep, lambda *found: True):
             self.folder.remove(place)
 
@@ -149,13 +161,22 @@ class Checkpoints:
 
 
 def _kept(finished: list[Found], keep: int, is_whole: Callable[..., bool]) -> set[Place]:
-    """The newest ``keep`` steps and the best; of a step that several attempts have, the latest whole one."""
+    """The newest ``keep`` regular steps and the best; of a step that several attempts have, the latest whole one."""
     steps: dict[int, Found] = {}
-    for place, manifest in finished:
+    for place, manifest in _regular(finished):
         if place.step not in steps and is_whole(place, manifest):
             steps[place.step] = (place, manifest)
     once = list(steps.values())
     return {place for place, _ in once[:keep] + _best_first(once)[:1]}
+
+
+def _regular(finished: Iterable[Found]) -> Iterator[Found]:
+    """Those that an undisturbed run has as well."""
+    return (found for found in finished if not found[1].stop)
+
+
+def _step(found: Found) -> int:
+    return found[0].step
 
 
 def _best_first(finished: Iterable[Found]) -> list[Found]:

@@ -33,7 +33,8 @@ class DamagedError(Exception):
 class CheckpointManifest:
     """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
 
-    ``key`` is the trial's; None in a manifest from before manifests had keys and checksums.
+    ``key`` is the trial's; None in a manifest from before manifests had keys and checksums. ``stop`` marks a checkpoint
+    that an undisturbed run would not have: training was stopped there. It is resumed from and never averaged.
     """
 
     step: int
@@ -41,6 +42,7 @@ class CheckpointManifest:
     sha256: str
     bytes: int
     dev_nll: float | None = None
+    stop: bool = False
 
 
 def on_host(value: Any) -> Any:
@@ -56,7 +58,9 @@ def on_host(value: Any) -> Any:
     raise TypeError(f"a checkpoint holds tensors and plain values, but found a {type(value).__name__}: {value!r}")
 
 
-def write(filesystem: Any, folder: str, step: int, key: str | None, state: SavedState, dev_nll: float | None) -> None:
+def write(
+    filesystem: Any, folder: str, step: int, key: str | None, state: SavedState, dev_nll: float | None, stop: bool
+) -> None:
     """Write a whole checkpoint; the state is serialized into the file, and hashed on its way."""
     filesystem.makedirs(folder, exist_ok=True)
     with _opened(filesystem, f"{folder}/state.pt") as file:
@@ -65,7 +69,7 @@ def write(filesystem: Any, folder: str, step: int, key: str | None, state: Saved
         if sink.error:
             raise sink.error
     evaluated = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON knows no NaN
-    fields = asdict(CheckpointManifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated))
+    fields = asdict(CheckpointManifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated, stop))
     with _opened(filesystem, f"{folder}/manifest.json") as file:
         file.write(_canonical(fields | {CHECKSUM: _checksum(fields)}))
 
@@ -95,6 +99,7 @@ def _manifest(fields: dict[str, Any]) -> CheckpointManifest:
         str(fields["sha256"]),
         int(fields["bytes"]),
         None if nll is None else float(nll),
+        bool(fields.get("stop", False)),
     )
 
 

@@ -70,7 +70,7 @@ class TrainState:
         self.model.load_state_dict(saved["model"])
         load_adam(self.optimizer, saved["optimizer"])
         self.step, self.best_nll = saved["step"], saved["best_nll"]
-        self.reports = [Report(**report) for report in saved["reports"]]
+        self.reports = [Report.of(report) for report in saved["reports"]]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
 
@@ -147,18 +147,16 @@ def fit(
     checkpoints: Checkpoints,
     worker: Worker,
 ) -> Iterator[Report]:
-    """Train from ``state.step`` to ``train.steps``; the rank zero yields what there is to report.
+    """Train from ``state.step`` to ``train.steps``; rank zero yields what there is to report.
 
     A checkpoint is written while training goes on, and reported with the next report after it. It also holds all
     reports up to its step, because those of the last seconds may never arrive. A worker that is asked to stop ends
     training for all after the next step, with a report and a checkpoint. Raises DivergedError, NotFiniteError,
     CheckpointError.
     """
-    train, unreported = trial.train, state.step  # the newest checkpoint that no report has told of; 0 if there is none
-    in_one_micro_batch = (
-        batches.tokens_per_block <= worker.tokens_per_micro_batch
-    )  # a part of a block fits no bucket well
-    shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and in_one_micro_batch else []
+    train = trial.train
+    whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # a part of a block fits no bucket well
+    shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and whole_blocks else []
     forward_backward = make_forward_backward(state.model, trial, shapes)
     state.model.train()
     meter, stop = Meter(trial, state.model.vocab_size, batches, worker), StopVote(worker)
@@ -167,29 +165,27 @@ def fit(
         stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
-        saves = last or stops or state.step % train.checkpoint_every == 0
-        if not (evaluates or saves or state.step % train.log_every == 0):
+        regular = last or state.step % train.checkpoint_every == 0  # a stop at another step must not change a mean
+        if not (evaluates or regular or stops or state.step % train.log_every == 0):
             continue
         metrics = meter.read(state.step)  # before anything is evaluated or saved: a divergence ends the trial here
         state.tally.add(meter)
         nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
         if nll is not None:
             metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
-            saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
+            regular, state.best_nll = regular or nll < state.best_nll, min(nll, state.best_nll)
+        saves = regular or stops
         if worker.is_rank_zero:
             ends = last or stops
-            if unreported or ends:
-                checkpoints.wait()
-                metrics["checkpoint"] = float(state.step if ends else unreported)
-            state.reports.append(Report(state.step, metrics))
+            written = checkpoints.wait()
+            state.reports.append(Report(state.step, metrics, checkpoint=state.step if ends else written))
             if saves:
-                checkpoints.save(state.step, state.to_dict(), nll)
+                checkpoints.save(state.step, state.to_dict(), nll, stop=not regular)
             if ends:
                 checkpoints.wait()
             yield state.reports[-1]
         if stops:
             return
-        unreported = state.step if saves else 0
         meter = meter.fresh()
 
 

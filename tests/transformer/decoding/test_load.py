@@ -1,5 +1,6 @@
 """Models from checkpoints: the one asked for, or the mean of the last."""
 
+import shutil
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,6 +70,25 @@ def test_the_mean_is_of_the_newest_up_to_the_step(
 def test_more_than_there_are_is_refused(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
     with pytest.raises(RefusedError, match=r"decode.average_checkpoints: is 4; must be at most 3"):
         weight(trial, prepared, checkpoints, 15, average=4)
+
+
+def test_a_missing_one_is_not_replaced_by_an_older_one(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    shutil.rmtree(tmp_path / OWN / "a1" / "step-10")
+    with pytest.raises(RefusedError, match=r"is 2; must be at most 1, .*: the checkpoint of step 10 is missing\.$"):
+        weight(trial, prepared, checkpoints, 15, average=2)
+
+
+def test_the_checkpoint_of_a_stop_is_averaged_only_where_it_is_asked_for(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
+) -> None:
+    state = start(trial, 270, CPU)
+    state.step = 13
+    state.model.load_state_dict({k: torch.full_like(v, 13.0) for k, v in state.model.state_dict().items()})
+    checkpoints.save(13, state.to_dict(), stop=True)
+    assert weight(trial, prepared, checkpoints, 15, average=2) == 12.5
+    assert weight(trial, prepared, checkpoints, 13, average=2) == 11.5
 
 
 def test_a_step_that_is_not_there_is_not_replaced_by_an_older_one(

@@ -49,7 +49,11 @@ def files(url: str, pattern: str = "a*/step-*") -> list[str]:
 def manifest_of(content: bytes, step: int, key: str = KEY) -> bytes:
     """A valid ``manifest.json`` of a checkpoint whose ``state.pt`` has this content."""
     sha256 = hashlib.sha256(content).hexdigest()
-    fields = {"bytes": len(content), "dev_nll": None, "key": key, "sha256": sha256, "step": step}
+    return sealed({"bytes": len(content), "dev_nll": None, "key": key, "sha256": sha256, "step": step, "stop": False})
+
+
+def sealed(fields: dict[str, Any]) -> bytes:
+    """A manifest of these fields, in the order of their names, with its checksum."""
     checksum = hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
     return json.dumps(fields | {"manifest_sha256": checksum}).encode()
 

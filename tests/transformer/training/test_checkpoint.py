@@ -12,7 +12,7 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, state, step_of
+from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, sealed, state, step_of
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Finished, Resumed
@@ -74,6 +74,65 @@ def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
     save_evaluated(url, 3, {25: 1.0})
     found = [step_of(Checkpoints(url, KEY, attempt, keep=5).best()) for attempt in (1, 2, 3)]
     assert found == [10, 10, 25]
+
+
+def save_stopped(url: str, attempt: int, *steps: int, keep: int, dev_nll: float | None = None) -> Checkpoints:
+    """Checkpoints of an attempt, and of its stop at the last of these steps."""
+    *regular, last = steps
+    checkpoints = Checkpoints(url, KEY, attempt, keep)
+    for step in regular:
+        checkpoints.save(step, state(step), 2.0)
+    checkpoints.save(last, state(last), dev_nll, stop=True)
+    checkpoints.wait()
+    return checkpoints
+
+
+def test_the_checkpoint_of_a_stop_is_resumed_from_and_nothing_else(url: str) -> None:
+    save_stopped(url, 1, 5, 10, 12, keep=9, dev_nll=1.0)
+    later = save_stopped(url, 2, 15, 17, keep=9)
+    assert newest_step(url, 2) == 12
+    assert newest_step(url, 3) == 17
+    assert [saved["step"] for saved in later.last(9)] == [15, 10, 5]
+    assert step_of(later.best()) == 15
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_the_checkpoint_of_a_stop_takes_the_place_of_no_other(url: str, keep: int) -> None:
+    save_stopped(url, 1, 5, 10, 12, keep=keep)
+    regular = ["a1/step-10", "a1/step-5"][:keep]
+    assert files(url) == sorted([*regular, "a1/step-12"])
+    Checkpoints(url, KEY, 1, keep=keep).tidy()
+    assert files(url) == regular
+
+
+def test_a_manifest_from_before_stops_were_marked_is_of_no_stop(url: str) -> None:
+    save(url, 1, 5)
+
+    def age(filesystem: Any, folder: str) -> None:
+        fields = json.loads(filesystem.cat_file(f"{folder}/manifest.json"))
+        kept = {name: fields[name] for name in sorted(fields) if name not in ("stop", "manifest_sha256")}
+        filesystem.pipe_file(f"{folder}/manifest.json", sealed(kept))
+
+    damage(url, "a1/step-5", age)
+    reader = Checkpoints(url, KEY, 2, keep=5)
+    assert [saved["step"] for saved in reader.last(1)] == [5]
+    assert reader.passed_over == []
+
+
+def test_a_stop_before_the_first_checkpoint_leaves_its_own(url: str) -> None:
+    checkpoints = save_stopped(url, 1, 3, keep=1)
+    checkpoints.tidy()
+    assert files(url) == ["a1/step-3"]
+    assert newest_step(url, 2) == 3
+
+
+def test_steps_are_read_in_their_order_up_to_one_that_is_missing(url: str) -> None:
+    save(url, 1, 5, 10, 15)
+    checkpoints = save(url, 2, 15, 20)
+    damage(url, "a2/step-15", flip)
+    assert [saved["step"] for saved in checkpoints.at([20, 15, 5])] == [20, 15, 5]
+    assert [saved["step"] for saved in checkpoints.at([20, 12, 5])] == [20]
+    assert list(checkpoints.at([])) == []
 
 
 def test_without_a_evaluated_checkpoint_there_is_no_best(url: str) -> None:
@@ -256,7 +315,7 @@ def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
     assert torch.load(io.BytesIO(content), weights_only=True)["step"] == 5
     found = json.loads((first / "manifest.json").read_text())
     expected = {"step": 5, "key": KEY, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    assert found == expected | {"dev_nll": 1.25, "manifest_sha256": found["manifest_sha256"]}
+    assert found == expected | {"dev_nll": 1.25, "stop": False, "manifest_sha256": found["manifest_sha256"]}
     content = (second / "state.pt").read_bytes()
     assert json.loads((second / "manifest.json").read_text()) == json.loads(manifest_of(content, 10))
     assert files(str(tmp_path), "a*/step-*/*") == [

@@ -205,7 +205,7 @@ def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -
 
 def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its_own(tmp_path: Path) -> None:
     _, reports = trained(small_trial(steps=12, log_every=2, evaluate_every=50, checkpoint_every=4), tmp_path)
-    marks = {report.step: report.metrics.get("checkpoint") for report in reports}
+    marks = {report.step: report.checkpoint for report in reports}
     assert marks == {2: None, 4: None, 6: 4, 8: None, 10: 8, 12: 12}
 
 
@@ -214,8 +214,8 @@ def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
     reports: dict[int, Report] = {}
     for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
         reports[report.step] = report
-        if "checkpoint" in report.metrics:
-            step, told = int(report.metrics["checkpoint"]), told + 1
+        if report.checkpoint is not None:
+            step, told = report.checkpoint, told + 1
             (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
             assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
     assert told == 2
@@ -230,7 +230,7 @@ def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
             best = report.metrics["dev/nll"]
             improved.append(report.step)
     assert 10 in improved
-    marks = [report.metrics["checkpoint"] for report in reports if "checkpoint" in report.metrics]
+    marks = [report.checkpoint for report in reports if report.checkpoint is not None]
     assert marks == sorted({*improved, 40})
 
 
