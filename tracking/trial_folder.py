@@ -43,7 +43,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One line of the journal; `ts` in Unix seconds. `checkpoint` is the step of a checkpoint written since the last."""
+    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the line before."""
 
     ts: float
     attempt: int

@@ -83,7 +83,7 @@ def test_reports_that_never_arrived_are_filled_in_from_the_history(tmp_path: Pat
     folder = TrialFolder(tmp_path)
     report(folder, begin(folder), range(1, 5))
     written = folder.journal()
-    history = [(100.0 + step, step, {"loss": 7.0, "ppl": float("inf")}) for step in range(1, 7)]
+    history = [(100.0 + step, step, {"loss": 7.0, "ppl": float("inf")}, None) for step in range(1, 7)]
     folder.restore(2, 6, history)
     assert steps(folder) == [1, 2, 3, 4, 5, 6]
     assert folder.journal()[:4] == written, "what was written may have been carried, and stays"
