@@ -164,11 +164,15 @@ class Recorder:
         self.end("finished")
 
 
-def check_vocabulary(prepared: Prepared, folder: TrialFolder) -> Iterator[Problem]:
-    """That a trial began with another vocabulary of the same text: its pieces would mean something else."""
-    if folder.provenance().get("vocabulary") not in (None, "", prepared.vocabulary_sha256):
-        found = f"{folder.path.name} was trained with another vocabulary of the same text"
-        yield Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))
+def check_vocabulary(prepared: Prepared, folder: TrialFolder) -> list[Problem]:
+    """That a trial began with another vocabulary of the same text: its pieces would mean something else.
+
+    Raises DamagedFileError if the file that says so is damaged.
+    """
+    if folder.provenance().get("vocabulary") in (None, "", prepared.vocabulary_sha256):
+        return []
+    found = f"{folder.path.name} was trained with another vocabulary of the same text"
+    return [Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))]
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from rich.markup import escape
 from sweeps.plan import Plan, PlannedTrial, known_study, recorded
 from sweeps.progress import Progress
 from sweeps.record import Recorder, check_vocabulary, holding
-from sweeps.repair import repair
+from sweeps.repair import readable, refuse_unreadable, repair
 from sweeps.settings import Cluster
 from sweeps.stopping import Stopping
 from sweeps.syncing import syncing
+from tracking.damage import unless_damaged
 from tracking.study import write_study
-from transformer.data.prepare import check_lengths, prepare, prepared_folder
+from transformer.data.prepare import Prepared, check_lengths, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError
 
 QUIET = {
@@ -34,6 +36,7 @@ QUIET = {
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, Interrupted."""
+    plan = readable(plan, console)
     with taking(plan, command, console) as stopping:
         if plan.pending:
             with Progress(plan, console) as progress:
@@ -47,11 +50,13 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[Stoppin
     with ExitStack() as stack:
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # a damaged one is refused before its data is prepared
-        _prepare_data(plan, console)
+        refuse_unreadable(plan)
+        texts = _prepare_data(plan, console)
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(holding(planned.folder))
         repair(plan, console)
+        _refuse_other_vocabularies(plan, texts)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
@@ -59,21 +64,39 @@ def taking(plan: Plan, command: list[str], console: Console) -> Iterator[Stoppin
             yield stopping
 
 
-def _prepare_data(plan: Plan, console: Console) -> None:
-    """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
+def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
+    """Prepare every corpus of the plan, and refuse models that could not take its sentences. By fingerprint.
+
+    Reads no file of a trial: a damaged one is repaired under the trial's lock, and a refused study makes no lock.
+    """
+    texts: dict[str, Prepared] = {}
     corpora = {trial.fingerprint: trial for trial in plan.pending}
     for planned in corpora.values():
         data = Path(planned.settings.paths.data)
         if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
             console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
         with console.status(f"Preparing {planned.settings.data.name}"):
-            prepared = prepare(planned.settings.data, data, planned.fingerprint)
+            texts[planned.fingerprint] = prepared = prepare(planned.settings.data, data, planned.fingerprint)
             prepared.check()
         peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
         problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
-        problems += [problem for peer in peers for problem in check_vocabulary(prepared, peer.folder)]
         if problems:
             raise RefusedError(dict.fromkeys(problems))
+    return texts
+
+
+def _refuse_other_vocabularies(plan: Plan, texts: dict[str, Prepared]) -> None:
+    """All trials of the plan with the same text share one vocabulary.
+
+    The finished ones are asked too: a trial whose own record was damaged may not go on with another one.
+    """
+    problems: list[Problem] = []
+    for planned in plan.trials:
+        if planned.fingerprint in texts:
+            check = partial(check_vocabulary, texts[planned.fingerprint], planned.folder)
+            problems += unless_damaged(check, [])  # still damaged: another process has that trial, and repairs it
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
 
 
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
