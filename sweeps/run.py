@@ -83,7 +83,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     from ray import tune
 
     from sweeps.scribe import Scribe
-    from sweeps.trial import Bell, bundles, run_trial
+    from sweeps.trial import bundles, run_trial, start_bell
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
@@ -92,7 +92,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     try:
         check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
         assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
-        bell = Bell.remote()  # type: ignore[attr-defined]
+        bell = start_bell()
         scribe = Scribe(recorders, progress, stopping, bell)
         trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
         with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _left(scribe), stopping.gentle():
