@@ -117,8 +117,9 @@ def _left(scribe: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
+        told = scribe.stopping.told(error, scribe.progress.left())  # first: a further signal may end the rest
         scribe.end()
-        raise scribe.stopping.told(error, scribe.progress.left()) from None
+        raise told from None
 
 
 def _connect(cluster: Cluster) -> None:
