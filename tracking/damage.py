@@ -1,6 +1,7 @@
-"""A file of the study that does not hold what was written: which one, where and why; and how it is kept."""
+"""A file of the study that does not hold what was written, or cannot be read: which one, where and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,10 +43,36 @@ class DamagedFileError(ValueError):
         return f"{name} is damaged: {self.cause}"
 
 
+class UnreadableError(DamagedFileError):
+    """A file that the system does not let us read. It may be whole, so it is never replaced, nor taken for missing."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(path, f"cannot be read: {error.strerror or error}")
+
+    @property
+    def remedy(self) -> str:
+        return "it may be whole and stays as it is: make it readable, then type the command again"
+
+    @property
+    def note(self) -> str:
+        return f"{self.path.name} {self.cause}"
+
+
 def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:
-    """What ``read`` returns, or ``otherwise`` where its file is damaged: for readers that name the damage elsewhere."""
+    """What ``read`` returns, or ``otherwise`` where its file is damaged or unreadable: for readers that name the fault
+    elsewhere."""
     try:
         return read()
+    except DamagedFileError:
+        return otherwise
+
+
+def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
+    """The same for those who write the file again: raises UnreadableError, since such a file may be whole."""
+    try:
+        return read()
+    except UnreadableError:
+        raise
     except DamagedFileError:
         return otherwise
 
@@ -53,15 +80,25 @@ def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other
 def read_whole(path: Path) -> bytes | None:
     """The file's bytes; None without a file. Raises DamagedFileError where something else stands in its place."""
     try:
-        return path.read_bytes()
+        with naming(path):
+            return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Around what reads the file: the system's errors name it, but that of a missing file stays as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
     except IsADirectoryError:
         raise DamagedFileError(path, "is a folder, but must be a file") from None
     except NotADirectoryError:
         raise DamagedFileError(path.parent, "is a file, but must be a folder") from None
     except OSError as error:
-        raise DamagedFileError(path, f"cannot be read: {error.strerror or error}") from None
+        raise UnreadableError(path, error) from None
 
 
 def decoded(path: Path, content: bytes) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, decoded, read_whole
+from tracking.damage import DamagedFileError, decoded, naming, read_whole
 
 ShapeCheck = Callable[[dict[str, Any]], str | None]  # what is wrong with a line, in words
 
@@ -100,7 +100,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 def last_line(path: Path) -> dict[str, Any] | None:
     """The last whole line of a JSONL file, reading only the file's end; None without one."""
     try:
-        with path.open("rb") as file:
+        with naming(path), path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             for window in (1 << 16, size):
                 file.seek(max(0, size - window))

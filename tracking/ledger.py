@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, set_aside
+from tracking.damage import DamagedFileError, UnreadableError, set_aside
 from tracking.files import read_object, write_atomic
 from tracking.study import read_study
 from tracking.uri import without_password
@@ -48,9 +48,13 @@ class Ledger:
 
 
 def clear(path: Path) -> str | None:
-    """Set a damaged ledger aside, so that a new one is begun; what to tell of it, None where it is whole."""
+    """Set a damaged ledger aside, so that a new one is begun; what to tell of it, None where it is whole.
+
+    Raises UnreadableError."""
     try:
         _read(path)
+    except UnreadableError:
+        raise
     except DamagedFileError as error:
         return f"{error}; it is kept as {set_aside(path).name}, and written again"
     return None

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tracking.cause import cause_of
+from tracking.damage import DamagedFileError
 from tracking.describe import params, result_points, run_spec, to_ms
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
@@ -27,12 +28,16 @@ STATUS: dict[TrialState, Status] = {
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """What one pass did: runs looked at, points sent, what went wrong with which trial, and what else is to be told."""
+    """What one pass did: runs looked at, points sent, what went wrong with which trial, and what else is to be told.
+
+    ``lasting``: only a person can remove what went wrong, so another pass would meet it again.
+    """
 
     runs: int
     points: int
     problems: tuple[str, ...]
     notices: tuple[str, ...] = ()
+    lasting: bool = False
 
 
 class Replay:
@@ -47,18 +52,19 @@ class Replay:
     def once(self) -> PassOutcome:
         """Replay every trial that has begun. One that cannot be replayed does not keep back the others."""
         study = read_study(self._folder)
-        runs, points, problems = 0, 0, dict[str, list[str]]()
+        runs, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
         notices, self._notices = self._notices, ()
         for trial in study.trials:
             try:
                 sent = self._replay_changes(study, trial)
             except Exception as error:  # a broken file, or a server out of reach: reported, tried again
                 problems.setdefault(cause_of(error), []).append(trial.name)
+                lasting = lasting and isinstance(error, DamagedFileError)
                 continue
             runs += sent is not None
             points += sent or 0
         told = (f"{_some(names)}: {cause}" for cause, names in problems.items())
-        return PassOutcome(runs, points, tuple(told), notices)
+        return PassOutcome(runs, points, tuple(told), notices, lasting and bool(problems))
 
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
         """Points sent; None when the trial has not begun."""
@@ -151,7 +157,7 @@ def _looks(folder: TrialFolder) -> tuple[object, ...]:
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         stat = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # whatever it is, its reader names it
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialState
+from tracking.trial_folder import TrialFolder, TrialState
 
 BASE = "base"
 DEV = "dev"  # the table's set, as in the paper
@@ -48,6 +48,15 @@ class TableRow:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """One look at a trial: its result if it is finished, otherwise why it has none."""
+
+    seed: int
+    result: dict[str, Any] | None
+    note: str
+
+
+@dataclass(frozen=True)
 class _Means:
     seeds: int
     steps: float | None
@@ -86,7 +95,8 @@ def table(study: Study) -> list[TableRow]:
     rows: dict[str, list[Trial]] = {}
     for trial in study.trials:
         rows.setdefault(trial.row, []).append(trial)
-    found = {row: _finished(study, trials) for row, trials in rows.items()}
+    seen = {row: [_look(study, trial) for trial in trials] for row, trials in rows.items()}
+    found = {row: _finished(looks) for row, looks in seen.items()}
     means = {row: _means(list(results.values())) for row, results in found.items()}
     base = means.get(BASE, _means([]))
     decode: dict[str, Any] = {}  # each setting as base has it, else as the first row that has one value of it
@@ -94,7 +104,8 @@ def table(study: Study) -> list[TableRow]:
         decode = each.agreed() | decode
     paper = rows[BASE][0].published if BASE in rows else {}
     deltas = {row: _delta(results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
-    return [_row(study, trials, means[row], deltas[row], decode, paper) for row, trials in rows.items()]
+    notes = {row: _note(looks) for row, looks in seen.items()}
+    return [_row(study, trials, means[row], deltas[row], notes[row], decode, paper) for row, trials in rows.items()]
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
@@ -112,6 +123,7 @@ def _row(
     trials: Sequence[Trial],
     means: _Means,
     delta: _Delta,
+    state: str,
     decode: dict[str, Any],
     paper_base: dict[str, float | None],
 ) -> TableRow:
@@ -120,7 +132,6 @@ def _row(
     changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
     other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
     delta = delta.without([measure for measure in ("ppl", "bleu") if decides(other, measure)])
-    state = _note(study, trials, means.seeds)
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
     notes = (seeds, delta.note, _decode_note(means.mixed(), other, decode))
     return TableRow(
@@ -151,10 +162,16 @@ def _row(
     )
 
 
-def _finished(study: Study, trials: Iterable[Trial]) -> dict[int, dict[str, Any]]:
-    """By seed, results that carry their trial's key; one left by another configuration does not count."""
-    results = ((trial.seed, study.trial_folder(trial).finished_result(trial.key)) for trial in trials)
-    return {seed: result for seed, result in results if result is not None}
+def _look(study: Study, trial: Trial) -> _Seen:
+    """The only look at a trial that may finish meanwhile. A result left by another configuration does not count."""
+    folder = study.trial_folder(trial)
+    state, result = folder.standing(trial.key)
+    return _Seen(trial.seed, result, "" if result is not None else _why_unfinished(folder, state))
+
+
+def _finished(looks: Iterable[_Seen]) -> dict[int, dict[str, Any]]:
+    """The results there are, by seed."""
+    return {look.seed: look.result for look in looks if look.result is not None}
 
 
 def _delta(
@@ -218,16 +235,12 @@ def _minus(value: float | None, base: float | None) -> float | None:
     return round(value - base, 9)  # 5.29 − 4.92 is 0.37, not 0.3700000000000001
 
 
-def _note(study: Study, trials: Sequence[Trial], finished: int) -> str:
-    if finished == len(trials):
-        return ""
-    notes = [(trial, _trial_note(study, trial)) for trial in trials]
-    if finished == 0 and len({note for _, note in notes}) == 1:
-        return notes[0][1]
-    if finished == 0:  # the gravest first: a failure will not mend itself
-        return "; ".join(dict.fromkeys(sorted((note for _, note in notes), key=_gravity)))
-    rest = [f"s{trial.seed} {note}" for trial, note in notes if note]
-    return "; ".join([f"{finished} of {len(trials)} seeds", *rest])
+def _note(looks: Sequence[_Seen]) -> str:
+    unfinished = [look for look in looks if look.result is None]
+    if len(unfinished) == len(looks):  # the gravest first: a failure needs a person
+        return "; ".join(dict.fromkeys(sorted((look.note for look in looks), key=_gravity)))
+    rest = [f"s{look.seed} {look.note}" for look in unfinished]
+    return "; ".join([f"{len(looks) - len(rest)} of {len(looks)} seeds", *rest]) if rest else ""
 
 
 def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dict[str, Any]) -> str:
@@ -236,14 +249,13 @@ def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dic
     return "; ".join(differs + [f"seeds mix decode.{name} {', '.join(map(str, v))}" for name, v in mixed.items()])
 
 
-def _trial_note(study: Study, trial: Trial) -> str:
-    folder = study.trial_folder(trial)
-    state: TrialState = folder.state(trial.key)
+def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
+    """A retry or a repair may remove the cause after the look: then the state alone is told."""
     if state == "failed":
-        return f"FAILED: {folder.cause()}"
+        return ": ".join(filter(None, ["FAILED", folder.cause()]))
     if state == "damaged":
-        return f"damaged: {', '.join(error.note for error in folder.damage())}"
-    return "" if state == "finished" else state
+        return ": ".join(filter(None, ["damaged", ", ".join(error.note for error in folder.damage())]))
+    return state
 
 
 def _gravity(note: str) -> int:

@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from tracking import shapes
-from tracking.damage import DamagedFileError, kept_name, set_aside, unless_damaged
+from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
 from tracking.files import ShapeCheck, append_line, sorted_lines, to_json, write_atomic
 from tracking.trial_folder import TrialFolder
 
 
 def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
-    """Make the folder readable without this damage; what was done, in words that follow the file's name."""
+    """Make the folder readable without this damage; what was done, in words that follow the file's name.
+
+    Raises UnreadableError, and changes nothing, if this file cannot be read, or one that is needed for it.
+    """
+    if isinstance(error, UnreadableError):
+        raise error
     if error.path == folder.journal_path:
-        return _keep_good_lines(error.path, shapes.journal_line)
+        lost = _lost_reports(error.path)
+        return f"{_keep_good_lines(error.path, shapes.journal_line)}; lost: {lost}"
     if error.path == folder.attempts_path:
         highest = _highest_attempt(folder)
         done = _keep_good_lines(error.path, shapes.attempt_line)
@@ -38,10 +44,33 @@ def _keep_good_lines(path: Path, check: ShapeCheck) -> str:
 
 
 def _sorted(path: Path, check: ShapeCheck) -> tuple[list[dict[str, Any]], int]:
-    """The good lines, and how many are not."""
-    lines = unless_damaged(lambda: sorted_lines(path, check), [])
+    """The good lines, and how many are not. Raises UnreadableError."""
+    lines = unless_lost(lambda: sorted_lines(path, check), [])
     good = [line for line in lines if not isinstance(line, DamagedFileError)]
     return good, len(lines) - len(good)
+
+
+def _lost_reports(journal: Path) -> str:
+    """Between which steps the damaged lines were: "1 report between steps 10 and 30". No other file knows more."""
+    lines = unless_lost(lambda: sorted_lines(journal, shapes.journal_line), [])
+    before, lost, gaps = None, 0, list[str]()
+    for line in (*lines, None):
+        if isinstance(line, DamagedFileError):
+            lost += 1
+            continue
+        after = None if line is None else line["step"]
+        if lost:
+            gaps.append(f"{lost} report{'s' * (lost > 1)}{_where(before, after)}")
+        before, lost = after, 0
+    return ", ".join(gaps) or "all reports"
+
+
+def _where(before: int | None, after: int | None) -> str:
+    if before is not None and after is not None:
+        return f" between steps {before} and {after}"
+    if before is not None:
+        return f" after step {before}"
+    return f" before step {after}" if after is not None else ""
 
 
 def _highest_attempt(folder: TrialFolder) -> int:

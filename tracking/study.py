@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError
+from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
 from tracking.trial_folder import TrialFolder
 
@@ -65,10 +65,13 @@ class Study:
 
 
 def read_study(folder: Path) -> Study:
-    """The study in `folder`. Raises StudyMissing, or DamagedFileError."""
+    """The study in `folder`. Raises StudyMissing, DamagedFileError or UnreadableError."""
     path = folder / STUDY_FILE
     try:
-        content = read_object(path) if folder.is_dir() else None
+        with naming(path):
+            content = read_object(path) if folder.is_dir() else None
+    except UnreadableError:
+        raise
     except DamagedFileError as error:
         at = f" (line {error.line})" if error.line else ""
         raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None

@@ -20,6 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tracking.cause import cause_of
+from tracking.damage import DamagedFileError
 from tracking.lag import SyncLog
 from tracking.mlflow_tracker import open_tracker
 from tracking.replay import PassOutcome, Replay
@@ -31,30 +32,36 @@ LOCK_WAIT_S = 5.0
 
 
 def follow(once: Callable[[], PassOutcome], stop: threading.Event) -> int:
-    """PassOutcome after pass until one that began after `stop` was set succeeds; the exit code."""
+    """Pass after pass until one that began after `stop` was set succeeds, or meets only what lasts; the exit code."""
     pause, said, deadline = POLL_S, "", float("inf")
     while True:
         last = stop.is_set()
         done = _attempt(once)
-        if last and not done.problems:
-            return 0
+        ends = last and (done.lasting or not done.problems)
+        said = _tell(done, said, "" if ends else ", trying again")
+        if ends:
+            return 1 if done.problems else 0
         if last:
             deadline = min(deadline, time.monotonic() + GRACE_S)
             if time.monotonic() >= deadline:
                 return 1
-        complaint = "; ".join(done.problems)
-        for notice in done.notices:
-            _say(f"sync: {notice}")
-        if complaint not in ("", said):
-            _say(f"sync: not carried, trying again: {complaint}")
-        if said and not complaint:
-            _say("sync: carried again")
-        said = complaint
-        pause = min(2 * pause, PATIENCE_S) if complaint else POLL_S
+        pause = min(2 * pause, PATIENCE_S) if done.problems else POLL_S
         if last:
             time.sleep(min(pause, GRACE_S / 4))
         else:
             stop.wait(pause)
+
+
+def _tell(done: PassOutcome, said: str, outlook: str) -> str:
+    """Say what went wrong unless it was the last that was ``said``; what is said now."""
+    complaint = "; ".join(done.problems)
+    for notice in done.notices:
+        _say(f"sync: {notice}")
+    if complaint not in ("", said):
+        _say(f"sync: not carried{outlook}: {complaint}")
+    if said and not complaint:
+        _say("sync: carried again")
+    return complaint
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -101,7 +108,7 @@ def _attempt(once: Callable[[], PassOutcome]) -> PassOutcome:
     try:
         return once()
     except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
-        return PassOutcome(0, 0, (cause_of(error),))
+        return PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
 
 
 def _report(done: PassOutcome, uri: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tracking import shapes
-from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged
+from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.former_names import current_metrics, current_scores
 from tracking.process import is_alive
@@ -61,7 +61,8 @@ class JournalLine:
 
 
 class TrialFolder:
-    """`<study>/<row>-s<seed>`; made by the first write. What reads a file raises DamagedFileError if it cannot."""
+    """`<study>/<row>-s<seed>`; made by the first write. What reads a file raises DamagedFileError if it cannot use it,
+    or UnreadableError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -154,7 +155,7 @@ class TrialFolder:
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
         """What was evaluated in the first line, then what each sentence adds to the scores, in the set's order."""
         path = self.statistics_path(set_name)
-        if unless_damaged(lambda: self.statistics(set_name), None) is None and path.exists():
+        if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
             set_aside(path)
         write_atomic(path, "".join(to_json(line) + "\n" for line in (head, *sentences)))
 
@@ -230,19 +231,26 @@ class TrialFolder:
 
         Damaged is a trial that cannot go on as it lies there; ``damage`` names the files.
         """
+        return self.standing(key)[0]
+
+    def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
+        """The state, and the result of a finished trial: both of one look, since the trial may finish meanwhile."""
         try:
             result = self.result()
             if result is not None and key in (None, result["key"]):
-                return "finished"
-            if self.error_path.exists():
-                return "failed"
-            newest = self._newest()
-            if newest is not None and newest.lives():
-                return "running"
-            self._check_history()
-            self.config()
+                return "finished", result
+            return self._unfinished(), None
         except DamagedFileError:
-            return "damaged"
+            return "damaged", None
+
+    def _unfinished(self) -> TrialState:
+        if self.error() is not None:
+            return "failed"
+        newest = self._newest()
+        if newest is not None and newest.lives():
+            return "running"
+        self._check_history()
+        self.config()
         return "missing" if newest is None else "interrupted"
 
     def damage(self) -> list[DamagedFileError]:

@@ -6,17 +6,23 @@ from typing import Any
 
 URI_VARIABLE = "ABLATE_TRACKING_URI"  # by which a process of ours is told the store's address
 MARK = "***"  # stands where a secret was
-_USER = r"[^:/?#@\s\[]*:"
+_WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
+_NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
 _PASSWORD = r"(?:(?!://)[^@\n])*@(?:[^/?#@\s]*@)*"  # drivers take one with / ? # and spaces, as SQLAlchemy does
-_USERINFO = re.compile(
-    rf"""\bhttps?://{_USER}(?!\d+(?:[][/?#\s'"),;]|$)){_PASSWORD}"""  # http://host:5000/a@b has a port, no password
-    rf"""|\b(?!https?:)[a-z][a-z0-9+.-]*://{_USER}(?!\d+(?:[][?#\s'"),;]|$)){_PASSWORD}"""
-    r"|\b[a-z][a-z0-9+.-]*://[^/?#\s]*@",  # a name alone may be a token
+_USERINFO = re.compile(  # digits are a port only where no @ follows in the same word
+    rf"""(?:(?<=\bhttp)|(?<=\bhttps))://[^:/?#\s\[]*:(?!\d+(?:[][/?#'"),;]{_NO_AT})?{_WORD_ENDS}){_PASSWORD}"""
+    rf"""|(?<!\bhttp)(?<!\bhttps)(?<=\w)://(?!{re.escape(MARK)}@)[^:/\s\[]*:"""
+    rf"""(?!\d+(?:[][?#'"),;]{_NO_AT})?{_WORD_ENDS}){_PASSWORD}"""
+    r"|(?<=\w)://[^/?#\s]*@",  # a name alone may be a token
     re.IGNORECASE,
 )
-_QUERY = re.compile(
-    r"([?&;][^=&;?\s]*(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)[^=&;?\s]*=)"
-    r"""[^&\s]*?(?=['"]*(?:[&\s]|$))""",  # a quote at its end is the word's
+_SECRET = r"(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)"
+_VALUE = r"(?:\{[^}\n]*\}|[^&\s])"  # ODBC takes spaces and & in braces
+_VALUE_ENDS = r"""(?=(?:['"][]'"),;:}]*)?(?:[&\s]|$))"""  # a quote at its end is the word's
+_QUERY = re.compile(rf"([?&;#](?:[^=&;?\s]*{_SECRET}[^=&;?\s]*|odbc_connect)=){_VALUE}*?{_VALUE_ENDS}", re.IGNORECASE)
+_ENCODED = re.compile(  # a whole address or a list of settings within one value, encoded once or more
+    rf"([?&;#][^=&;?\s]+=)(?=[^&\s]*?(?:{_SECRET}\w*%(?:25)*3[AD]|%(?:25)*3A(?:%(?:25)*2F){{2}}[^&\s]*%(?:25)*40))"
+    rf"{_VALUE}*?{_VALUE_ENDS}",
     re.IGNORECASE,
 )
 
@@ -37,8 +43,9 @@ def without_password(text: str, mark: str = MARK) -> str:
     For everything that others may read: files, screens, MLflow. An empty mark also takes the @ away.
     """
     user = f"{mark}@" if mark else ""
-    hidden = _USERINFO.sub(lambda found: f"{found[0].partition('://')[0]}://{user}", text)
-    return _QUERY.sub(lambda found: found[1] + mark, hidden)
+    for pattern, shown in ((_USERINFO, f"://{user}"), (_ENCODED, rf"\1{mark}"), (_QUERY, rf"\1{mark}")):
+        text = pattern.sub(shown, text)
+    return text
 
 
 def without_passwords(tree: Any) -> Any:

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -16,8 +18,9 @@ from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.load import mean_of_newest
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finished, Noticed, Resumed, Started, Stopped
+from transformer.schema import RefusedError
 from transformer.training.broadcast import from_rank_zero
-from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint import CheckpointError, Checkpoints
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import StopRequested, Worker, describe_device, join, never
 from transformer.training.precision import fast_matmuls
@@ -73,14 +76,20 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
     if worker.is_rank_zero:
         yield Evaluating(state.step)
     if trial.decode.average_checkpoints > 1:
-        fits = partial(check_weights, model=state.model)
-        mean = partial(mean_of_newest, trial, checkpoints, state.step, fits)
-        state.model.load_state_dict(from_rank_zero(worker, mean))
+        state.model.load_state_dict(from_rank_zero(worker, partial(_mean, state, trial, checkpoints)))
     scores = yield from _evaluate(state, trial, prepared, known, worker)
     if worker.is_rank_zero:
         checkpoints.tidy()
         yield from map(Noticed, checkpoints.notices())
         yield Finished(state.step, {**_costs(state, trial), "pairs": asdict(counts)}, scores)
+
+
+def _mean(state: TrainState, trial: TrialConfig, checkpoints: Checkpoints) -> dict[str, Tensor]:
+    """The weights to be scored. Raises CheckpointError: a refusal would say that nothing was started."""
+    try:
+        return mean_of_newest(trial, checkpoints, state.step, partial(check_weights, model=state.model))
+    except RefusedError as refusal:
+        raise CheckpointError(str(refusal.problems[0])) from refusal
 
 
 def _evaluate(

@@ -20,7 +20,7 @@ def describe(error: BaseException, name: str) -> Lost:
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
-    words = _last_words(pid)
+    words = _last_words(pid, address)
     who = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
     return Lost(f"{who} {_cause(text, words)}", "\n\n".join(filter(None, [text, "\n".join(words)])))
 
@@ -49,14 +49,18 @@ def _found(pattern: str, text: str) -> str | None:
     return match[1] if match else None
 
 
-def _last_words(pid: str | None) -> list[str]:
-    """The last lines that a process of this machine wrote to its standard error, without Ray's own."""
-    logs = _log_folder()
+def _last_words(pid: str | None, address: str | None) -> list[str]:
+    """The last lines that a process of this node wrote to its standard error, without Ray's own.
+
+    None of another node's: here its pid may be that of another process.
+    """
+    logs = _log_folder(address)
     paths = sorted(logs.glob(f"worker-*-{pid}.err")) if pid and logs else []
     lines = paths[-1].read_text("utf-8", "replace").splitlines() if paths else []
     return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
 
 
-def _log_folder() -> Path | None:
+def _log_folder(address: str | None) -> Path | None:
+    """Of this node, if that is its address."""
     node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
-    return Path(node.get_logs_dir_path()) if node else None
+    return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None

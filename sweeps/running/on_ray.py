@@ -1,9 +1,11 @@
 """Running a plan: prepare data once, schedule the trials on Ray, write down what they report, carry it to MLflow."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +15,7 @@ from sweeps.planning.settings import Cluster
 from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
+from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
 from transformer.schema import Problem, RefusedError
 
@@ -28,6 +31,7 @@ RAY_ENV = {
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, Interrupted."""
+    plan = readable(plan, console)
     with open_study(plan, command, console) as stopping:
         if plan.pending:
             with Progress(plan, console) as progress:
@@ -41,16 +45,15 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     from ray import tune
 
     from sweeps.running.tune_callback import Scribe
-    from sweeps.running.worker_group import Bell, bundles, run_trial
+    from sweeps.running.worker_group import bundles, run_trial, start_bell
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    _connect(cluster)
-    stopping.install()
+    _connect(cluster, stopping)
     try:
         check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
         assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
-        bell = Bell.remote()  # type: ignore[attr-defined]
+        bell = start_bell()
         scribe = Scribe(recorders, progress, stopping, bell)
         trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
         with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _left(scribe), stopping.gentle():
@@ -75,25 +78,48 @@ def _left(scribe: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
+        told = scribe.stopping.told(error, scribe.progress.left())  # first: a further signal may end the rest
         scribe.end()
-        raise scribe.stopping.told(error, scribe.progress.left()) from None
+        raise told from None
 
 
-def _connect(cluster: Cluster) -> None:
+def _connect(cluster: Cluster, stopping: Stopping) -> None:
     """This machine alone, or the cluster at ``cluster.address``."""
     import ray
 
     here = cluster.address is None
     try:
-        ray.init(
-            address=cluster.address or "local",
-            include_dashboard=False if here else None,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
-    except ConnectionError as error:
+        with _own_groups():
+            ray.init(
+                address=cluster.address or "local",
+                include_dashboard=False if here else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+    except SystemExit:  # Ray's own answer to SIGTERM, until ours is back
+        stopping.note(signal.SIGTERM)
+        raise stopping.interrupted(()) from None
+    except Exception as error:  # what Ray raises where it cannot start is of many kinds, also a bare Exception
+        found = f"Ray did not start on this machine: {error}" if here else f"{cluster.address}: {error}"
         allowed = "must be the address of a running Ray cluster, auto for the one this machine has joined, or null"
-        raise RefusedError([Problem("cluster.address", f"{cluster.address}: {error}", allowed)]) from error
+        looking = "free memory and processors, or see the logs in /tmp/ray/session_latest/logs"
+        raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
+    finally:
+        stopping.install()
+
+
+@contextmanager
+def _own_groups() -> Iterator[None]:
+    """Each process that Ray starts leads a process group of its own. A signal to ours, as timeout(1) and a closed
+    terminal send it, would end them at once, but the trials need them to stop with a checkpoint."""
+    from ray._private import services
+
+    popen = services.ConsolePopen
+    services.ConsolePopen = partial(popen, process_group=0)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = popen
 
 
 def check_resources(nodes: list[dict[str, float]], planned: PlannedTrial) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
@@ -12,12 +13,13 @@ from sweeps.planning.plan import Plan, recorded
 from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.repair import repair
+from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
 from sweeps.running.syncing import syncing
+from tracking.damage import unless_damaged
 from tracking.study import write_study
-from transformer.data.prepare import check_lengths, prepare, prepared_folder
-from transformer.schema import RefusedError
+from transformer.data.prepare import Prepared, check_lengths, prepare, prepared_folder
+from transformer.schema import Problem, RefusedError
 
 
 @contextmanager
@@ -27,11 +29,13 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[Sto
     with ExitStack() as stack:
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # a damaged one is refused before its data is prepared
-        _prepare_data(plan, console)
+        refuse_unreadable(plan)
+        texts = _prepare_data(plan, console)
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))
         repair(plan, console)
+        _refuse_other_vocabularies(plan, texts)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
@@ -39,18 +43,36 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[Sto
             yield stopping
 
 
-def _prepare_data(plan: Plan, console: Console) -> None:
-    """Prepare every corpus of the plan, and refuse models that could not take its sentences."""
+def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
+    """Prepare every corpus of the plan, and refuse models that could not take its sentences. By fingerprint.
+
+    Reads no file of a trial: a damaged one is repaired under the trial's lock, and a refused study makes no lock.
+    """
+    texts: dict[str, Prepared] = {}
     corpora = {trial.fingerprint: trial for trial in plan.pending}
     for planned in corpora.values():
         data = Path(planned.settings.paths.data)
         if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
             console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
         with console.status(f"Preparing {planned.settings.data.name}"):
-            prepared = prepare(planned.settings.data, data, planned.fingerprint)
+            texts[planned.fingerprint] = prepared = prepare(planned.settings.data, data, planned.fingerprint)
             prepared.check()
         peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
         problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
-        problems += [problem for peer in peers for problem in check_vocabulary(prepared, peer.folder)]
         if problems:
             raise RefusedError(dict.fromkeys(problems))
+    return texts
+
+
+def _refuse_other_vocabularies(plan: Plan, texts: dict[str, Prepared]) -> None:
+    """All trials of the plan with the same text share one vocabulary.
+
+    The finished ones are asked too: a trial whose own record was damaged may not go on with another one.
+    """
+    problems: list[Problem] = []
+    for planned in plan.trials:
+        if planned.fingerprint in texts:
+            check = partial(check_vocabulary, texts[planned.fingerprint], planned.folder)
+            problems += unless_damaged(check, [])  # still damaged: another process has that trial, and repairs it
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))

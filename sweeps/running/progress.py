@@ -13,6 +13,7 @@ from rich.text import Text
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.running.stopping import ONCE
 from tracking import formats
+from tracking.damage import unless_damaged
 from transformer.messages import (
     Evaluated,
     Evaluating,
@@ -66,7 +67,9 @@ class Progress:
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
         self.lines = {
-            t.trial.name: Line(t, "finished" if t.finished else "waiting", t.settings.train.steps if t.finished else 0)
+            t.trial.name: Line(t, "finished", t.settings.train.steps)
+            if t.finished
+            else Line(t, "waiting", safe=_safe(t))
             for t in plan.trials
         }
         self.began, self._said, self.stopping = time.monotonic(), time.monotonic(), False
@@ -98,7 +101,8 @@ class Progress:
                 line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
                 line.began = time.monotonic()
             case Report(step, metrics, _, checkpoint):
-                line.began = line.began or time.monotonic()
+                if line.began is None:  # it did not resume, so earlier checkpoints are none of its own
+                    line.began, line.safe = time.monotonic(), 0
                 line.began_step = line.began_step or step  # the pace is taken from the first report on
                 line.step, line.metrics = step, {**line.metrics, **metrics}
                 line.safe = line.safe if checkpoint is None else checkpoint
@@ -198,6 +202,12 @@ class Progress:
 
     def _timed(self) -> list[Line]:
         return [line for line in self.lines.values() if line.began is not None]
+
+
+def _safe(planned: PlannedTrial) -> int:
+    """The newest step of which the journal knows a whole checkpoint."""
+    reports = unless_damaged(planned.folder.journal, [])
+    return max((report.checkpoint or 0 for report in reports), default=0)
 
 
 def _resumes(name: str, line: Line) -> str:

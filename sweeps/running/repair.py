@@ -2,33 +2,68 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 
 import yaml
 from rich.console import Console
 from rich.markup import escape
 
 from sweeps.planning.plan import Plan, PlannedTrial, config_dict
+from sweeps.planning.stored_study import damaged
 from sweeps.planning.trial_lock import trial_lock
+from tracking.damage import UnreadableError
 from tracking.files import write_atomic
 from tracking.salvage import salvage
 from transformer.schema import RefusedError
 
+NO_VOCABULARY = "the vocabulary that it recorded is lost, so only other trials of the study can tell a change of it"
 WHAT_FOLLOWS = {
     "result.json": "the trial goes on from its last checkpoint and writes it again",
     "config.yaml": "it is written again",
-    "provenance.json": "the next attempt writes it again",
+    "provenance.json": f"the next attempt writes it again; {NO_VOCABULARY}",
+    "journal.jsonl": "a resume fills in what its checkpoint holds",
 }
+FINISHED = {
+    "provenance.json": f"the trial is finished, and nothing writes it again; {NO_VOCABULARY}",
+    "journal.jsonl": "the trial is finished, and nothing fills them in",
+}
+"""What follows where no further attempt does."""
+
+
+def readable(plan: Plan, console: Console) -> Plan:
+    """The plan without the trials that would run but have an unreadable file, which are told.
+
+    Raises RefusedError if no other trial is to run, or the study is not recorded yet.
+    """
+    left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
+    kept = replace(plan, trials=tuple(planned for planned in plan.trials if planned.trial.name not in left_out))
+    if left_out and (plan.before is None or not kept.pending):
+        refuse_unreadable(plan)
+    for name, errors in left_out.items():
+        told = ", ".join(error.note for error in errors)
+        console.print(escape(f"{name}: {told}; it stays as it is, and the trial is left out"), soft_wrap=True)
+    return kept
+
+
+def refuse_unreadable(plan: Plan) -> None:
+    """Raises RefusedError if a trial that is to run has an unreadable file: it may be whole, so nothing replaces it."""
+    if problems := [damaged(error) for planned in plan.pending for error in _unreadable(planned)]:
+        raise RefusedError(problems)
 
 
 def repair(plan: Plan, console: Console) -> None:
     """Make every trial of the plan readable. Pending ones must be locked; a finished one that another process holds is
-    left to that process."""
+    left to that process, and one with an unreadable file stays as it is."""
     for planned in plan.trials:
-        if _is_whole(planned):
+        if _is_whole(planned) or _unreadable(planned):
             continue
         with suppress(RefusedError), trial_lock(planned.folder) if planned.finished else nullcontext():
             for line in _repaired(planned):
                 console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
+
+
+def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:
+    return [error for error in planned.folder.damage() if isinstance(error, UnreadableError)]
 
 
 def _is_whole(planned: PlannedTrial) -> bool:
@@ -36,9 +71,9 @@ def _is_whole(planned: PlannedTrial) -> bool:
 
 
 def _repaired(planned: PlannedTrial) -> Iterator[str]:
-    folder = planned.folder
+    folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
-        words = [error.note, salvage(folder, error), WHAT_FOLLOWS.get(error.path.name, "")]
+        words = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, words))
     if folder.path.is_dir() and not folder.config_path.exists():
         write_atomic(folder.config_path, yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True))

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from rich.console import Console
 
 from sweeps.planning.settings import Settings
+from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before the syncer is started again: doubled each time it ends early
@@ -33,13 +34,19 @@ def sync_environment(settings: Settings) -> dict[str, str]:
 
 @contextmanager
 def syncing(settings: Settings, console: Console) -> Iterator[None]:
-    """A process that carries the study's journals to MLflow, and is done when everything has been carried."""
-    syncer = Syncer(settings, console)
+    """A process that carries the study's journals to MLflow, and is done when everything has been carried.
+
+    Whatever it has not carried when the run is left at once is left to `ablate sync`.
+    """
+    syncer, patience = Syncer(settings, console), CARRYING_S
     try:
         yield
+    except Interrupted as error:
+        patience = 0.0 if error.at_once else CARRYING_S
+        raise
     finally:
         with console.status("Carrying the last results to MLflow"):
-            carried = syncer.close()
+            carried = syncer.close(patience)
         if not carried:
             console.print("MLflow has not everything yet; `ablate sync` carries the rest")
 
@@ -59,8 +66,8 @@ class Syncer:
         self._thread = threading.Thread(target=self._keep_alive, name="syncer", daemon=True)
         self._thread.start()
 
-    def close(self) -> bool:
-        """Tell it that nothing follows, and wait; whether everything was carried.
+    def close(self, patience: float) -> bool:
+        """Tell it that nothing follows, and wait so many seconds; whether everything was carried.
 
         Another sweep of this study may hold the syncer's lock for long: then it carries our journals too.
         """
@@ -72,10 +79,11 @@ class Syncer:
         assert process.stdin
         process.stdin.close()
         try:
-            return process.wait(timeout=CARRYING_S) == 0
+            return process.wait(timeout=patience) == 0
         except subprocess.TimeoutExpired:
-            process.terminate()
             return False
+        finally:
+            process.terminate()  # if it has not ended, also where a signal has ended the wait
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(

@@ -57,6 +57,13 @@ class Scribe(tune.Callback):  # type: ignore[misc]
         self.running.discard(name)
         self.progress.retry(name, lost.cause)
 
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial that still counts as running returned without a word: the bell was rung before it began."""
+        name = trial.config["trial"]
+        if name in self.running:
+            self.recorders[name].end("interrupted")
+            self.running.discard(name)
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
         self.recorders[name].fail(lost.cause, lost.details)

@@ -6,15 +6,17 @@ Imports no torch: only the workers need it.
 import asyncio
 import socket
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import ray
 from ray import tune
 from ray.exceptions import RayError
 from ray.util import get_current_placement_group, get_node_ip_address
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from sweeps.planning.settings import Cluster
 from sweeps.running.deaths import describe
@@ -24,7 +26,9 @@ from transformer.schema import RefusedError
 EVENTS_AHEAD = 4
 """How far a worker may run ahead of a sweep that takes no events: then it waits, and so do its peers."""
 PATIENCE_S = 5.0
-"""How long the death of a peer may take to be known after a worker has felt it."""
+"""How long the death of a peer may take to be known after a worker has felt it; and an answer of the bell."""
+LISTEN_S = 10.0
+"""How long one question to the bell stays open."""
 
 
 class LostWorkerError(RuntimeError):
@@ -49,16 +53,33 @@ class Bell:
     async def ring(self) -> None:
         self.rung.set()
 
-    async def is_rung(self) -> bool:
+    async def is_rung(self, within: float = 0.0) -> bool:
+        """Answers as soon as it is rung, after ``within`` seconds at the latest: Ray runs 1000 calls at a time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.rung.wait(), within)
         return self.rung.is_set()
 
-    async def wait(self) -> None:
-        await self.rung.wait()
+
+def start_bell() -> Any:
+    """On this process's node, so that no other node's death can take it away."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return Bell.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
+
+
+def _is_rung(bell: Any, within: float = 0.0) -> bool:
+    """A bell that does not answer was not rung: training goes on without it."""
+    try:
+        return bool(ray.get(bell.is_rung.remote(within), timeout=within + PATIENCE_S))
+    except RayError:
+        return False
 
 
 @ray.remote(max_restarts=0)
 class Worker:
-    """One process of a worker group."""
+    """One process of a worker group, over all trials that it is given."""
+
+    def __init__(self) -> None:
+        self.rung: Callable[[], bool] | None = None  # the one listener of this process
 
     def address(self) -> str:
         """host:port on this worker's node at which the group can meet."""
@@ -70,8 +91,9 @@ class Worker:
         from transformer.training.parallel import is_lost_peer
         from transformer.worker import work
 
+        self.rung = self.rung or _listener(bell)
         try:
-            yield from work(assignment, rank, world, address, _listener(bell))
+            yield from work(assignment, rank, world, address, self.rung)
         except RefusedError as error:
             yield Failed(str(error.problems[0]), str(error))
         except Exception as error:
@@ -84,7 +106,10 @@ def _listener(bell: Any) -> Callable[[], bool]:
     rung = threading.Event()
 
     def wait() -> None:
-        ray.get(bell.wait.remote())
+        asked = time.monotonic()
+        while not _is_rung(bell, LISTEN_S):
+            time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # one that is gone answers at once
+            asked = time.monotonic()
         rung.set()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -102,7 +127,7 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     A worker that dies raises LostWorkerError here, and Tune starts the trial again as the next attempt; a failure
     that another try would meet again is reported and not raised.
     """
-    if ray.get(bell.is_rung.remote()):
+    if _is_rung(bell):
         return
     assignment = config["again"] or assignments[config["trial"]]
     workers, finished = _idle_workers.copy() or _start_workers(cluster), False

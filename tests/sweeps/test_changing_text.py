@@ -3,19 +3,24 @@
 import json
 import random
 import shutil
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ablate_in_folder import plan
+from finished_trials import finish
 from rich.console import Console
 from studies import SMALL, Running, ablate, wait_until
 
+from sweeps.planning.plan import Plan
 from sweeps.running.open_study import open_study
+from sweeps.running.recorder import Recorder
 from tracking.describe import result_points
 from tracking.study import read_study
 from tracking.table import table
 from transformer.data.prepare import prepare
+from transformer.messages import Started
 from transformer.schema import RefusedError
 
 WORDS = [*"abcdefgh"]
@@ -104,6 +109,49 @@ def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) ->
     ):
         pass
     assert not (folder / "runs").exists()
+
+
+@pytest.fixture
+def two(folder: Path) -> Plan:
+    """Two trials that have begun and were interrupted."""
+    planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]")
+    settings = planned.trials[0].settings
+    prepare(settings.data, Path(settings.paths.data))
+    for trial in planned.trials:
+        recorder = Recorder(trial)
+        recorder.begin()
+        recorder.take(1, Started("cpu", 1))
+        recorder.end("interrupted")
+    return planned
+
+
+def test_a_damaged_provenance_is_in_nobodys_way(two: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    path = two.trials[0].folder.provenance_path
+    path.write_bytes(path.read_bytes()[:40])
+    with open_study(two, ["ablate"], Console(width=400)):
+        pass
+    said = capsys.readouterr().out
+    assert "base-s1: provenance.json:1 is damaged" in said
+    assert "the vocabulary that it recorded is lost" in said
+    assert path.with_name("provenance.json.damaged").exists()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two: Plan, finished: bool) -> None:
+    first, second = two.trials
+    first.folder.provenance_path.write_text("{")
+    if finished:
+        finish(second)
+    content = json.loads(second.folder.provenance_path.read_text()) | {"vocabulary": "another"}
+    second.folder.provenance_path.write_text(json.dumps(content))
+    for _ in range(2):  # the second time, the damaged file is gone
+        with (
+            pytest.raises(RefusedError, match="e_learned_positions-s1 was trained with another vocabulary"),
+            open_study(two, [], Console(file=StringIO())),
+        ):
+            pass
+        assert not first.folder.provenance_path.exists()
+    assert not (two.folder / "study.json").exists()
 
 
 def test_counts_of_pairs_are_carried_to_mlflow() -> None:

@@ -3,29 +3,34 @@
 Every kind of damage is tried where it costs nothing, in tests/tracking/test_damaged_files.py.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import plan
+from ablate_in_folder import contents, plan
 from click.testing import Result
-from damages import copied, cut, empty, folder, garbage, nothing_known
+from damages import UNREADABLE, copied, cut, empty, folder, garbage, kept, looped, nothing_known
 from rich.console import Console
-from studies import SMALL
+from studies import SMALL, ablate
 from typed import refusal, typed
 
+from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
-from sweeps.running.repair import repair
+from sweeps.running.repair import readable, repair
 from tracking.study import write_study
 from transformer.messages import Evaluated, Finished, Report, Started
+from transformer.schema import RefusedError
 
 Damage = Callable[[Path], None]
 ROWS = "sweep.rows=[base,e_learned_positions]"
 OF_TRIAL = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")
 OF_STUDY = ("mlflow-runs.json", "mlflow-synced.json", "mlflow-sync.json")
+SHORT = [*SMALL, "train.steps=20", "train.checkpoint_every=10"]
 WHOLE = {("journal.jsonl", empty), ("journal.jsonl", cut), ("attempts.jsonl", cut)}  # torn by a crash at most
 
 
@@ -148,6 +153,40 @@ def test_a_sweep_keeps_tells_and_rebuilds(cwd: Path, name: str, damage: Damage) 
     assert again.getvalue() == ""
 
 
+@pytest.mark.parametrize("fault", UNREADABLE)
+@pytest.mark.parametrize("name", [*OF_TRIAL, "error.txt"])
+def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(cwd: Path, name: str, fault: Damage) -> None:
+    path = base(cwd) / name
+    fault(path)
+    before = contents(base(cwd))
+    first, second = json.loads(calm(typed(cwd, "status", "--json")).stdout)
+    assert f"{path.name} cannot be read: " in first["note"]
+    assert (second["state"], second["note"]) == ("finished", "")
+    assert json.loads(calm(typed(cwd, "table", "--format", "json")).stdout)[1]["ppl"] == 4.5
+    planned = json.loads(calm(typed(cwd, "plan", ROWS, "--json")).stdout)
+    assert planned[0]["state"] == ("damaged" if name == "result.json" else "finished")
+    repair(plan(cwd, ROWS), Console(file=StringIO()))
+    assert contents(base(cwd)) == before
+    if name == "result.json":  # the only trial that could run
+        for verb in ("sweep", "train"):
+            assert f"result.json {path}: cannot be read: " in refusal(cwd, verb, *([ROWS] if verb == "sweep" else []))
+        assert contents(base(cwd)) == before
+
+
+def test_a_sweep_leaves_out_what_it_cannot_read_and_takes_the_rest(cwd: Path) -> None:
+    other = base(cwd).with_name("e_learned_positions-s1")
+    (other / "result.json").unlink()
+    looped(base(cwd) / "result.json")
+    screen = StringIO()
+    with contextlib.chdir(cwd):
+        whole = plan_sweep([ROWS])
+    kept = readable(whole, Console(file=screen, width=400))
+    assert [planned.trial.name for planned in kept.trials] == [other.name]
+    assert "base-s1: result.json cannot be read: Too many levels of symbolic links; it stays" in screen.getvalue()
+    with pytest.raises(RefusedError, match=r"base-s1/result\.json: cannot be read"):
+        readable(replace(whole, before=None), Console(file=screen))  # the record would lack the trial
+
+
 def written_at(config: str) -> Path:
     """The folder in which the configuration was written."""
     (line,) = (line for line in config.splitlines() if line.startswith("  runs: "))
@@ -193,7 +232,7 @@ def test_statistics_that_are_damaged_are_made_again(pair: Path) -> None:
 
 @pytest.mark.slow
 def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Path) -> None:
-    words = ["train", *SMALL, "train.steps=20", "train.checkpoint_every=10"]
+    words = ["train", *SHORT]
     calm(typed(tmp_path, *words))
     path = base(tmp_path) / "result.json"
     before = json.loads(path.read_text())
@@ -211,3 +250,44 @@ def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Pa
     assert path.with_name("result.json.damaged").exists()
     status = calm(typed(tmp_path, "status")).stdout
     assert "MLflow: up to date" in status
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["provenance.json", "error.txt"])  # the others: see above and below
+def test_no_damaged_file_of_an_interrupted_trial_stops_it(interrupted: Path, tmp_path: Path, name: str) -> None:
+    cwd = copied(interrupted, tmp_path / "copy")
+    path = base(cwd) / name
+    if name == "error.txt":
+        path.mkdir()
+    else:
+        path.write_bytes(b"nonsense\n" + path.read_bytes()[:40])
+    said = calm(typed(cwd, "train", *SHORT)).stdout
+    assert f"{path.name}.damaged" in said
+    assert json.loads((base(cwd) / "result.json").read_text())["step"] == 20
+    assert json.loads((base(cwd) / "provenance.json").read_text())["vocabulary"]
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trial that goes on from its last checkpoint: its result is damaged."""
+    cwd = tmp_path_factory.mktemp("interrupted").resolve()
+    calm(typed(cwd, "train", *SHORT))
+    (base(cwd) / "result.json").write_text("{")
+    return cwd
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_runs_the_other_trial_and_retrains_nothing_unreadable(tmp_path: Path) -> None:
+    calm(typed(tmp_path, "train", *SHORT))
+    result = base(tmp_path) / "result.json"
+    looped(result)
+    done = ablate("sweep", *SHORT, ROWS, "--add", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "base-s1: result.json cannot be read" in done.stdout
+    assert "1 of 2 finished" in done.stdout
+    assert (base(tmp_path).with_name("e_learned_positions-s1") / "result.json").exists()
+    assert result.is_symlink()
+    assert len((base(tmp_path) / "attempts.jsonl").read_text().splitlines()) == 2
+    kept(result).replace(result)
+    assert "2 of 2 finished" in calm(typed(tmp_path, "sweep", *SHORT)).stdout

@@ -57,6 +57,17 @@ def test_a_killed_worker_goes_on_from_its_last_checkpoint_and_the_cause_is_told(
     check_whole(running.trial, resumed_from=300)
 
 
+def test_a_sweep_whose_bell_is_gone_loses_no_trial(running: Running) -> None:
+    running.wait_for_step(300)
+    (bell,) = running.processes("ray::Bell")
+    bell.kill()
+    (worker,) = running.workers()
+    worker.kill()
+    code, output = running.finish()
+    assert code == 0, output
+    check_whole(running.trial, resumed_from=300)
+
+
 def test_a_worker_group_that_loses_one_is_started_again_and_its_journal_is_whole(tmp_path: Path) -> None:
     trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
     running = Running.start("sweep", *LONG, "cluster.workers=2", cwd=tmp_path, trial=trial)
@@ -103,10 +114,9 @@ def test_a_stopped_sweep_says_from_which_step_it_goes_on_and_does(
 ) -> None:
     running.wait_for_step(200)
     reported = lines(running.trial / "journal.jsonl")[-1]["step"]
-    if number == signal.SIGINT:
-        os.killpg(running.process.pid, number)  # as a terminal does
-    else:
-        os.kill(running.process.pid, number)
+    if number == signal.SIGTERM:
+        os.kill(running.process.pid, number)  # timeout(1) sends it twice, a terminal only once
+    os.killpg(running.process.pid, number)
     code, output = running.finish()
     assert code == expected, output
     assert "Traceback" not in output

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import threading
 from io import StringIO
 from pathlib import Path
@@ -13,7 +14,8 @@ from studies import wait_until
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.settings import Settings
-from sweeps.running import syncing
+from sweeps.running import stopping, syncing
+from sweeps.running.stopping import Interrupted, Stopping
 from tracking.ledger import Ledger
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
@@ -126,3 +128,41 @@ def test_it_is_not_started_once_the_end_was_told(
         assert len(syncers(settings)) == 1
     wait_until(lambda: threading.active_count() <= before, "the thread's end")
     assert (syncers(settings), screen.getvalue().strip()) == ([], "")
+
+
+LINES = ("base-s1 goes on from step 400",)
+
+
+def leave(asked: Stopping, settings: Settings, console: Console, presses: int) -> None:
+    """A run that is left by so many signals."""
+    with asked.watching(), syncing.syncing(settings, console):
+        try:
+            with asked.gentle():
+                for _ in range(presses):
+                    signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise asked.told(error, LINES) from None
+        raise asked.interrupted(LINES)
+
+
+def test_a_run_that_is_left_at_once_does_not_wait_for_it(
+    settings: Settings, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, f"read end; sleep 3; echo waited > {tmp_path}/waited; exit 0")
+    monkeypatch.setattr(stopping, "ECHO_S", 0.0)
+    with pytest.raises(Interrupted) as caught:
+        leave(Stopping(), settings, console, presses=2)
+    assert (caught.value.lines, caught.value.exit_code) == (LINES, 130)
+    assert not (tmp_path / "waited").exists()
+    wait_until(lambda: syncers(settings) == [], "its end")
+
+
+def test_a_signal_while_it_is_waited_for_leaves_it_and_keeps_the_lines(
+    settings: Settings, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, "read end; kill -INT $PPID; exec sleep 600")
+    monkeypatch.setattr(stopping, "ECHO_S", 0.0)
+    with pytest.raises(Interrupted) as caught:
+        leave(Stopping(), settings, console, presses=1)
+    assert (caught.value.lines, caught.value.exit_code) == (LINES, 130)
+    wait_until(lambda: syncers(settings) == [], "its end")

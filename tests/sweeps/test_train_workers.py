@@ -40,12 +40,16 @@ def test_no_worker_outlives_a_trial_that_is_killed_before_they_have_met(peer: tu
     assert not peers(running)
 
 
-def test_ctrl_c_in_a_terminal_stops_both_after_the_same_step(peer: tuple[Running, psutil.Process]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_process_group_stops_both_after_the_same_step(
+    peer: tuple[Running, psutil.Process], number: signal.Signals
+) -> None:
+    """Such as a terminal sends for Ctrl-C and at its end, and timeout(1)."""
     running, process = peer
     running.wait_for_step(50)
-    os.killpg(running.process.pid, signal.SIGINT)
+    os.killpg(running.process.pid, number)
     code, output = running.finish()
-    assert code == 130, output
+    assert code == 128 + number, output
     assert "Traceback" not in output
     (step,) = map(int, re.findall(r"base-s1 goes on from step (\d+)$", output, re.MULTILINE))
     assert lines(running.trial / "journal.jsonl")[-1]["step"] == step
@@ -63,3 +67,50 @@ def test_a_killed_worker_is_named_with_its_signal(peer: tuple[Running, psutil.Pr
     error = (running.trial / "error.txt").read_text()
     assert f"worker 1 (pid {process.pid}) was killed by SIGKILL" in error.splitlines()[0]
     assert f"worker 1 (pid {process.pid}) was killed by SIGKILL" in output
+
+
+FAULTS = {
+    "before": "sys.modules['transformer.worker'] = None",
+    "after": "def broken(*text): raise ValueError('no [/odd] text')",
+    "refused": "def broken(*text): raise RefusedError([Problem('data.train', 'is empty', 'must hold sentences')])",
+}
+PLANTED = """
+import sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    import transformer.worker
+    from transformer.schema import Problem, RefusedError
+    broken = transformer.worker.prepare_here
+    {fault}
+    transformer.worker.prepare_here = broken
+"""
+
+
+def run_with_a_broken_peer(folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, int, str]:
+    """Python runs `sitecustomize.py` as it starts: here it breaks the second worker alone."""
+    (folder / "sitecustomize.py").write_text(PLANTED.format(fault=FAULTS[fault]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+    running = start(folder)
+    code, output = running.finish()
+    assert "Traceback" not in output
+    return running.trial, code, output
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"), [("before", "ModuleNotFoundError: import of"), ("after", "ValueError: no [/odd] text")]
+)
+def test_the_error_of_a_worker_is_told_with_its_traceback(
+    tmp_path: Path, fault: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial, code, output = run_with_a_broken_peer(tmp_path, fault, monkeypatch)
+    assert code == 1, output
+    first, *rest = (trial / "error.txt").read_text().splitlines()
+    assert re.match(rf"RuntimeError: worker 1 \(pid \d+\) failed: {re.escape(cause)}", first), first
+    assert first in output
+    assert any("in _follow" in line for line in rest), "the worker's own traceback"
+
+
+def test_what_a_worker_refuses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, code, output = run_with_a_broken_peer(tmp_path, "refused", monkeypatch)
+    assert code == 2, output
+    assert "data.train is empty" in output
+    assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "refused"]

@@ -43,6 +43,27 @@ def first_line(path: Path) -> None:
     path.write_bytes(b"\x00" + path.read_bytes()[1:])
 
 
+def looped(path: Path) -> None:
+    """The system refuses to read it, and says that it does not exist; the content lies at ``kept``."""
+    _kept(path).symlink_to(path.name)
+
+
+def broken_disk(path: Path) -> None:
+    """The system finds it and reads no byte of it: EIO, as from a disk or a server with a fault."""
+    _kept(path).symlink_to("/proc/self/mem")
+
+
+def kept(path: Path) -> Path:
+    return path.with_name(f"{path.name}.kept")
+
+
+def _kept(path: Path) -> Path:
+    if path.exists():
+        path.rename(kept(path))
+    return path
+
+
+UNREADABLE: list[Callable[[Path], None]] = [looped, broken_disk]
 DAMAGES: list[Callable[[Path], None]] = [empty, cut, garbage, other_kind, nothing_known, deep, folder, first_line]
 
 

@@ -18,7 +18,7 @@ from tracking.replay import Replay
 from tracking.salvage import salvage
 from tracking.study import Study
 from tracking.table import table, to_markdown
-from tracking.tracker import MemoryTracker
+from tracking.tracker import MemoryTracker, RunSpec
 from tracking.trial_folder import TrialFolder
 
 Damage = Callable[[Path], None]
@@ -101,6 +101,43 @@ def test_what_is_damaged_is_kept_and_the_rest_stays(pair: Study, name: str, dama
     elif damage is first_line:
         assert where.journal() == before[1:]
     assert begin(where) >= 2, "the number of an attempt is never given twice"
+
+
+@pytest.mark.parametrize(
+    ("bad", "lost"),
+    [
+        ([3], "1 report between steps 3 and 5"),
+        ([3, 4], "2 reports between steps 3 and 6"),
+        ([0, 3, 8], "1 report before step 2, 1 report between steps 3 and 5, 1 report after step 8"),
+        (list(range(9)), "9 reports"),
+    ],
+)
+def test_it_is_told_which_reports_are_lost(pair: Study, bad: list[int], lost: str) -> None:
+    where = pair.trial_folder(pair.trials[0])
+    lines = where.journal_path.read_text().splitlines()
+    where.journal_path.write_text("".join("nonsense\n" if i in bad else f"{line}\n" for i, line in enumerate(lines)))
+    (error,) = where.damage()
+    kept = f"kept as journal.jsonl.damaged; {9 - len(bad)} of 9 lines are good and stay"
+    assert salvage(where, error) == f"{kept}; lost: {lost}"
+    assert [report.step for report in where.journal()] == [i + 1 for i in range(9) if i not in bad]
+
+
+def test_a_journal_that_is_no_file_is_lost_whole(pair: Study) -> None:
+    where = damaged(pair, "journal.jsonl", folder)
+    assert salvage(where, where.damage()[0]) == "kept as journal.jsonl.damaged; lost: all reports"
+
+
+def test_only_damage_is_worth_no_further_pass(pair: Study) -> None:
+    tracker = MemoryTracker()
+    assert not Replay(pair.folder, tracker, "memory").once().lasting
+    damaged(pair, "journal.jsonl", garbage)
+    assert Replay(pair.folder, tracker, "memory").once().lasting
+
+    class Away(MemoryTracker):
+        def open_run(self, spec: RunSpec, known: str | None) -> str:
+            raise ConnectionError("server away")
+
+    assert not Replay(pair.folder, Away(), "memory").once().lasting
 
 
 def test_a_number_that_only_a_lost_line_held_is_not_given_again(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
 from tracking import formats
-from tracking.study import Study
+from tracking.study import Study, Trial
 from tracking.table import TableRow, render, table, to_csv, to_json, to_markdown
+from tracking.trial_folder import TrialFolder
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -129,6 +132,40 @@ def test_a_result_of_another_key_does_not_count(study: Study) -> None:
     other = study.trials[1]
     study.trial_folder(study.trials[0]).write_result({"key": other.key, "step": 1, "scores": {}})
     assert table(study)[0].seeds == 0
+
+
+@dataclass(frozen=True)
+class Finishing(Study):
+    """Its first trial finishes as soon as someone has found that it has no result."""
+
+    def trial_folder(self, trial: Trial) -> TrialFolder:
+        folder = super().trial_folder(trial)
+        if trial == self.trials[0]:
+            return Late(folder.path, lambda: finish(self, trial, begin(folder), 30))
+        return folder
+
+
+class Late(TrialFolder):
+    def __init__(self, path: Path, finish: Callable[[], None]) -> None:
+        super().__init__(path)
+        self.finish = finish
+
+    def result(self) -> dict[str, Any] | None:
+        found = super().result()
+        if found is None:
+            self.finish()
+        return found
+
+
+@pytest.mark.parametrize(("seeds", "note"), [([1], "interrupted"), ([1, 2], "interrupted; missing")])
+def test_a_trial_that_finishes_during_the_look_is_told_as_it_was_seen(
+    tmp_path: Path, seeds: list[int], note: str
+) -> None:
+    study = make_study(tmp_path / "late", {"base": seeds})
+    (row,) = table(Finishing(**vars(study)))
+    assert (row.seeds, row.ppl, row.note) == (0, None, note)
+    assert row.status
+    assert table(study)[0].seeds == 1
 
 
 def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:

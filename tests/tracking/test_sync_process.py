@@ -182,6 +182,35 @@ def test_follow_ends_with_a_whole_pass_that_began_after_the_end() -> None:
     assert once.count == 3
 
 
+def test_what_only_a_person_can_repair_is_not_tried_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    stop, passes = Stop(), list[PassOutcome]()
+
+    def once() -> PassOutcome:
+        passes.append(PassOutcome(1, 0, (f"damaged {len(passes)}",), lasting=True))
+        if len(passes) == 2:
+            stop.set()
+        return passes[-1]
+
+    assert sync.follow(once, stop) == 1
+    assert len(passes) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "sync: not carried, trying again: damaged 0",
+        "sync: not carried, trying again: damaged 1",
+        "sync: not carried: damaged 2",
+    ]
+
+
+def test_a_damaged_trial_ends_a_follower_after_the_others_are_carried(study: Study, store: Store) -> None:
+    for trial in study.trials[:2]:
+        finish(study, trial, begin(study.trial_folder(trial)), 3)
+    study.trial_folder(study.trials[0]).result_path.write_text("{")
+    process = start(study, "--follow")
+    _, said = process.communicate(timeout=60)  # its stdin is at its end
+    assert process.returncode == 1
+    assert said.count("base-s1/result.json") == 1
+    assert [run.info.status for run in runs_of(study, store)] == ["FINISHED"]
+
+
 def test_an_orphan_does_not_try_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "GRACE_S", 0.2)
     stop = Stop()

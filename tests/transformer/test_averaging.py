@@ -14,8 +14,7 @@ from transformer.config import TrialConfig
 from transformer.data.prepare import prepare
 from transformer.decoding.load import load
 from transformer.messages import Event, Finished, Report, Stopped
-from transformer.schema import RefusedError
-from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint import CheckpointError, Checkpoints
 from transformer.training.parallel import never
 from transformer.worker import work
 
@@ -141,7 +140,7 @@ def test_a_checkpoint_that_is_not_whole_stops_the_trial_and_is_not_replaced(
         rf"decode.average_checkpoints: is 4; must be at most 3, .* kept: the checkpoint of step 9 is missing{said}\.$"
     )
     for attempt in (2, 3):
-        with pytest.raises(RefusedError, match=refusal):
+        with pytest.raises(CheckpointError, match=refusal):
             list(work(assignment(trial, attempt, folder, tmp_path), stop=never))
     fewer = replace(trial, decode=replace(DECODE, average=3))
     assert finished(list(work(assignment(fewer, 4, folder, tmp_path)))).scores
@@ -150,7 +149,7 @@ def test_a_checkpoint_that_is_not_whole_stops_the_trial_and_is_not_replaced(
 def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
     more = replace(trial, decode=replace(DECODE, average=8))
     with pytest.raises(
-        RefusedError, match=r"decode.average_checkpoints: is 8; must be at most 4, the checkpoints that were kept"
+        CheckpointError, match=r"decode.average_checkpoints: is 8; must be at most 4, the checkpoints that were kept"
     ):
         list(work(assignment(more, 1, folder, tmp_path)))
 

@@ -16,7 +16,7 @@ from transformer.training.checkpoint_folder import CheckpointFolder, Found, Plac
 
 
 class CheckpointError(Exception):
-    """A checkpoint could not be written: where, why, and which newest one still stands, in one line."""
+    """In one line: a checkpoint could not be written (where, why, what still stands), or one that is needed is gone."""
 
 
 class Checkpoints:

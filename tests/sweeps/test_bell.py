@@ -1,0 +1,95 @@
+"""The bell, its listeners and the last words of a process, on a real cluster of two nodes."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ablate_in_folder import plan
+from ray.cluster_utils import Cluster
+from studies import SMALL
+
+from sweeps.planning.compose import compose_settings
+from sweeps.running.deaths import describe
+from sweeps.running.recorder import Recorder
+from sweeps.running.worker_group import Worker, run_trial, start_bell
+from transformer.messages import Assignment, Failed
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+ROUNDS = 5
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[list[str]]:
+    """The ids of two nodes, the first of which is ours."""
+    before = signal.getsignal(signal.SIGTERM)  # Ray takes it
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+    cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    here = ray.get_runtime_context().get_node_id()
+    yield sorted((node["NodeID"] for node in ray.nodes()), key=lambda name: name != here)
+    ray.shutdown()
+    cluster.shutdown()
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Assignment:
+    """One that ends at once: the text is no longer what was planned."""
+    (planned,) = plan(tmp_path, *SMALL, "sweep.rows=[base]", f"paths.data={tmp_path}/gone").pending
+    return replace(Recorder(planned).assignment(), data_fingerprint="0" * 64)
+
+
+def node_of(actor: Any) -> str:
+    return str(ray.get(actor.__ray_call__.remote(lambda self: ray.get_runtime_context().get_node_id())))
+
+
+def run(worker: Any, assignment: Assignment, bell: Any) -> list[Any]:
+    stream = worker.run.options(num_returns="streaming").remote(assignment, 0, 1, "", bell)
+    return [ray.get(item) for item in stream]
+
+
+def test_the_bell_hangs_on_the_sweep_s_own_node(nodes: list[str]) -> None:
+    bells = [start_bell() for _ in range(ROUNDS)]
+    assert {node_of(bell) for bell in bells} == {nodes[0]}
+
+
+def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refused: Assignment) -> None:
+    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+    threads = []
+    for _ in range(ROUNDS):
+        assert isinstance(run(worker, refused, bell)[-1], Failed)
+        threads.append(ray.get(worker.__ray_call__.remote(lambda self: threading.active_count())))
+    assert threads == threads[:1] * ROUNDS
+
+
+def test_a_bell_that_is_gone_was_not_rung(nodes: list[str], refused: Assignment) -> None:
+    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+    ray.kill(bell)
+    assert isinstance(run(worker, refused, bell)[-1], Failed), "of the trial, not of the bell"
+    with pytest.raises(KeyError, match="no such trial"):  # it goes on to what the bell does not decide
+        run_trial({"trial": "no such trial", "again": None}, {}, compose_settings([]).cluster, bell)
+
+
+def test_all_who_listen_hear_the_bell(nodes: list[str]) -> None:
+    bell = start_bell()
+    calls = [bell.is_rung.remote(600.0) for _ in range(3)]
+    assert ray.get(bell.is_rung.remote()) is False
+    ray.get(bell.ring.remote())
+    assert ray.get(calls) == [True] * 3
+    assert ray.get(bell.is_rung.remote()) is True
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_last_words_are_read_on_the_node_of_the_process_alone(nodes: list[str], ours: bool) -> None:
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    (logs / "worker-cafe-01-4194999.err").write_text("Segmentation fault of somebody\n")
+    address = ray.util.get_node_ip_address() if ours else "203.0.113.9"
+    text = f"The actor died.\n\tpid: 4194999\n\tip: {address}\nconnection error code 2. End of file."
+    lost = describe(RuntimeError(text), "worker 0")
+    assert f"worker 0 (pid 4194999 on {address}) was killed" in lost.cause
+    assert ("Segmentation fault of somebody" in lost.cause, "Segmentation" in lost.details) == (ours, ours)

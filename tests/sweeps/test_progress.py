@@ -1,0 +1,42 @@
+"""What a run says of its trials when it is left."""
+
+import io
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import plan
+from rich.console import Console
+
+from sweeps.planning.plan import Plan
+from sweeps.running.progress import Progress
+from transformer.messages import Report, Resumed, Started
+
+
+@pytest.fixture
+def resumed(tmp_path: Path) -> Plan:
+    """A study whose trial has a checkpoint at step 400, from an earlier run."""
+    planned = plan(tmp_path, "sweep.rows=[base]", "train.steps=1000", f"paths.runs={tmp_path}/runs")
+    folder = planned.trials[0].folder
+    folder.begin_attempt(1, "host", 1)
+    for step, metrics in ((390, {"loss": 1.0}), (400, {"checkpoint": 400.0}), (410, {"loss": 1.0})):
+        folder.report(1, step, metrics)
+    return planned
+
+
+def left(planned: Plan, *events: Started | Resumed | Report) -> tuple[str, ...]:
+    progress = Progress(planned, Console(file=io.StringIO()))
+    progress.start("base-s1")
+    for event in events:
+        progress.take("base-s1", event)
+    return progress.left()
+
+
+def test_a_trial_left_before_its_workers_have_met_goes_on_from_its_last_checkpoint(resumed: Plan) -> None:
+    assert left(resumed) == ("base-s1 goes on from step 400",)
+    assert left(resumed, Started("cpu", 1)) == ("base-s1 goes on from step 400",)
+    later = Resumed(400, ()), Report(420, {})
+    assert left(resumed, *later) == ("base-s1 goes on from step 400; steps 401 to 420 are lost",)
+
+
+def test_a_trial_that_did_not_resume_has_no_checkpoint_of_an_earlier_run(resumed: Plan) -> None:
+    assert left(resumed, Started("cpu", 1), Report(10, {})) == ("base-s1 goes on from step 0; steps 1 to 10 are lost",)

@@ -1,0 +1,126 @@
+"""Signals at awkward moments: while Ray starts, while a trial starts, in quick succession, and after the end."""
+
+import os
+import pty
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import plan
+from rich.console import Console
+from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
+
+from sweeps import run, stopping
+from sweeps.running.progress import Progress
+from sweeps.running.stopping import Interrupted, Stopping
+
+ONE_ROW = [*SMALL, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
+
+
+def test_the_echo_of_a_signal_is_not_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """timeout(1) sends one to the process, and one to its group."""
+    asked = Stopping()
+    monkeypatch.setattr(stopping, "ECHO_S", 600.0)
+    with asked.watching(), asked.gentle():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert asked.requested()
+        with pytest.raises(Interrupted) as caught:
+            signal.raise_signal(signal.SIGINT)
+    assert (caught.value.exit_code, caught.value.at_once) == (130, True)
+
+
+def test_a_further_signal_keeps_the_lines_of_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Stopping()
+    monkeypatch.setattr(stopping, "ECHO_S", 0.0)
+
+    def leave() -> None:
+        with asked.watching():
+            try:
+                with asked.gentle():
+                    signal.raise_signal(signal.SIGTERM)
+                raise asked.interrupted(("base-s1 goes on from step 400",))
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as caught:
+        leave()
+    assert (caught.value.lines, caught.value.exit_code) == (("base-s1 goes on from step 400",), 143)
+
+
+class Signaling(Progress):
+    """Gets SIGTERM in the very step of Tune that starts the trial."""
+
+    def start(self, name: str) -> None:
+        super().start(name)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: Path) -> None:
+    places = [f"paths.runs={tmp_path}/runs", f"paths.data={tmp_path}/data"]
+    planned = plan(tmp_path, *ONE_ROW, *places)
+    console = Console(quiet=True)
+    with (
+        pytest.raises(Interrupted) as caught,
+        run.open_study(planned, ["ablate"], console) as asked,
+        Signaling(planned, console) as progress,
+    ):
+        run._run_on_ray(planned, progress, asked)
+    assert caught.value.exit_code == 143
+    assert caught.value.lines == ("base-s1 goes on from step 0",)
+    attempts = lines(planned.trials[0].folder.attempts_path)
+    assert [line.get("reason") for line in attempts] == [None, "interrupted"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_sigterm_while_ray_starts_ends_with_what_to_type_next(tmp_path: Path) -> None:
+    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
+    running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=trial)
+    wait_until(lambda: bool(running.processes("gcs_server")), "Ray's first process")
+    os.kill(running.process.pid, signal.SIGTERM)
+    code, output = running.finish()
+    assert code == 143, output
+    assert "type again: " in output
+
+
+@pytest.mark.ray
+def test_a_ray_that_does_not_start_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "0")  # its patience
+    running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=tmp_path)
+    code, output = running.finish()
+    assert code == 2, output
+    assert "cluster.address Ray did not start on this machine: " in output
+    assert "Traceback" not in output
+
+
+def in_a_terminal(*words: str, cwd: Path) -> tuple[int, int]:
+    """Its process, and the other end of the terminal in which it runs."""
+    process, terminal = pty.fork()
+    if not process:
+        os.chdir(cwd)
+        os.execv(sys.executable, command(*words))
+    threading.Thread(target=read, args=(terminal,), daemon=True).start()
+    return process, terminal
+
+
+def read(terminal: int) -> None:
+    with suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+
+
+@pytest.mark.slow
+def test_a_terminal_that_is_closed_stops_the_trial_with_a_checkpoint(tmp_path: Path) -> None:
+    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
+    process, terminal = in_a_terminal("train", *SMALL, "train.steps=4000", "train.checkpoint_every=50", cwd=tmp_path)
+    wait_until(lambda: newest_checkpoint(trial) >= 50, "a checkpoint")
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 128 + signal.SIGHUP
+    assert newest_checkpoint(trial) == lines(trial / "journal.jsonl")[-1]["step"]
+    assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "interrupted"]
