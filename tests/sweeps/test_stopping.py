@@ -14,6 +14,7 @@ from rich.console import Console
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 
 from sweeps.running import on_ray, stopping
+from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.stopping import Interrupted, Stopping
 
@@ -67,7 +68,7 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: 
     console = Console(quiet=True)
     with (
         pytest.raises(Interrupted) as caught,
-        run.open_study(planned, ["ablate"], console) as asked,
+        open_study(planned, ["ablate"], console) as asked,
         Signaling(planned, console) as progress,
     ):
         on_ray._run_on_ray(planned, progress, asked)
