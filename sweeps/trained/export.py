@@ -46,10 +46,10 @@ class Registration:
 
 
 def export(
-    words: list[str], to: str, output: Path | None, average: int | None, name: str | None, err: Console
+    arguments: list[str], to: str, output: Path | None, average: int | None, name: str | None, err: Console
 ) -> tuple[Path, Registration | None]:
     """The folder that was written, and how it was registered. Raises RefusedError."""
-    request = read_request("export", words, average)
+    request = read_request("export", arguments, average)
     trial = _one(named_trials(request))
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
     problems = (

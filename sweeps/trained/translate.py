@@ -25,13 +25,13 @@ NO_HYPOTHESIS = Translation("", float("-inf"))
 
 
 def translate(
-    words: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
+    arguments: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
 ) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
 
     Raises RefusedError, NotFiniteError.
     """
-    request = read_request("translate", words, average)
+    request = read_request("translate", arguments, average)
     _check(request, source, target)
     translator = open_model(request, err)
     if nbest is not None and nbest > translator.decode.beam:

@@ -68,7 +68,7 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: 
     console = Console(quiet=True)
     with (
         pytest.raises(Interrupted) as caught,
-        open_study(planned, ["ablate"], console) as asked,
+        open_study(planned, ["ablate"], console) as (_, asked),
         Signaling(planned, console) as progress,
     ):
         on_ray._run_on_ray(planned, progress, asked)
