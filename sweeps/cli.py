@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_command
 from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
+from sweeps.trained.export_kind import ExportKind
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
@@ -40,14 +41,6 @@ Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]",
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-
-
-class Kind(StrEnum):
-    """What `ablate export` can write."""
-
-    ctranslate2 = "ctranslate2"
-    safetensors = "safetensors"
-    mlflow = "mlflow"
 
 
 class Format(StrEnum):
@@ -245,7 +238,7 @@ def evaluate(
 @_verb
 def export(
     arguments: Models,
-    to: Annotated[Kind, typer.Option(help="What to write.")],
+    to: Annotated[ExportKind, typer.Option(help="What to write.")],
     output: Annotated[Path | None, typer.Option(help="A new folder; by default one here, named after it.")] = None,
     average: Average = None,
     register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register it in MLflow.")] = None,
@@ -259,9 +252,9 @@ def export(
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
         next_command(f"MLFLOW_TRACKING_URI={shlex.quote(without_password(registration.uri))} {serve}")
-    elif to == Kind.mlflow:
+    elif to is ExportKind.mlflow:
         next_command(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
-    elif to == Kind.safetensors:
+    elif to is ExportKind.safetensors:
         next_verb("translate", [str(folder)])
     else:
         next_command(f"cd {shlex.quote(str(folder))}")

@@ -24,7 +24,6 @@ from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
 from transformer.schema import Problem, RefusedError, nearest
-from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
 from transformer.versions import settled, settled_under_first_names
 
@@ -152,8 +151,7 @@ def _evaluate_one(
     trial: SavedTrial, name: str, evaluated: EvaluationSet, translator: Translator, request: Request
 ) -> Evaluation:
     worker = Worker(device=translator.device, tokens_per_micro_batch=request.shared.cluster.tokens_per_micro_batch)
-    with translator.fast_matmuls(), kept_memory():
-        evaluation = evaluate_set(translator, evaluated, worker)
+    evaluation = evaluate_set(translator, evaluated, worker)
     assert evaluation is not None, "the only worker is rank zero"
     folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
     folder.write_hypotheses(label, evaluation.hypotheses)
