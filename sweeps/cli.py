@@ -19,8 +19,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
+from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_command
 from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
+from sweeps.trained.export_kind import ExportKind
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
@@ -32,19 +33,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")]
+OverrideList = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")
+]
+SetName = Annotated[str | None, typer.Option("--set", help="One set: of the trial's data, or of sacreBLEU.")]
 Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials; overrides.")]
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-
-
-class Kind(StrEnum):
-    """What `ablate export` can write."""
-
-    ctranslate2 = "ctranslate2"
-    safetensors = "safetensors"
-    mlflow = "mlflow"
 
 
 class Format(StrEnum):
@@ -78,7 +74,7 @@ def _options(
 
 
 def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
-    """Turn refusals, scores that are not finite, Ctrl-C and SIGTERM into their exit codes and words."""
+    """Turn refusals, scores that are not finite, Ctrl-C and SIGTERM into their exit codes and overrides."""
 
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -99,25 +95,25 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 
 @app.command()
 @_verb
-def plan(words: Words = None, add: Add = False, as_json: Json = False) -> None:
-    """Show what a sweep would run and cost: the recorded study, or the one that the words name. Starts nothing."""
+def plan(overrides: OverrideList = None, add: Add = False, as_json: Json = False) -> None:
+    """Show what a sweep would run and cost: the recorded study, or the one that the overrides name. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
     from sweeps.show import plan_json, plan_table
 
-    planned = plan_sweep(words or [], add, "plan")
+    planned = plan_sweep(overrides or [], add, "plan")
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
     if planned.pending:
-        next_verb("sweep", _planned_words(planned, words))
+        next_verb("sweep", _planned_overrides(planned, overrides))
     else:
-        next_verb("table", looking(planned.folder, words))
+        next_verb("table", looking(planned.folder, overrides))
 
 
 @app.command()
 @_verb
-def sweep(words: Words = None, add: Add = False) -> int:
+def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     """Run every row that is not finished; typed again, go on where it stopped.
 
     A study that has begun goes on with its recorded rows, seeds and settings; sweep.rows and sweep.seeds select.
@@ -126,36 +122,36 @@ def sweep(words: Words = None, add: Add = False) -> int:
     from sweeps.planning.continued import plan_sweep
     from sweeps.running.on_ray import run_plan
 
-    planned = plan_sweep(words or [], add)
+    planned = plan_sweep(overrides or [], add)
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
-    run_plan(planned, typed_words(), OUT)
-    return show_outcome(planned, "sweep", words)
+    run_plan(planned, typed_command(), OUT)
+    return show_outcome(planned, "sweep", overrides)
 
 
 @app.command()
 @_verb
-def train(words: Words = None, add: Add = False) -> int:
+def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
     from sweeps.outcome import show_outcome
     from sweeps.planning.continued import plan_row
     from sweeps.running.in_process import run_single
 
-    planned = plan_row(words or [], add)
-    run_single(planned, typed_words(), OUT)
-    return show_outcome(planned, "train", words)
+    planned = plan_row(overrides or [], add)
+    run_single(planned, typed_command(), OUT)
+    return show_outcome(planned, "train", overrides)
 
 
 @app.command()
 @_verb
-def status(words: Words = None, as_json: Json = False) -> None:
+def status(overrides: OverrideList = None, as_json: Json = False) -> None:
     """Show where each trial of a study stands."""
     from sweeps.show import status_json, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
-    study = _study(words)
-    behind = lag(study, _settings(words).tracking.uri)
+    study = _study(overrides)
+    behind = lag(study, _settings(overrides).tracking.uri)
     lines = status_json(study, behind)
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
@@ -164,25 +160,25 @@ def status(words: Words = None, as_json: Json = False) -> None:
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
-        next_verb("table", looking(study.folder, words))
+        next_verb("table", looking(study.folder, overrides))
     else:
-        next_verb("sweep", going_on(study.folder, words))
+        next_verb("sweep", going_on(study.folder, overrides))
 
 
 @app.command()
 @_verb
 def table(
-    words: Words = None,
+    overrides: OverrideList = None,
     as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
 ) -> None:
     """Print Table 3 with our figures, and the paper's beside them."""
     from tracking import table as tables
 
-    study = _study(words)
+    study = _study(overrides)
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows, OUT.width))
-        next_verb("ui", chosen(words, PLACES))
+        next_verb("ui", chosen(overrides, PLACES))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -190,14 +186,14 @@ def table(
 
 @app.command()
 @_verb
-def config(words: Words = None) -> None:
+def config(overrides: OverrideList = None) -> None:
     """Print the configuration that was composed for one row (row=NAME)."""
     import yaml
 
     from sweeps.planning.compose import compose_row
     from tracking.uri import without_passwords
 
-    settings = compose_row(words or []).rows[0].settings
+    settings = compose_row(overrides or []).rows[0].settings
     sys.stdout.write(yaml.safe_dump(without_passwords(settings.to_dict()), sort_keys=False, allow_unicode=True))
 
 
@@ -221,7 +217,7 @@ def doctor(as_json: Json = False) -> int:
 @app.command()
 @_verb
 def translate(
-    words: Models,
+    arguments: Models,
     source: Annotated[Path | None, typer.Option("--input", help="Instead of standard input.")] = None,
     target: Annotated[Path | None, typer.Option("--output", help="Instead of standard output.")] = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="That many lines a sentence: score TAB text.")] = None,
@@ -230,17 +226,22 @@ def translate(
     """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
     from sweeps.trained.translate import translate as run
 
-    return run(words, source, target, nbest, average, ERR)
+    return run(arguments, source, target, nbest, average, ERR)
 
 
 @app.command()
 @_verb
-def evaluate(words: Models, average: Average = None, as_json: Json = False) -> None:
-    """Evaluate finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
+def evaluate(
+    arguments: Models,
+    set_name: SetName = None,
+    average: Average = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate finished trials on each set of their data, or on one set, and keep the translations."""
     from sweeps.trained.evaluate import evaluate as run
     from sweeps.trained.scores import notes, scores_json, scores_table
 
-    evaluations = run(words, average, ERR)
+    evaluations = run(arguments, set_name, average, ERR)
     if as_json:
         print(json.dumps(scores_json(evaluations), indent=1, ensure_ascii=False))
         return
@@ -253,8 +254,8 @@ def evaluate(words: Models, average: Average = None, as_json: Json = False) -> N
 @app.command()
 @_verb
 def export(
-    words: Models,
-    to: Annotated[Kind, typer.Option(help="What to write.")],
+    arguments: Models,
+    to: Annotated[ExportKind, typer.Option(help="What to write.")],
     output: Annotated[Path | None, typer.Option(help="A new folder; by default one here, named after it.")] = None,
     average: Average = None,
     register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register it in MLflow.")] = None,
@@ -263,14 +264,14 @@ def export(
     from sweeps.trained.export import export as run
     from tracking.uri import without_password
 
-    folder, registration = run(words, to, output, average, register, ERR)
+    folder, registration = run(arguments, to, output, average, register, ERR)
     OUT.print(f"{escape(str(folder))}/: its README.md says how to use it", soft_wrap=True)
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
         next_command(f"MLFLOW_TRACKING_URI={shlex.quote(without_password(registration.uri))} {serve}")
-    elif to == Kind.mlflow:
+    elif to is ExportKind.mlflow:
         next_command(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
-    elif to == Kind.safetensors:
+    elif to is ExportKind.safetensors:
         next_verb("translate", [str(folder)])
     else:
         next_command(f"cd {shlex.quote(str(folder))}")
@@ -278,23 +279,23 @@ def export(
 
 @app.command()
 @_verb
-def sync(words: Words = None) -> int:
+def sync(overrides: OverrideList = None) -> int:
     """Carry a study's journals to MLflow once, for example after copying them from another machine."""
     from sweeps.running.syncing import sync_command, sync_environment
 
-    _study(words)
-    settings = _settings(words)
+    _study(overrides)
+    settings = _settings(overrides)
     return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
 @app.command()
 @_verb
-def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
+def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
     """Open the MLflow UI of the runs on 127.0.0.1."""
     from tracking.uri import default_uri, without_password
     from tracking.views import free_port, ui_command, ui_environment
 
-    settings = _settings(words)
+    settings = _settings(overrides)
     runs = Path(settings.paths.runs)
     if settings.tracking.uri and settings.tracking.uri.startswith(("http://", "https://")):
         OUT.print(
@@ -325,25 +326,25 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         return 0
 
 
-def _planned_words(planned: Any, words: list[str] | None) -> list[str]:
+def _planned_overrides(planned: Any, overrides: list[str] | None) -> list[str]:
     """What runs a plan that was shown: all that was typed for a new study, and for a recorded one what is new to it."""
     if planned.before is None or not planned.before.begun:
-        return [*(words or []), *["--add"] * bool(planned.added)]
+        return [*(overrides or []), *["--add"] * bool(planned.added)]
     selected = SELECTING if planned.partial or planned.added else ()
-    return [*going_on(planned.folder, words, DECODING, selected), *["--add"] * bool(planned.added)]
+    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
 
 
-def _settings(words: list[str] | None) -> Any:
+def _settings(overrides: list[str] | None) -> Any:
     from sweeps.planning.compose import compose_settings
 
-    return compose_settings(words or [])
+    return compose_settings(overrides or [])
 
 
-def _study(words: list[str] | None) -> Any:
+def _study(overrides: list[str] | None) -> Any:
     from sweeps.planning.stored_study import known_study
     from sweeps.trained.saved_trial import studies_there
 
-    settings = _settings(words)
+    settings = _settings(overrides)
     study = known_study(settings.study_folder)
     if study is None:
         found = f"there is no study {settings.study_folder.name} in {settings.paths.runs}"

@@ -39,9 +39,9 @@ if not OUT.is_terminal:
 ERR = DiscreetConsole(stderr=True, highlight=False)
 
 
-def next_verb(verb: str, words: list[str] | None) -> None:
+def next_verb(verb: str, overrides: list[str] | None) -> None:
     """Name the verb to go on with."""
-    next_command(shlex.join([_program(), verb, *(words or [])]))
+    next_command(shlex.join([_program(), verb, *(overrides or [])]))
 
 
 def next_command(command: str) -> None:
@@ -49,14 +49,14 @@ def next_command(command: str) -> None:
     OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
-def typed_words() -> list[str]:
+def typed_command() -> list[str]:
     """What was typed, as it can be typed again once the passwords are filled in."""
     return [_program(), *map(without_password, sys.argv[1:])]
 
 
 def typed() -> str:
     """The same as one line."""
-    return shlex.join(typed_words())
+    return shlex.join(typed_command())
 
 
 def print_refusal(refused: RefusedError | DamagedFileError) -> None:

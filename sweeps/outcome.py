@@ -9,7 +9,7 @@ from tracking import table as tables
 from tracking.study import read_study
 
 
-def show_outcome(planned: Plan, verb: str, words: list[str] | None) -> int:
+def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
     """Of the plan that ``verb`` ran. Returns the exit code: 0 only if every trial is finished."""
     finished = sum(trial.finished for trial in planned.trials)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
@@ -22,7 +22,7 @@ def show_outcome(planned: Plan, verb: str, words: list[str] | None) -> int:
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
     if finished < len(planned.trials):
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
-        next_verb(verb, going_on(planned.folder, words, selected))
+        next_verb(verb, going_on(planned.folder, overrides, selected))
         return 1
-    next_verb("ui", chosen(words, PLACES))
+    next_verb("ui", chosen(overrides, PLACES))
     return 0

@@ -15,6 +15,8 @@ from transformer.versions import Formerly, settled_under_first_names
 SEMANTICS = 3
 """Raised whenever a change of the code changes what a configuration trains to."""
 
+PositionKind = Literal["sinusoids", "learned"]
+Precision = Literal["fp32", "bf16"]
 Count = Annotated[int, Range(1)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 
@@ -30,7 +32,7 @@ class ModelConfig:
     d_k: Count
     d_v: Count
     p_drop: Probability
-    positions: Literal["sinusoids", "learned"]
+    positions: PositionKind
     max_positions: Count
     attention_bias: bool
     attention_dropout: Probability
@@ -46,7 +48,7 @@ class TrainConfig:
     lr_factor: Annotated[float, Range(0)]
     tokens_per_batch: Count
     label_smoothing: Probability
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
     seed: Annotated[int, Range(0, 2**31 - 1)]
     log_every: Count
     evaluate_every: Count

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from transformer.config import ModelConfig
 
@@ -19,8 +20,18 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     feed_forward = 2 * d * ff + ff + d
     encoder_layer = attention_parameters(model) + feed_forward + 2 * norm
     decoder_layer = 2 * attention_parameters(model) + feed_forward + 3 * norm
-    positions = 2 * model.max_positions * d if model.positions == "learned" else 0
-    return vocab_size * d + model.n_layers * (encoder_layer + decoder_layer) + positions
+    return vocab_size * d + model.n_layers * (encoder_layer + decoder_layer) + position_parameters(model)
+
+
+def position_parameters(model: ModelConfig) -> int:
+    """Two tables, source and target, if positions are learned (Table 3, row E)."""
+    match model.positions:
+        case "learned":
+            return 2 * model.max_positions * model.d_model
+        case "sinusoids":
+            return 0
+        case _:
+            assert_never(model.positions)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finis
 from transformer.schema import RefusedError
 from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import CheckpointError, Checkpoints
-from transformer.training.memory import kept_memory
 from transformer.training.parallel import StopRequested, Worker, describe_device, join, never
-from transformer.training.precision import fast_matmuls
+from transformer.training.precision import efficient
 from transformer.training.resume import resume
 from transformer.training.saved_state import check_weights
 from transformer.training.train import TrainState, fit, start
@@ -45,7 +44,7 @@ def work(
         prepared = prepare_here(*text, assignment.vocabulary)
         precision = assignment.config.train.precision
         try:
-            with fast_matmuls(assignment.config.model, precision, worker.device), kept_memory():
+            with efficient(assignment.config.model, precision, worker.device):
                 yield from _train_and_evaluate(assignment, prepared, worker)
         except StopRequested:  # while a set was scored: those before it were reported
             yield Stopped(assignment.config.train.steps)

@@ -1,10 +1,11 @@
 """What a row changes, in the paper's own symbols and with the values after scaling."""
 
-from typing import Any
+from typing import Any, assert_never
 
 from sweeps.planning.compose import ComposedRow
 from sweeps.planning.settings import Settings
 from tracking.table import CELLS
+from transformer.config import PositionKind
 
 
 def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
@@ -34,8 +35,17 @@ def describe(row: ComposedRow, base: Settings) -> str:
         for name in dict.fromkeys(order)
         if name not in ("n_layers", "d_model", "d_ff", "n_heads")
     ]
-    learned = {"learned": ["learned positional embedding instead of sinusoids"], "sinusoids": ["sinusoids"]}
-    return ", ".join([*before, *words, *after, *learned.get(str(positions), [])])
+    return ", ".join([*before, *words, *after, *([] if positions is None else [_positions(positions)])])
+
+
+def _positions(kind: PositionKind) -> str:
+    match kind:
+        case "learned":
+            return "learned positional embedding instead of sinusoids"
+        case "sinusoids":
+            return "sinusoids"
+        case _:
+            assert_never(kind)
 
 
 def _flat(settings: Settings) -> dict[str, Any]:

@@ -61,9 +61,9 @@ class Composition:
         return self.rows[0].settings
 
 
-def compose_sweep(words: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
+def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
     """Every row that ``sweep.rows`` names, after those of ``record``. Raises RefusedError with all that is wrong."""
-    composer = _Composer(words, here or Path.cwd(), record=record)
+    composer = _Composer(overrides, here or Path.cwd(), record=record)
     if "row" in composer.typed.choices:
         composer.refuse("row", "picks the one row of `ablate train`", "a sweep takes sweep.rows='[base, …]'")
     if "train.seed" in composer.typed.values:
@@ -72,33 +72,33 @@ def compose_sweep(words: list[str], here: Path | None = None, record: Record | N
 
 
 def compose_row(
-    words: list[str], here: Path | None = None, record: Record | None = None, row: str = "base"
+    overrides: list[str], here: Path | None = None, record: Record | None = None, row: str = "base"
 ) -> Composition:
     """The one row that ``row=`` names, or else ``row``, after those of ``record``.
 
     Raises RefusedError with all that is wrong.
     """
-    composer = _Composer(words, here or Path.cwd(), record=record)
+    composer = _Composer(overrides, here or Path.cwd(), record=record)
     for key in ("sweep.rows", "sweep.seeds"):
         if key in composer.typed.values:
             composer.refuse(key, "is for `ablate sweep`", "one trial takes row=NAME and train.seed=N")
     return composer.compose([*(record.rows if record else ()), composer.typed.choices.get("row", row)])
 
 
-def compose_settings(words: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
+def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
     """What names a study and where it lies, for the verbs that only read one: no trial has to be complete.
 
     Raises RefusedError.
     """
-    return _Composer(words, here or Path.cwd(), trains=False, record=record).compose(["base"]).shared
+    return _Composer(overrides, here or Path.cwd(), trains=False, record=record).compose(["base"]).shared
 
 
 class _Composer:
     """Collects problems while it composes, so that they can be told together."""
 
-    def __init__(self, words: list[str], here: Path, trains: bool = True, record: Record | None = None) -> None:
+    def __init__(self, overrides: list[str], here: Path, trains: bool = True, record: Record | None = None) -> None:
         self.here, self.library, self.trains, self.record = here, Library(here), trains, record
-        self.typed, self.problems = parse_overrides(words, self.library, record.rows if record else ())
+        self.typed, self.problems = parse_overrides(overrides, self.library, record.rows if record else ())
         self.problems += [*self.library.shadows(), *self.library.broken.values()]
         for group, name in list(self.typed.choices.items()):
             if group != "row" and self.library.is_broken(group, name):

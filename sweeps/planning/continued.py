@@ -22,30 +22,30 @@ DECIDING_OPTIONS = ("data", "scale", "train")
 OTHER_STUDY = "leave it out, or give this study another sweep.name"
 
 
-def plan_sweep(words: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
+def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
     """What ``ablate sweep`` runs. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(words, here)
+    study = study_there(overrides, here)
     if study is None:
-        composition = compose_sweep(words, here)
+        composition = compose_sweep(overrides, here)
         return make_plan(composition, composition.shared.sweep.seeds)
-    return _Continued(words, here, study, verb).sweep(add)
+    return _Continued(overrides, here, study, verb).sweep(add)
 
 
-def plan_row(words: list[str], add: bool = False, here: Path | None = None) -> Plan:
+def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
     """What ``ablate train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(words, here)
+    study = study_there(overrides, here)
     if study is None:
-        composition = compose_row(words, here)
+        composition = compose_row(overrides, here)
         return make_plan(composition, [composition.shared.train.seed])
-    return _Continued(words, here, study, "train").row(add)
+    return _Continued(overrides, here, study, "train").row(add)
 
 
-def study_there(words: list[str], here: Path) -> Study | None:
-    """The study that the words name, if it is recorded. Raises RefusedError if its file is damaged."""
+def study_there(overrides: list[str], here: Path) -> Study | None:
+    """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
     try:
-        settings = compose_settings(naming(words), here)
+        settings = compose_settings(naming(overrides), here)
     except RefusedError:  # told with everything else when the rows are composed
         return None
     return known_study(settings.study_folder)
@@ -54,10 +54,10 @@ def study_there(words: list[str], here: Path) -> Study | None:
 class _Continued:
     """One command on a recorded study. Collects what contradicts the record."""
 
-    def __init__(self, words: list[str], here: Path, study: Study, verb: str) -> None:
-        self.words, self.here, self.verb, self.library = words, here, verb, Library(here)
+    def __init__(self, overrides: list[str], here: Path, study: Study, verb: str) -> None:
+        self.argv, self.here, self.verb, self.library = overrides, here, verb, Library(here)
         record = read_record(study)
-        self.typed, _ = parse_overrides(words, self.library, record.rows)
+        self.typed, _ = parse_overrides(overrides, self.library, record.rows)
         self.record = self._composable(record)
         self.problems: list[Problem] = []
 
@@ -104,12 +104,12 @@ class _Continued:
         return replace(whole, trials=tuple(chosen), before=self.record.study, added=added)
 
     def _composed(self, compose: Any, *row: str) -> Composition:
-        """What the words make of the record. A choice that contradicts it is told, and left out of the rest."""
+        """What the overrides make of the record. A choice that contradicts it is told, and left out of the rest."""
         self.problems += self._other_choices()
         wrong = [f"{problem.key}=" for problem in self.problems]
-        words = [word for word in self.words if not word.startswith(tuple(wrong))]
+        overrides = [word for word in self.argv if not word.startswith(tuple(wrong))]
         try:
-            composition: Composition = compose(words, self.here, self.record, *row)
+            composition: Composition = compose(overrides, self.here, self.record, *row)
         except RefusedError as error:
             raise RefusedError(dict.fromkeys([*self.problems, *error.problems])) from None
         return composition
@@ -119,7 +119,7 @@ class _Continued:
         known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
         if record.told and known == record.options:
             return record
-        base = values_of(compose_settings(_places(self.words), self.here, replace(record, options=known)))
+        base = values_of(compose_settings(_places(self.argv), self.here, replace(record, options=known)))
         changed = {key for row in record.rows.values() for key in row.values or ()}
         values = {
             key: value for key, value in record.settings.items() if key not in changed and base.get(key, value) != value
@@ -188,7 +188,7 @@ class _Continued:
         recorded = f"which has {', '.join(rows)} with seeds {', '.join(map(str, seeds))}"
         keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
-        command = shlex.join(["ablate", self.verb, *self.words, "--add"])
+        command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
         return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
 
     def _usual_row(self) -> str:
@@ -220,5 +220,5 @@ class _Continued:
             raise RefusedError([Problem(key, found, "`ablate sweep` with it scores all trials") for key in keys])
 
 
-def _places(words: list[str]) -> list[str]:
-    return [word for word in words if word.startswith(("paths.", "sweep.name="))]
+def _places(overrides: list[str]) -> list[str]:
+    return [word for word in overrides if word.startswith(("paths.", "sweep.name="))]

@@ -61,15 +61,15 @@ class Layers:
         """What no row has changed: composed once, since Hydra takes a fifth of a second."""
         return self._composed(["~row"])
 
-    def _composed(self, words: list[str]) -> Tree:
+    def _composed(self, overrides: list[str]) -> Tree:
         chosen = {group: option for group, option in self.choices.items() if group not in ABOUT_ALL_GROUPS}
-        words = ["~scale", *words, *(f"{group}={option}" for group, option in chosen.items())]
+        overrides = ["~scale", *overrides, *(f"{group}={option}" for group, option in chosen.items())]
         if self.library.own:
             path = str(self.library.own).replace("\\", "\\\\").replace("'", "\\'")
-            words.append(f"hydra.searchpath=['file://{path}']")
+            overrides.append(f"hydra.searchpath=['file://{path}']")
         GlobalHydra.instance().clear()
         with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-            return _plain(hydra_compose("config", overrides=words))
+            return _plain(hydra_compose("config", overrides=overrides))
 
     def _failed(self, group: str, name: str, error: Exception) -> LayerError:
         place = self.library.show(self.library.path(group, name))

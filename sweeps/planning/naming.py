@@ -1,4 +1,4 @@
-"""Which words on a command line say which study is meant, and what to type next about it."""
+"""Which overrides on a command line say which study is meant, and what to type next about it."""
 
 import re
 from pathlib import Path
@@ -14,19 +14,19 @@ DECODING = ("decode=", "decode.")
 SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
 
 
-def naming(words: list[str] | None) -> list[str]:
-    """Those of the words that say which study is meant, and where it lies."""
-    return chosen(words, NAMING)
+def naming(overrides: list[str] | None) -> list[str]:
+    """Those of the overrides that say which study is meant, and where it lies."""
+    return chosen(overrides, NAMING)
 
 
-def chosen(words: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
-    """Those of the words that are of these kinds, in the order in which they were typed."""
+def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
+    """Those of the overrides that are of these kinds, in the order in which they were typed."""
     starts = tuple(start for kind in kinds for start in kind)
-    return [word for word in words or [] if word.startswith(starts)]
+    return [word for word in overrides or [] if word.startswith(starts)]
 
 
 def called(study: Path) -> list[str]:
-    """The shortest words that name a recorded study: none for the one that no words name."""
+    """The shortest overrides that name a recorded study: none for the one that no overrides name."""
     defaults = Library(SHIPPED).defaults
     if study.name == f"{defaults['data']}-{defaults['scale']}":
         return []
@@ -35,11 +35,11 @@ def called(study: Path) -> list[str]:
     return [f"sweep.name={study.name}" if plain else f"sweep.name='{quoted}'"]
 
 
-def looking(study: Path, words: list[str] | None) -> list[str]:
+def looking(study: Path, overrides: list[str] | None) -> list[str]:
     """What to type after a verb that reads the study: its name and its places."""
-    return [*called(study), *chosen(words, PLACES)]
+    return [*called(study), *chosen(overrides, PLACES)]
 
 
-def going_on(study: Path, words: list[str] | None, *more: tuple[str, ...]) -> list[str]:
+def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
     """What to type after a verb that runs the study: its name, and what is free to be said."""
-    return [*called(study), *chosen(words, FREE, *more)]
+    return [*called(study), *chosen(overrides, FREE, *more)]

@@ -1,4 +1,4 @@
-"""The command line's ``key=value`` words: parsed by Hydra's grammar, checked against the schema, all at once."""
+"""The command line's ``key=value`` overrides: parsed by Hydra's grammar, checked against the schema, all at once."""
 
 import re
 from collections.abc import Iterable
@@ -41,11 +41,11 @@ class Overrides:
 
 
 def parse_overrides(
-    words: list[str], library: Library, recorded_rows: Iterable[str] = ()
+    overrides: list[str], library: Library, recorded_rows: Iterable[str] = ()
 ) -> tuple[Overrides, list[Problem]]:
-    """What the words say, and what is wrong with them. ``row=`` also takes rows that only a study has recorded."""
-    overrides, problems = Overrides(), []
-    for word in words:
+    """The parsed overrides, and their problems. ``row=`` also takes rows that only a study records."""
+    parsed, problems = Overrides(), []
+    for word in overrides:
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException:
@@ -58,10 +58,10 @@ def parse_overrides(
         if problem:
             problems.append(problem)
         elif override.key_or_group in library.groups:
-            overrides.choices[override.key_or_group] = str(override.value())
+            parsed.choices[override.key_or_group] = str(override.value())
         else:
-            overrides.values[override.key_or_group] = override.value()
-    return overrides, problems
+            parsed.values[override.key_or_group] = override.value()
+    return parsed, problems
 
 
 def _problem(override: Override, library: Library) -> Problem | None:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,14 @@ class Plan:
         asked = {planned.trial.name for planned in self.trials}
         return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
 
-    @property
+    @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """What is not finished, the longest first, so that no long trial is left running alone at the end."""
+        """Unfinished trials, longest first, so that no long trial runs alone at the end. Reads every result, once."""
         return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.flops)
+
+    def read_again(self) -> "Plan":
+        """The same plan; other processes may have finished trials since it was made."""
+        return replace(self)
 
 
 def make_plan(composition: Composition, seeds: list[int]) -> Plan:

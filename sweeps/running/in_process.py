@@ -28,7 +28,7 @@ PATIENCE_S = 1.0
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted."""
-    with open_study(plan, command, console) as stopping:
+    with open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_here(plan, progress, stopping)

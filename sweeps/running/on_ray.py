@@ -32,7 +32,7 @@ RAY_ENV = {
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, Interrupted."""
     plan = readable(plan, console)
-    with open_study(plan, command, console) as stopping:
+    with open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress, stopping)

@@ -23,8 +23,11 @@ from transformer.schema import Problem, RefusedError
 
 
 @contextmanager
-def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[Stopping]:
-    """Make the plan this process's: its trials locked, its data ready, the study written, its journals carried."""
+def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tuple[Plan, Stopping]]:
+    """Lock the trials, prepare the data, write the study and carry its journals to MLflow while the caller runs them.
+
+    Yields the plan as it stands once the trials are locked. Raises RefusedError, Interrupted.
+    """
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(stopping.watching())
@@ -35,12 +38,13 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[Sto
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))
         repair(plan, console)
+        plan = plan.read_again()
         _refuse_other_vocabularies(plan, texts)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):
-            yield stopping
+            yield plan, stopping
 
 
 def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:

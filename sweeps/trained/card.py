@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
+from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.saved_trial import SavedTrial
 from sweeps.trained.scores import COLUMNS, SIGNATURES
 from tracking import formats
@@ -28,7 +29,7 @@ class Card:
     vocab_size: int
     example: str
 
-    def text(self, to: str) -> str:
+    def text(self, to: ExportKind) -> str:
         """As Markdown, for a model exported ``to`` this format."""
         sections = (self._head(), *self._use(to), *self._scores(), *self._data(), *self._provenance())
         return "\n\n".join(sections) + "\n"
@@ -41,11 +42,19 @@ class Card:
         what = f"A Transformer (Vaswani et al., 2017) that translates {data.source} to {data.target}"
         return f"# {self.trial.name}\n\n{what}: {size} parameters ({shape})."
 
-    def _use(self, to: str) -> Iterable[str]:
+    def _use(self, to: ExportKind) -> Iterable[str]:
         yield "## Use"
-        yield {"safetensors": self._safetensors, "ctranslate2": self._ctranslate2, "mlflow": self._mlflow}[to]()
-        if to == "ctranslate2" and self.config.decode.alpha:
-            yield PENALTY
+        match to:
+            case ExportKind.safetensors:
+                yield self._safetensors()
+            case ExportKind.ctranslate2:
+                yield self._ctranslate2()
+                if self.config.decode.alpha:
+                    yield PENALTY
+            case ExportKind.mlflow:
+                yield self._mlflow()
+            case _:
+                assert_never(to)
 
     def _safetensors(self) -> str:
         lines = (

@@ -16,7 +16,7 @@ from sweeps.planning.trial_lock import trial_lock
 from sweeps.trained.models import of_trial
 from sweeps.trained.request import Request, read_request
 from sweeps.trained.saved_trial import SavedTrial, named_trials
-from tracking.damage import DamagedFileError, unless_damaged
+from tracking.damage import DamagedFileError, unless_lost
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
@@ -24,7 +24,6 @@ from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
 from transformer.schema import Problem, RefusedError, nearest
-from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
 from transformer.versions import settled, settled_under_first_names
 
@@ -51,9 +50,9 @@ class _Asked:
     missing: dict[str, EvaluationSet]
 
 
-def evaluate(words: list[str], average: int | None, err: Console) -> list[Evaluation]:
+def evaluate(arguments: list[str], set_name: str | None, average: int | None, err: Console) -> list[Evaluation]:
     """Every named trial on the named set, or on each set of its data. Raises RefusedError, NotFiniteError."""
-    request = read_request("evaluate", words, average, sets=True)
+    request = read_request("evaluate", arguments, average, set_name)
     evaluations: list[Evaluation] = []
     for asked in _all_asked(request):
         try:
@@ -110,8 +109,8 @@ def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
     if name in evaluated or known_set(name):
         return []
     allowed = f"must be one of {', '.join(evaluated)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
-    found = f'is "{name}", which {trial.config.data.name} has not'
-    return [Problem("data.set", found, allowed, nearest(name, evaluated) or nearest_set(name))]
+    found = f'{trial.config.data.name} has no set "{name}"'
+    return [Problem("--set", found, allowed, nearest(name, evaluated) or nearest_set(name))]
 
 
 def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
@@ -137,7 +136,7 @@ def _tell_damage(trial: SavedTrial, label: str, err: Console) -> None:
 def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
     """What the trial's folder knows of this set, this checkpoint and these settings."""
     label = _label(trial, name, decode)
-    statistics = unless_damaged(partial(trial.folder.statistics, label), None)
+    statistics = unless_lost(partial(trial.folder.statistics, label), None)
     hypotheses = trial.folder.hypotheses_path(label)
     if statistics is None or not hypotheses.is_file():
         return None
@@ -152,8 +151,7 @@ def _evaluate_one(
     trial: SavedTrial, name: str, evaluated: EvaluationSet, translator: Translator, request: Request
 ) -> Evaluation:
     worker = Worker(device=translator.device, tokens_per_micro_batch=request.shared.cluster.tokens_per_micro_batch)
-    with translator.fast_matmuls(), kept_memory():
-        evaluation = evaluate_set(translator, evaluated, worker)
+    evaluation = evaluate_set(translator, evaluated, worker)
     assert evaluation is not None, "the only worker is rank zero"
     folder, result, label = trial.folder, trial.result(), _label(trial, name, translator.decode)
     folder.write_hypotheses(label, evaluation.hypotheses)
@@ -184,5 +182,5 @@ def _evaluation_set(trial: SavedTrial, name: str) -> EvaluationSet:
     longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
     if longest > allowed:
         found = f"{name} has a sentence of {longest} pieces"
-        raise RefusedError([Problem("data.set", found, f"the model has positions for {allowed}")])
+        raise RefusedError([Problem("--set", found, f"the model has positions for {allowed}")])
     return EvaluationSet(name, pairs, sides[1], data.target)

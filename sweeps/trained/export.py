@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import assert_never
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,6 +13,7 @@ from rich.markup import escape
 import transformer
 from sweeps.trained.card import Card
 from sweeps.trained.evaluate import recorded_scores
+from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.models import EXPORTED, of_trial
 from sweeps.trained.request import Request, read_request
 from sweeps.trained.saved_trial import SavedTrial, named_trials
@@ -46,10 +48,10 @@ class Registration:
 
 
 def export(
-    words: list[str], to: str, output: Path | None, average: int | None, name: str | None, err: Console
+    arguments: list[str], to: ExportKind, output: Path | None, average: int | None, name: str | None, err: Console
 ) -> tuple[Path, Registration | None]:
     """The folder that was written, and how it was registered. Raises RefusedError."""
-    request = read_request("export", words, average)
+    request = read_request("export", arguments, average)
     trial = _one(named_trials(request))
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
     problems = (
@@ -72,19 +74,22 @@ def export(
     return folder, registration
 
 
-def _write(trial: SavedTrial, translator: Translator, to: str, folder: Path) -> None:
+def _write(trial: SavedTrial, translator: Translator, to: ExportKind, folder: Path) -> None:
     """Into ``folder``, which is there and empty."""
     vocabulary = trial.prepared().vocabulary_path
-    if to == "ctranslate2":
-        export_ctranslate2(translator.model, vocabulary, folder)
-    elif to == "safetensors":
-        export_weights(translator.model, vocabulary, _as_exported(trial, translator), folder)
-    else:
-        with tempfile.TemporaryDirectory() as temporary:
-            data = Path(temporary) / EXPORTED
-            data.mkdir()
-            export_weights(translator.model, vocabulary, _as_exported(trial, translator), data)
-            save_model(folder, serve.__name__, data, Path(transformer.__file__).parent, list(SERVED_WITH))
+    match to:
+        case ExportKind.ctranslate2:
+            export_ctranslate2(translator.model, vocabulary, folder)
+        case ExportKind.safetensors:
+            export_weights(translator.model, vocabulary, _as_exported(trial, translator), folder)
+        case ExportKind.mlflow:
+            with tempfile.TemporaryDirectory() as temporary:
+                data = Path(temporary) / EXPORTED
+                data.mkdir()
+                export_weights(translator.model, vocabulary, _as_exported(trial, translator), data)
+                save_model(folder, serve.__name__, data, Path(transformer.__file__).parent, list(SERVED_WITH))
+        case _:
+            assert_never(to)
 
 
 def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
@@ -113,9 +118,9 @@ def _registration(trial: SavedTrial, request: Request, name: str) -> Registratio
     return Registration(model, alias or None, run_of_trial(trial.path.parent, trial.key, uri) or "", uri)
 
 
-def _not_registered(trial: SavedTrial, to: str, name: str, registration: Registration) -> Iterator[Problem]:
+def _not_registered(trial: SavedTrial, to: ExportKind, name: str, registration: Registration) -> Iterator[Problem]:
     """What is wrong with --register, seen before anything is written."""
-    if to != "mlflow":
+    if to is not ExportKind.mlflow:
         yield Problem("--register", f"is given with --to {to}", "only --to mlflow makes what MLflow serves")
     if not NAME.fullmatch(name):
         allowed = "must be NAME or NAME@ALIAS, the name without / and :, the alias of letters, digits, - and _"

@@ -12,8 +12,6 @@ from sweeps.planning.yaml_files import Library
 from transformer.config import DecodeConfig
 from transformer.schema import Problem, RefusedError, parse
 
-SET = "data.set="
-
 
 @dataclass(frozen=True)
 class Request:
@@ -32,25 +30,22 @@ class Request:
         return decode
 
 
-def read_request(verb: str, words: list[str], average: int | None = None, sets: bool = False) -> Request:
-    """The words without ``=`` name models; ``sets`` allows data.set. Raises RefusedError with all that is wrong."""
-    names = [word for word in words if "=" not in word or Path(word).exists()]
-    typed = [word for word in words if word not in names and not word.startswith(SET)]
-    overrides, problems = parse_overrides(typed, Library(Path.cwd()))
-    decode = {k.removeprefix("decode."): v for k, v in overrides.values.items() if k.startswith("decode.")}
-    chosen = [word.removeprefix(SET) for word in words if word.startswith(SET)]
-    foreign = [key for key in (*overrides.choices, *overrides.values) if not _means(key)]
-    problems += [_foreign(verb, key) for key in [*foreign, *(["data.set"] if chosen and not sets else [])]]
+def read_request(verb: str, arguments: list[str], average: int | None = None, set_name: str | None = None) -> Request:
+    """Arguments without ``=`` name models, the others are overrides. Raises RefusedError with every problem."""
+    names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
+    overrides = [argument for argument in arguments if argument not in names]
+    parsed, problems = parse_overrides(overrides, Library(Path.cwd()))
+    decode = {k.removeprefix("decode."): v for k, v in parsed.values.items() if k.startswith("decode.")}
+    problems += [_foreign(verb, key) for key in (*parsed.choices, *parsed.values) if not _means(key)]
     if average is not None and "average_checkpoints" in decode:
-        problems.append(
-            Problem("--average", "is given with decode.average_checkpoints", "one of them says it", None, COMMAND_LINE)
-        )
+        found = "is given with decode.average_checkpoints"
+        problems.append(Problem("--average", found, "give one of them", None, COMMAND_LINE))
     if not names:
         problems.append(Problem("TRIAL", "is missing", "must name a trial, as `ablate status` lists them"))
     if problems:
         raise RefusedError(problems)
     decode |= {"average_checkpoints": average} if average is not None else {}
-    return Request(names, decode, chosen[-1] if chosen else None, compose_settings(naming(typed)))
+    return Request(names, decode, set_name, compose_settings(naming(overrides)))
 
 
 def _means(key: str) -> bool:

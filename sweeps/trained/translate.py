@@ -18,20 +18,19 @@ from sweeps.trained.request import Request, read_request
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
-from transformer.training.memory import kept_memory
 
 WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))
 
 
 def translate(
-    words: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
+    arguments: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
 ) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
 
     Raises RefusedError, NotFiniteError.
     """
-    request = read_request("translate", words, average)
+    request = read_request("translate", arguments, average)
     _check(request, source, target)
     translator = open_model(request, err)
     if nbest is not None and nbest > translator.decode.beam:
@@ -40,8 +39,7 @@ def translate(
     with ExitStack() as stack:
         descriptor = stack.enter_context(source.open("rb")).fileno() if source else _standard_input()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
-        stack.enter_context(translator.fast_matmuls())
-        stack.enter_context(kept_memory())
+        stack.enter_context(translator.efficient())
         with _progress(descriptor, out, err) as progress:
             return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(descriptor)
 

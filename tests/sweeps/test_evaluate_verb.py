@@ -61,7 +61,7 @@ def test_what_the_trial_s_own_evaluating_found_is_shown_without_decoding_again(t
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_a_score_is_that_of_the_command_on_the_file_to_the_last_digit(trained: Path, metric: str) -> None:
-    (line,) = evaluated(trained, *TRIAL, "data.set=test")
+    (line,) = evaluated(trained, *TRIAL, "--set", "test")
     assert 10 < line[metric] < 95
     hypotheses = Path(line["hypotheses"])
     assert sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12") == f"{line[metric]:.12f}"
@@ -93,11 +93,11 @@ def matching_words(trained: Path, hypotheses: str) -> list[int]:
 def test_what_is_not_kept_is_evaluated_again_and_found_the_same(trained: Path, trial: Path, twin: Path) -> None:
     shutil.rmtree(twin / "statistics")
     (twin / "hypotheses" / "dev.txt").unlink()
-    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert line["decoded"] is True
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
-    assert evaluated(trained, "twins/base-s1", "data.set=dev")[0]["decoded"] is False
+    assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 
 def test_a_result_of_before_gets_what_it_lacks(trained: Path, trial: Path, twin: Path) -> None:
@@ -113,21 +113,21 @@ def test_a_result_of_before_gets_what_it_lacks(trained: Path, trial: Path, twin:
 
 
 def test_other_decoding_is_kept_beside_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
-    words = ("twins/base-s1", "data.set=dev", "decode.beam=1", "--average", "2")
+    words = ("twins/base-s1", "--set", "dev", "decode.beam=1", "--average", "2")
     (line,) = evaluated(trained, *words)
     assert line["decoded"] is True
     assert (line["decode"]["beam"], line["decode"]["average_checkpoints"]) == (1, 2)
     assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average2.txt")
-    assert line["nll"] != evaluated(trained, "twins/base-s1", "data.set=dev")[0]["nll"]
+    assert line["nll"] != evaluated(trained, "twins/base-s1", "--set", "dev")[0]["nll"]
     assert evaluated(trained, *words) == [{**line, "decoded": False}]
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
 
 
 def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
-    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "data.set=test")
+    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "--set", "test")
     assert (done.exit_code, done.stderr) == (0, "")
-    (first,) = evaluated(trained, *TRIAL, "data.set=test")
+    (first,) = evaluated(trained, *TRIAL, "--set", "test")
     lines = [line.split() for line in done.stdout.splitlines() if "base-s1" in line and "Next" not in line]
     numbers = [f"{first[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf")]
     assert lines == [["test", "copies/base-s1", *numbers, "40"], ["twins/base-s1", *numbers, "40"]]
@@ -142,7 +142,7 @@ def test_a_set_of_sacrebleu_is_evaluated_and_joins_the_result(trained: Path, twi
     kept.mkdir(parents=True, exist_ok=True)
     for side in ("src", "ref"):
         (kept / f"wmt14_full.en-de.{side}").write_text("a b c\nd e\n", "utf-8")
-    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "data.set=wmt14/full", "--json"]
+    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "--set", "wmt14/full", "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "SACREBLEU": str(trained / "sets")}
     done = subprocess.run(words, cwd=trained, env=environment, capture_output=True, text=True, timeout=120)
     (line,) = json.loads(done.stdout)
@@ -154,10 +154,10 @@ def test_a_set_of_sacrebleu_is_evaluated_and_joins_the_result(trained: Path, twi
 
 
 def test_a_set_that_nobody_has_is_refused_with_the_nearest(trained: Path) -> None:
-    said = refusal(trained, "evaluate", *TRIAL, "data.set=tset")
-    assert 'data.set is "tset", which files has not must be one of dev, test' in said
+    said = refusal(trained, "evaluate", *TRIAL, "--set", "tset")
+    assert '--set files has no set "tset" must be one of dev, test' in said
     assert "did you mean test?" in said
-    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "data.set=wmt14/ful")
+    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "--set", "wmt14/ful")
 
 
 def test_everything_wrong_is_told_at_once(trained: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_was_evaluated_before_a_refusal_is_kept(trained: Path, twin: Path) 
     for step in (100, 200, 300):
         (checkpoint,) = poor.glob(f"checkpoints/*/a1/step-{step}")
         shutil.rmtree(checkpoint)
-    words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
+    words = ("twins/base-s1", "runs/twins/poor-s1", "--set", "dev", "--average", "2")
     said = refusal(trained, "evaluate", *words)
     assert "decode.average_checkpoints is 2" in said
     assert said.endswith("What was evaluated before (1) is kept, and not evaluated again.")
@@ -204,7 +204,7 @@ def test_settings_of_a_scoring_that_was_interrupted_do_not_mix_with_a_result(tra
     """`ablate sweep decode.beam=1` has written its settings, and was stopped before it scored."""
     config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
     config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
-    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
     assert (twin / "result.json").read_text("utf-8") == result
 
@@ -220,7 +220,7 @@ def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
     damaged.mkdir()
     (damaged / "study.json").write_text("{", "utf-8")
     try:
-        assert evaluated(trained, "copies/base-s1", "data.set=dev")[0]["trial"] == "copies/base-s1"
+        assert evaluated(trained, "copies/base-s1", "--set", "dev")[0]["trial"] == "copies/base-s1"
         for verb in ("status", "sweep"):
             assert "study.json: not a study" in refusal(trained, verb, "sweep.name=damaged")
     finally:

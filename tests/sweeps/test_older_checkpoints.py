@@ -43,7 +43,7 @@ def test_they_translate_as_before(trained: Path, trial: Path, attempt: Path, old
 
 def test_they_are_scored_as_before(trained: Path, trial: Path, older: Path) -> None:
     (older / "statistics" / "dev.jsonl").unlink()
-    done = typed(trained, "evaluate", str(older), "data.set=dev", "--json")
+    done = typed(trained, "evaluate", str(older), "--set", "dev", "--json")
     assert done.exit_code == 0, done.output
     scores = [json.loads((folder / "result.json").read_text())["scores"]["dev"] for folder in (older, trial)]
     assert scores[0] == scores[1]

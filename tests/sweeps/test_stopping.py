@@ -13,7 +13,8 @@ from ablate_in_folder import plan
 from rich.console import Console
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 
-from sweeps import run, stopping
+from sweeps.running import on_ray, stopping
+from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.stopping import Interrupted, Stopping
 
@@ -67,10 +68,10 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: 
     console = Console(quiet=True)
     with (
         pytest.raises(Interrupted) as caught,
-        run.open_study(planned, ["ablate"], console) as asked,
+        open_study(planned, ["ablate"], console) as (_, asked),
         Signaling(planned, console) as progress,
     ):
-        run._run_on_ray(planned, progress, asked)
+        on_ray._run_on_ray(planned, progress, asked)
     assert caught.value.exit_code == 143
     assert caught.value.lines == ("base-s1 goes on from step 0",)
     attempts = lines(planned.trials[0].folder.attempts_path)

@@ -41,7 +41,7 @@ class SetEvaluation:
 
 def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
     """Evaluate on one set; the workers share the work, and rank zero gets the scores. Raises NotFiniteError."""
-    with sentences_of(evaluated.name):
+    with sentences_of(evaluated.name), translator.efficient():
         nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
         hypotheses = translate_set(translator, evaluated.pairs, worker)
     if not worker.is_rank_zero:

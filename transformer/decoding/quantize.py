@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,23 @@ def quantize(model: Transformer, arithmetic: Arithmetic) -> Transformer:
     8-bit integers, a scale for each output's weights and one for all inputs at once, so that a translation may depend
     a little on what else is in its batch. Softmax and log P are float32 in each. RefusedError for "int8" elsewhere.
     """
-    if arithmetic == "fp32":
-        return model
-    if arithmetic == "int8" and model.embedding.device.type != "cpu":
-        raise RefusedError([Problem("arithmetic", 'is "int8" on a GPU', "must be fp32 or bf16 there")])
-    made = copy.deepcopy(model).eval().requires_grad_(False)
-    if arithmetic == "int8":
-        _replace_linears(made)
-    return made.bfloat16()
+    match arithmetic:
+        case "fp32":
+            return model
+        case "bf16":
+            return _for_inference(model).bfloat16()
+        case "int8":
+            if model.embedding.device.type != "cpu":
+                raise RefusedError([Problem("arithmetic", 'is "int8" on a GPU', "must be fp32 or bf16 there")])
+            quantized = _for_inference(model)
+            _replace_linears(quantized)
+            return quantized.bfloat16()
+        case _:
+            assert_never(arithmetic)
+
+
+def _for_inference(model: Transformer) -> Transformer:
+    return copy.deepcopy(model).eval().requires_grad_(False)
 
 
 class _Int8Linear(nn.Module):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transformer.config import DecodeConfig
+from transformer.config import DecodeConfig, Precision
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
@@ -18,7 +18,7 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.search import Hypothesis, beam_search
 from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.precision import autocast, fast_matmuls
+from transformer.training.precision import autocast, efficient
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
 NOTHING = Hypothesis([], 0.0)
@@ -39,19 +39,20 @@ class Translator:
     model: Transformer
     vocabulary: Vocabulary
     decode: DecodeConfig
-    precision: str
+    precision: Precision
 
     @property
     def device(self) -> torch.device:
         return self.model.embedding.device
 
-    def fast_matmuls(self) -> AbstractContextManager[None]:
-        """Within it, the model's matmuls are as fast as its precision allows on its device."""
-        return fast_matmuls(self.model.config, self.precision, self.device)
+    def efficient(self) -> AbstractContextManager[None]:
+        """Within it, the model computes as fast as its precision allows on its device."""
+        return efficient(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line; one that is longer than the model's positions is cut there."""
-        return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
+        with self.efficient():
+            return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
 
     def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
         """Piece ids of each line, and the places of the lines that are longer than the model's positions: cut there."""

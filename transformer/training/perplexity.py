@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.config import Precision
 from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
@@ -21,7 +22,7 @@ LOGITS_AT_ONCE = 4_000_000
 
 
 @torch.no_grad()
-def sentence_nats(model: Transformer, pairs: ParallelSet, precision: str, worker: Worker) -> list[float]:
+def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker) -> list[float]:
     """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all.
 
     ``model`` is in evaluation mode. Raises NotFiniteError, on every worker.

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import assert_never
 
 import torch
 
-from transformer.config import ModelConfig
+from transformer.config import ModelConfig, Precision
+from transformer.training.memory import kept_memory
 
 WORTH_IT = 256
 """d_model from which oneDNN's float32 matmuls are faster than MKL's; below, what a call costs outweighs it."""
@@ -13,13 +15,24 @@ FLOAT32_LIKE = 1e-5
 """Relative error of a matmul that still counts as float32: float32 has some 3e-7, bfloat16 some 3e-3."""
 
 
-def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """A context in which matmuls run at ``precision``: "fp32" or "bf16"."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+def autocast(precision: Precision, device: torch.device) -> torch.autocast:
+    """A context in which matmuls run at ``precision``."""
+    match precision:
+        case "fp32" | "bf16":
+            return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+        case _:
+            assert_never(precision)
 
 
 @contextmanager
-def fast_matmuls(model: ModelConfig, precision: str, device: torch.device) -> Iterator[None]:
+def efficient(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
+    """Within it, the model's matmuls are as fast as its precision allows, and freed memory stays with the process."""
+    with fast_matmuls(model, precision, device), kept_memory():
+        yield
+
+
+@contextmanager
+def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
     """Within it, float32 matmuls on the CPU run through oneDNN where that is faster and loses no precision.
 
     What switches torch over also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.

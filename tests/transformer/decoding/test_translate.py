@@ -66,7 +66,7 @@ def test_matmuls_are_as_fast_as_width_and_precision_allow(prepared: Prepared, d_
     matmul = torch.backends.mkldnn.matmul
     with fast_matmuls(translator.model.config, precision, translator.device):
         expected = matmul.fp32_precision
-    with translator.fast_matmuls():
+    with translator.efficient():
         assert matmul.fp32_precision == expected
 
 
