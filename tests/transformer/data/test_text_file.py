@@ -84,16 +84,9 @@ def test_a_byte_order_mark_is_refused(tmp_path: Path, suffix: str) -> None:
     assert f"target{suffix} begins with a byte order mark" in problem.found
 
 
-@pytest.mark.parametrize(
-    "raw", [CUT, b"not compressed\n", b"\x1f\x8b\x08" + b"x" * 40], ids=["cut", "plain", "garbage"]
-)
-@pytest.mark.parametrize(
-    "raw", [gzip.compress(b"one\n" * 99, mtime=0)[:-12], b"not compressed\n", b"\x1f\x8b\x08" + b"x" * 40]
-)
+@pytest.mark.parametrize("raw", [CUT, b"not compressed\n", b"\x1f\x8b\x08" + b"x" * 40], ids=["cut", "plain", "bad"])
 def test_a_file_that_is_not_a_whole_gzip_file_is_refused(tmp_path: Path, raw: bytes) -> None:
-    assert (
-        f"{tmp_path / 'source.gz'} is " in refused_pairs(tmp_path, raw, gzip.compress(b"one\n", mtime=0), ".gz").found
-    )
+    assert f"{tmp_path / 'source.gz'} is " in refused_pairs(tmp_path, raw, gzip.compress(b"one\n"), ".gz").found
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_its_key(tmp_path: Path) -> None:
