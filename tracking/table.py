@@ -5,8 +5,9 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tracking.columns import CELLS, decode_words, other_changes, setting_cells
 from tracking.formats import flops, millions, number, signed, time
 from tracking.rows import BASE as BASE
 from tracking.rows import NO_SEED_IN_COMMON, decides, decode_of
@@ -24,17 +25,6 @@ CSV_COLUMNS = (
 )
 OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
 SCORES = frozenset({"ppl", "bleu"})
-CELLS = {  # the paper's columns
-    "n_layers": "N",
-    "d_model": "d_model",
-    "d_ff": "d_ff",
-    "n_heads": "h",
-    "d_k": "d_k",
-    "d_v": "d_v",
-    "p_drop": "P_drop",
-    "label_smoothing": "ε_ls",
-    "steps": "steps",
-}
 MEASURES = (
     *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
     *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
@@ -102,7 +92,7 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
 
 def caption(rows: Sequence[TableRow]) -> str:
     """What the columns are and how much stands behind them."""
-    words = _decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
+    words = decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
     return f"{WHAT_IS_WHAT.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
 
 
@@ -116,16 +106,6 @@ def seeds_note(rows: Sequence[TableRow]) -> str:
     if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
         text += " Δ is over the seeds that a row has in common with base."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
-
-
-def _decode_words(decode: dict[str, Any]) -> list[str]:
-    """The settings of `decode` as the paper speaks of them."""
-    names = {"beam": "beam", "alpha": "α"}
-    words = [f"{symbol} {decode[name]}" for name, symbol in names.items() if name in decode]
-    average = decode.get("average_checkpoints")
-    if average is not None:
-        words.append("last checkpoint" if average == 1 else f"mean of the last {average} checkpoints")
-    return words
 
 
 def _csv_cell(row: TableRow, name: str) -> object:
@@ -148,18 +128,12 @@ def _absent(row: TableRow, name: str) -> str:
 
 
 def _setting_cells(row: TableRow, other: bool) -> list[str]:
-    cells = ["" if row.cells.get(key) is None else str(row.cells[key]) for key in CELLS]
-    return [row.group, row.row, *cells, *([_other(row)] if other else [])]
+    return [row.group, row.row, *setting_cells(row.cells), *([_other(row)] if other else [])]
 
 
 def _other(row: TableRow) -> str:
-    """Changed cells that have no column of their own, as words."""
-    words = [_words(key, value) for key, value in row.cells.items() if key not in CELLS]
-    return ", ".join(words if row.row != BASE else [])
-
-
-def _words(key: str, value: object) -> str:
-    return f"{value} positional embedding" if key == "positions" else f"{key} {value}"
+    """Base has all cells, and changes none."""
+    return "" if row.row == BASE else other_changes(row.cells)
 
 
 def _measure_cells(row: TableRow) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sweeps.planning.compose import ComposedRow
 from sweeps.planning.settings import Settings
-from tracking.table import CELLS
+from tracking.columns import CELLS
 
 
 def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
