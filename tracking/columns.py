@@ -14,6 +14,7 @@ CELLS = {  # the paper's columns
     "label_smoothing": "ε_ls",
     "steps": "steps",
 }
+SCORES = {"ppl": 2, "bleu": 1}  # and with how many decimals the paper prints them
 DECODE = {"beam": "beam", "alpha": "α"}
 
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from tracking.metrics import SetScores
 from tracking.rows import DEV
+from tracking.shapes import COSTS
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
 from tracking.trial_folder import Attempt, TrialFolder
@@ -10,7 +12,6 @@ from tracking.uri import without_password
 
 # of the machine, or of the whole sweep, not of the trial; `decode` may change under a trial that is scored again
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "decode"})
-COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
 def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
@@ -53,7 +54,7 @@ def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
     values: dict[str, Any] = {name: result.get(name) for name in COSTS}
     values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
     for set_name, scores in result.get("scores", {}).items():
-        values |= {f"{set_name}/{name}": value for name, value in scores.items()}
+        values |= {f"{set_name}/{name}": value for name, value in SetScores.of(scores).values.items()}
     return [
         Point(name, float(value), ts_ms, result["step"])
         for name, value in values.items()
@@ -69,7 +70,7 @@ def _decode_tags(folder: TrialFolder, key: str) -> dict[str, str]:
     """`decode.beam` and its like of the scores that stand; of those to come as long as there are none."""
     result = folder.result()
     scores = result["scores"] if result is not None and result["key"] == key else {}
-    decode = scores[DEV]["decode"] if DEV in scores else (folder.config() or {}).get("decode", {})
+    decode = SetScores.of(scores[DEV]).decode if DEV in scores else (folder.config() or {}).get("decode", {})
     return _flatten(decode, "decode.")
 
 

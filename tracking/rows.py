@@ -1,9 +1,11 @@
 """The rows of the study's table: what each measured, beside what the paper printed."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tracking.columns import SCORES
+from tracking.metrics import METRICS, SetScores
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder, TrialState
 
@@ -60,8 +62,7 @@ class _Seen:
 class _Means:
     seeds: int
     steps: float | None
-    ppl: float | None
-    bleu: float | None
+    scores: dict[str, float | None]  # those of the paper, by name
     params: float | None
     flops: float | None
     seconds: float | None
@@ -78,16 +79,14 @@ class _Means:
 class _Delta:
     """Differences to base over the finished seeds that both have; ``note`` where they have not the same."""
 
-    ppl: float | None
-    bleu: float | None
+    scores: dict[str, float | None]
     seeds: tuple[int, ...]
     note: str
 
-    def without(self, measures: Collection[str]) -> "_Delta":
+    def without(self, metrics: Collection[str]) -> "_Delta":
         """The same less differences that would compare other settings; what is left unsaid has no seeds."""
-        ppl, bleu = (None if name in measures else getattr(self, name) for name in ("ppl", "bleu"))
-        empty = self.seeds and (ppl, bleu) == (None, None)
-        return _Delta(ppl, bleu, () if empty else self.seeds, "" if empty else self.note)
+        scores = {name: None if name in metrics else value for name, value in self.scores.items()}
+        return _Delta(scores, self.seeds, self.note) if _any(scores) or not self.seeds else _Delta(scores, (), "")
 
 
 def table(study: Study) -> list[TableRow]:
@@ -113,9 +112,9 @@ def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
-def decides(settings: Collection[str], measure: str) -> bool:
-    """Whether any of these settings of `decode` changes the measure: "ppl", which asks for no search, or "bleu"."""
-    return "average_checkpoints" in settings if measure == "ppl" else bool(settings)
+def decides(settings: Collection[str], name: str) -> bool:
+    """Whether any of these settings of `decode` changes the metric."""
+    return bool(settings) if METRICS[name].of_translations else "average_checkpoints" in settings
 
 
 def _row(
@@ -131,7 +130,7 @@ def _row(
     paper = first.published
     changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
     other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
-    delta = delta.without([measure for measure in ("ppl", "bleu") if decides(other, measure)])
+    delta = delta.without([name for name in SCORES if decides(other, name)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
     notes = (seeds, delta.note, _decode_note(means.mixed(), other, decode))
     return TableRow(
@@ -141,16 +140,16 @@ def _row(
         seeds=means.seeds,
         asked=len(trials),
         steps=means.steps,
-        ppl=means.ppl,
-        bleu=means.bleu,
+        ppl=means.scores["ppl"],
+        bleu=means.scores["bleu"],
         params=means.params,
         flops=means.flops,
         seconds=means.seconds,
         paper_ppl=paper.get("ppl"),
         paper_bleu=paper.get("bleu"),
         paper_params_m=paper.get("params_m"),
-        delta_ppl=delta.ppl,
-        delta_bleu=delta.bleu,
+        delta_ppl=delta.scores["ppl"],
+        delta_bleu=delta.scores["bleu"],
         delta_seeds=delta.seeds,
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
@@ -179,35 +178,32 @@ def _delta(
 ) -> _Delta:
     """Paired by seed. A measure that either side has no mean of has no difference either."""
     seeds = tuple(seed for seed in sorted(row) if seed in base)
-    ours, theirs = (_means([results[seed] for seed in seeds]) for results in (row, base))
-    ppl = _minus(ours.ppl, theirs.ppl) if _both(means.ppl, base_means.ppl) else None
-    bleu = _minus(ours.bleu, theirs.bleu) if _both(means.bleu, base_means.bleu) else None
+    ours, theirs = (_means([results[seed] for seed in seeds]).scores for results in (row, base))
+    known = [name for name in SCORES if None not in (means.scores[name], base_means.scores[name])]
+    scores = {name: _minus(ours[name], theirs[name]) if name in known else None for name in SCORES}
     if not row or not base or set(row) == set(base):
-        return _Delta(ppl, bleu, seeds if _either(ppl, bleu) else (), "")
+        return _Delta(scores, seeds if _any(scores) else (), "")
     if not seeds:
-        return _Delta(None, None, (), f"{NO_SEED_IN_COMMON} ({', '.join(map(str, sorted(base)))})")
+        return _Delta(scores, (), f"{NO_SEED_IN_COMMON} ({', '.join(map(str, sorted(base)))})")
     note = f"Δ over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-    return _Delta(ppl, bleu, seeds, note) if _either(ppl, bleu) else _Delta(None, None, (), "")
+    return _Delta(scores, seeds, note) if _any(scores) else _Delta(scores, (), "")
 
 
-def _both(*values: float | None) -> bool:
-    return None not in values
-
-
-def _either(*values: float | None) -> bool:
-    return any(value is not None for value in values)
+def _any(scores: Mapping[str, float | None]) -> bool:
+    return any(value is not None for value in scores.values())
 
 
 def _means(results: Sequence[dict[str, Any]]) -> _Means:
-    dev = [result["scores"].get(DEV, {}) for result in results]
-    decode = _values([scores.get("decode", {}) for scores in dev])
+    dev = [SetScores.of(result["scores"].get(DEV, {})) for result in results]
+    decode = _values([scores.decode for scores in dev])
     mixed = [name for name, values in decode.items() if len(values) > 1]
     costs = {name: _mean([result.get(name) for result in results]) for name in ("params", "flops", "seconds")}
     return _Means(
         seeds=len(results),
         steps=_mean([result["step"] for result in results]),
-        ppl=None if decides(mixed, "ppl") else _mean([scores.get("ppl") for scores in dev]),
-        bleu=None if decides(mixed, "bleu") else _mean([scores.get("bleu") for scores in dev]),
+        scores={
+            name: None if decides(mixed, name) else _mean([scores.values[name] for scores in dev]) for name in SCORES
+        },
         **costs,
         decode=decode,
     )

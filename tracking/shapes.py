@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from tracking.metrics import METRICS
+
 CONFIG_GROUPS = ("model", "train", "decode", "data", "paths")
 CONFIG_PATHS = ("runs", "data", "checkpoints")
-SCORES = ("nll", "ppl", "bleu", "chrf", "bleu_paper")
 COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
@@ -64,7 +65,7 @@ def config(content: dict[str, Any]) -> str | None:
 def _scores(scores: Any) -> str | None:
     if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
         return "must have scores, each with its decode settings"
-    wrong = [name for name in SCORES if not _measured(scores.get(name))]
+    wrong = [name for name in METRICS if not _measured(scores.get(name))]
     return f"must have a number as {wrong[0]}" if wrong else None
 
 

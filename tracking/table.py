@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tracking.columns import CELLS, decode_words, other_changes, setting_cells
+from tracking.columns import CELLS, SCORES, decode_words, other_changes, setting_cells
 from tracking.formats import flops, millions, number, signed, time
+from tracking.metrics import METRICS
 from tracking.rows import BASE as BASE
 from tracking.rows import NO_SEED_IN_COMMON, decides, decode_of
 from tracking.rows import TableRow as TableRow
@@ -23,14 +24,15 @@ CSV_COLUMNS = (
     *("paper_ppl", "paper_bleu", "paper_params_m", "seconds", "delta_ppl", "delta_bleu"),
     *("paper_delta_ppl", "paper_delta_bleu", "asked", "note", "delta_seeds"),
 )
-OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
-SCORES = frozenset({"ppl", "bleu"})
+OURS = frozenset({"steps", "params", "flops", "seconds", *SCORES, *(f"delta_{name}" for name in SCORES)})
+LABELS = tuple(METRICS[name].label for name in SCORES)
+DELTAS = tuple(f"Δ{label}" for label in LABELS)
 MEASURES = (
-    *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
-    *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
+    *(*LABELS, *DELTAS, "params", "FLOPs", "time"),
+    *(*(f"paper {label}" for label in LABELS), "paper params ×10⁶", *(f"paper {delta}" for delta in DELTAS)),
 )
 TERMINAL_COLUMNS = (  # and from which width on there is room for one
-    *((name, 0) for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ")),
+    *((name, 0) for pair in zip(LABELS, DELTAS, strict=True) for name in (*pair, "paper\nΔ")),
     *(("params", 86), ("FLOPs", 109), ("time", 109)),
 )
 EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # by the row's note
@@ -139,17 +141,18 @@ def _other(row: TableRow) -> str:
 def _measure_cells(row: TableRow) -> list[str]:
     costs = [millions(row.params), flops(row.flops), time(row.seconds)]
     ours = [*_score_cells(row), *(cell or row.status for cell in costs)]
-    paper = [number(row.paper_ppl, 2), number(row.paper_bleu, 1), number(row.paper_params_m, 0)]
-    return [*ours, *paper, signed(row.paper_delta_ppl, 2), signed(row.paper_delta_bleu, 1)]
+    return [*ours, *_paper_cells(row, ""), number(row.paper_params_m, 0), *_paper_cells(row, "delta_")]
 
 
 def _score_cells(row: TableRow) -> list[str]:
-    return [
-        number(row.ppl, 2) or _absent(row, "ppl"),
-        number(row.bleu, 1) or _absent(row, "bleu"),
-        signed(row.delta_ppl, 2) or _absent(row, "delta_ppl"),
-        signed(row.delta_bleu, 1) or _absent(row, "delta_bleu"),
-    ]
+    scores = [number(getattr(row, name), places) or _absent(row, name) for name, places in SCORES.items()]
+    deltas = {f"delta_{name}": places for name, places in SCORES.items()}
+    return scores + [signed(getattr(row, name), places) or _absent(row, name) for name, places in deltas.items()]
+
+
+def _paper_cells(row: TableRow, kind: str) -> list[str]:
+    written = signed if kind else number
+    return [written(getattr(row, f"paper_{kind}{name}"), places) for name, places in SCORES.items()]
 
 
 def _terminal_cells(row: TableRow) -> list[str]:
