@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.columns import SCORES
-from tracking.metrics import METRICS, SetScores
+from tracking.decode_settings import DecodeSettings, decides, decode_note, reference_of
+from tracking.metrics import SetScores
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder, TrialState
 
@@ -66,13 +67,7 @@ class _Means:
     params: float | None
     flops: float | None
     seconds: float | None
-    decode: dict[str, list[Any]]  # the values of each setting, one unless the seeds were scored differently
-
-    def agreed(self) -> dict[str, Any]:
-        return {name: values[0] for name, values in self.decode.items() if len(values) == 1}
-
-    def mixed(self) -> dict[str, list[Any]]:
-        return {name: values for name, values in self.decode.items() if len(values) > 1}
+    decode: DecodeSettings
 
 
 @dataclass(frozen=True)
@@ -98,9 +93,7 @@ def table(study: Study) -> list[TableRow]:
     found = {row: _finished(looks) for row, looks in seen.items()}
     means = {row: _means(list(results.values())) for row, results in found.items()}
     base = means.get(BASE, _means([]))
-    decode: dict[str, Any] = {}  # each setting as base has it, else as the first row that has one value of it
-    for each in (base, *means.values()):
-        decode = each.agreed() | decode
+    decode = reference_of(each.decode for each in (base, *means.values()))
     paper = rows[BASE][0].published if BASE in rows else {}
     deltas = {row: _delta(results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
     notes = {row: _note(looks) for row, looks in seen.items()}
@@ -110,11 +103,6 @@ def table(study: Study) -> list[TableRow]:
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
     """The settings that the rows are held against, where a row has them all: base's, without base the first row's."""
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
-
-
-def decides(settings: Collection[str], name: str) -> bool:
-    """Whether any of these settings of `decode` changes the metric."""
-    return bool(settings) if METRICS[name].of_translations else "average_checkpoints" in settings
 
 
 def _row(
@@ -129,10 +117,10 @@ def _row(
     first = trials[0]
     paper = first.published
     changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
-    other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
+    other = {name: value for name, value in means.decode.other_than(decode).items() if name not in changed}
     delta = delta.without([name for name in SCORES if decides(other, name)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
-    notes = (seeds, delta.note, _decode_note(means.mixed(), other, decode))
+    notes = (seeds, delta.note, decode_note(means.decode.mixed(), other, decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -154,8 +142,8 @@ def _row(
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
         cells=changed,
-        decode=means.agreed(),
-        mixed_decode=tuple(means.mixed()),
+        decode=means.decode.agreed(),
+        mixed_decode=tuple(means.decode.mixed()),
         other_decode=tuple(other),
         note="; ".join(filter(None, notes)),
     )
@@ -194,29 +182,17 @@ def _any(scores: Mapping[str, float | None]) -> bool:
 
 
 def _means(results: Sequence[dict[str, Any]]) -> _Means:
-    dev = [SetScores.of(result["scores"].get(DEV, {})) for result in results]
-    decode = _values([scores.decode for scores in dev])
-    mixed = [name for name, values in decode.items() if len(values) > 1]
+    dev = [SetScores.of(result["scores"][DEV]) for result in results if DEV in result["scores"]]
+    decode, whole = DecodeSettings.of([scores.decode for scores in dev]), len(dev) == len(results)
+    means = {name: _mean([scores.values[name] for scores in dev]) if whole else None for name in SCORES}
     costs = {name: _mean([result.get(name) for result in results]) for name in ("params", "flops", "seconds")}
     return _Means(
         seeds=len(results),
         steps=_mean([result["step"] for result in results]),
-        scores={
-            name: None if decides(mixed, name) else _mean([scores.values[name] for scores in dev]) for name in SCORES
-        },
+        scores={name: None if decides(decode.mixed(), name) else mean for name, mean in means.items()},
         **costs,
         decode=decode,
     )
-
-
-def _values(decodes: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Each setting's values, every value once."""
-    found: dict[str, list[Any]] = {}
-    for decode in decodes:
-        for name, value in decode.items():
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-    return found
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -237,12 +213,6 @@ def _note(looks: Sequence[_Seen]) -> str:
         return "; ".join(dict.fromkeys(sorted((look.note for look in looks), key=_gravity)))
     rest = [f"s{look.seed} {look.note}" for look in unfinished]
     return "; ".join([f"{len(looks) - len(rest)} of {len(looks)} seeds", *rest]) if rest else ""
-
-
-def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dict[str, Any]) -> str:
-    """What base has otherwise, then what the seeds have: "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
-    differs = [f"decode.{name} {value}, not {decode[name]}" for name, value in other.items()]
-    return "; ".join(differs + [f"seeds mix decode.{name} {', '.join(map(str, v))}" for name, v in mixed.items()])
 
 
 def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tracking.columns import CELLS, SCORES, decode_words, other_changes, setting_cells
+from tracking.decode_settings import decides
 from tracking.formats import flops, millions, number, signed, time
 from tracking.metrics import METRICS
 from tracking.rows import BASE as BASE
-from tracking.rows import NO_SEED_IN_COMMON, decides, decode_of
+from tracking.rows import NO_SEED_IN_COMMON, decode_of
 from tracking.rows import TableRow as TableRow
 from tracking.rows import table as table
 from tracking.study import Study

@@ -3,17 +3,17 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from studies_on_disk import DECODE, begin, finish, make_study
+from studies_on_disk import begin, finish, make_study
+from tables import by_name, shown
 
 from tracking import formats
 from tracking.study import Study, Trial
-from tracking.table import TableRow, render, table, to_csv, to_json, to_markdown
+from tracking.table import table, to_csv, to_json, to_markdown
 from tracking.trial_folder import TrialFolder
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
@@ -29,25 +29,6 @@ def mixed(tmp_path: Path) -> Study:
     failed.end_attempt(begin(failed), "failed")
     failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
-
-
-def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
-    """A finished study: row, seed, and which of its settings of `decode` are not the usual ones."""
-    study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
-    for trial, (*_, decode) in zip(study.trials, settings, strict=True):
-        finish(study, trial, begin(study.trial_folder(trial)), 30, decode=DECODE | decode)
-    return study
-
-
-def shown(study: Study, width: int = 120) -> str:
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(render(study, table(study), width))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def by_name(study: Study) -> dict[str, TableRow]:
-    return {row.row: row for row in table(study)}
 
 
 @pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (90, "FLOPs, time"), (109, "")])
@@ -234,79 +215,6 @@ def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None
     for part in ("4.50", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
         assert part in text
     assert "…" not in text, "a cell was cut"
-
-
-def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
-    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
-    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
-        assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
-        assert "decode" not in text
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(table(averaged))
-    assert "on dev; " in to_markdown(table(make_study(tmp_path / "empty", {"base": [1]})))
-
-
-def test_base_scored_again_by_another_beam_has_no_bleu_in_common_with_the_others(tmp_path: Path) -> None:
-    study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
-    rows = by_name(study)
-    heads, layers = rows["a_heads_1"], rows["c_layers_2"]
-    assert (heads.bleu, heads.delta_ppl, heads.delta_bleu) == (30.0, 0.0, None)
-    assert heads.note == "decode.beam 4, not 8"
-    assert (layers.delta_bleu, layers.note, rows["base"].note) == (0.0, "", "")
-    text = to_markdown(table(study))
-    assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
-    assert "measured on dev, beam 8," in text
-    assert ",0,other decode," in to_csv(table(study))
-    assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(to_json(table(study)))[0]["other_decode"] == ["beam"]
-
-
-def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
-    study = scored(tmp_path / "about", ("base", 1, {}), ("a_heads_1", 1, {"beam": 8}))
-    study = replace(study, cells={**study.cells, "a_heads_1": {"beam": 8}})
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.delta_bleu, heads.note, heads.other_decode) == (0.0, "", ())
-
-
-def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
-    study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average_checkpoints": 5, "alpha": 1.0}))
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
-    assert heads.note == "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1"
-
-
-def test_without_base_rows_are_held_against_the_first(tmp_path: Path) -> None:
-    rows = table(scored(tmp_path / "no-base", ("a_heads_1", 1, {}), ("c_layers_2", 1, {"max_extra": 5})))
-    assert [row.note for row in rows] == ["", "decode.max_extra 5, not 50"]
-
-
-def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
-    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"beam": 8}), ("c_layers_2", 1, {"beam": 8})]
-    study = scored(tmp_path / "seeds", *settings)
-    rows = by_name(study)
-    heads = rows["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
-    assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
-    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
-    assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
-    averaged = scored(
-        tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})
-    )
-    base, heads = table(averaged)
-    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average_checkpoints 1, 5")
-    assert (heads.ppl, heads.delta_ppl, heads.note) == (4.5, None, "")
-    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown([base, heads])
-    both = [
-        ("base", 1, {"average_checkpoints": 5}),
-        ("base", 2, {"average_checkpoints": 5, "beam": 8}),
-        ("a_heads_1", 1, {}),
-    ]
-    _, heads = table(scored(tmp_path / "both", *both))
-    assert (heads.delta_ppl, heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
-        "base's own seeds agree in that"
-    )
-    alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
-    assert "measured on dev, mixed decode settings;" in to_markdown(alone)
 
 
 @pytest.mark.parametrize(
