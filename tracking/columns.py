@@ -1,4 +1,4 @@
-"""The paper's columns and symbols: the settings that a row of the table changes, and those that translated it."""
+"""The paper's columns and symbols, for a row's changes, its scores and its decode settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,22 +14,22 @@ CELLS = {  # the paper's columns
     "label_smoothing": "ε_ls",
     "steps": "steps",
 }
-SCORES = {"ppl": 2, "bleu": 1}  # and with how many decimals the paper prints them
+SCORES = {"ppl": 2, "bleu": 1}  # the decimals that the paper prints
 DECODE = {"beam": "beam", "alpha": "α"}
 
 
 def setting_cells(cells: Mapping[str, object]) -> list[str]:
-    """A row's changes under the columns of CELLS; an unchanged cell is empty."""
+    """A row's changes in the columns of CELLS; an unchanged cell is empty."""
     return ["" if cells.get(name) is None else str(cells[name]) for name in CELLS]
 
 
 def other_changes(cells: Mapping[str, object]) -> str:
-    """The changes that have no column, in words."""
+    """The changes without a column, in words."""
     return ", ".join(_words(name, value) for name, value in cells.items() if name not in CELLS)
 
 
 def decode_words(decode: Mapping[str, Any]) -> list[str]:
-    """The settings of `decode` as the paper writes them."""
+    """The settings of `decode` in the paper's symbols."""
     words = [f"{symbol} {decode[name]}" for name, symbol in DECODE.items() if name in decode]
     average = decode.get("average_checkpoints")
     if average is not None:

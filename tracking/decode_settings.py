@@ -1,6 +1,6 @@
-"""The settings of `decode` behind a row's scores: what its seeds have in common, and how it differs from base.
+"""The settings of `decode` behind a row's scores: whether its seeds agree, and how the row differs from base.
 
-Scores leave a setting out while it has its neutral value. So an absent setting is a value that is compared, too.
+Scores omit a setting while it has its neutral value. So an absent setting is a value, and takes part in comparisons.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from tracking.metrics import METRICS
 
 
 class _Absent:
-    """The value of a setting that the scores leave out. Tracking does not know the neutral value itself."""
+    """The value of an omitted setting. Only `transformer` defines the neutral value itself."""
 
     def __str__(self) -> str:
         return "default"
@@ -22,14 +22,14 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True)
 class DecodeSettings:
-    """Of one row, over its scored seeds."""
+    """The settings of one row, over its scored seeds."""
 
     values: dict[str, list[Any]]  # of each setting, every value once: one value unless the seeds differ
     scored: bool  # without scores nothing can be compared
 
     @staticmethod
     def of(decodes: Sequence[Mapping[str, Any]]) -> "DecodeSettings":
-        """From the scores of each seed."""
+        """From the settings of each seed."""
         names = dict.fromkeys(name for decode in decodes for name in decode)
         return DecodeSettings(
             {name: _once(each.get(name, ABSENT) for each in decodes) for name in names}, bool(decodes)
@@ -43,14 +43,14 @@ class DecodeSettings:
         return {name: values for name, values in self.values.items() if len(values) > 1}
 
     def other_than(self, reference: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings with one value, where the reference has another one."""
+        """The settings with one value that differs from the reference."""
         agreed, mixed = self.agreed(), self.mixed()
         found = {name: agreed.get(name, ABSENT) for name in (*agreed, *reference) if name not in mixed}
         return {name: value for name, value in found.items() if self.scored and value != reference[name]}
 
 
 def reference_of(rows: Iterable[DecodeSettings]) -> dict[str, Any]:
-    """Each setting as the first row has it whose seeds agree. The caller puts base first."""
+    """Each setting's value in the first row whose seeds agree on it. The caller puts base first."""
     scored = [row for row in rows if row.scored]
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in scored for name in row.values):
@@ -60,7 +60,7 @@ def reference_of(rows: Iterable[DecodeSettings]) -> dict[str, Any]:
 
 
 def decides(settings: Collection[str], name: str) -> bool:
-    """Whether any of these settings of `decode` changes the metric."""
+    """Whether any of these settings of `decode` can change the metric."""
     return bool(settings) if METRICS[name].of_translations else "average_checkpoints" in settings
 
 

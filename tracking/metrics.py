@@ -1,4 +1,4 @@
-"""The table of metrics: one entry per score. A new metric is one entry; checks, MLflow and tables follow from it."""
+"""The table of metrics. A new metric is one entry: checks of files, MLflow and printed tables follow from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tracking.formats import number
 
 @dataclass(frozen=True)
 class Metric:
-    """One score of a set. ``None`` as a value: not finite, or not measured by an older version."""
+    """One score of a set. Its value is None if it was not finite, or if an older version did not measure it."""
 
     name: str  # its key in result.json and statistics; `<set>/<name>` in MLflow
     label: str
@@ -30,8 +30,8 @@ class Metric:
 
 
 _ALL = (
-    Metric("nll", "NLL", "nats a target piece, end-of-sentence included", "down", 4, False, printed=False),
-    Metric("ppl", "PPL", "e^(nats a target piece), end-of-sentence included", "down", 2, False),
+    Metric("nll", "NLL", "nats per target piece, end-of-sentence included", "down", 4, False, printed=False),
+    Metric("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2, False),
     Metric("bleu", "BLEU", "0 to 100", "up", 2, True, "signature"),
     Metric("bleu_paper", "BLEU paper", "0 to 100", "up", 2, True, "bleu_paper_signature"),
     Metric("chrf", "chrF", "0 to 100", "up", 2, True, "chrf_signature"),

@@ -1,4 +1,4 @@
-"""The rows of the study's table: what each measured, beside what the paper printed."""
+"""The rows of the study's table: our measurements and the paper's values."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,42 +17,42 @@ NO_SEED_IN_COMMON = "no seed in common with base"
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row, the mean over its finished seeds. None: no such number; `note` says why for our own."""
+    """One row: the mean over its finished seeds. None means no number; `note` explains our own missing numbers."""
 
     row: str
     group: str
     change: str
-    seeds: int  # how many are finished
-    asked: int  # how many the study holds
+    seeds: int  # finished ones
+    asked: int  # all seeds of the row in the study
     steps: float | None
     ppl: float | None  # dev, per word piece
     bleu: float | None  # dev, 0 to 100
     params: float | None
-    flops: float | None  # of the whole training
+    flops: float | None  # of the whole training run
     seconds: float | None
     paper_ppl: float | None
     paper_bleu: float | None
     paper_params_m: float | None  # millions
-    delta_ppl: float | None  # to our own base, over the finished seeds that both have
+    delta_ppl: float | None  # from our own base, over the finished seeds that both have
     delta_bleu: float | None
-    delta_seeds: tuple[int, ...]  # those seeds; none where there is no difference
-    paper_delta_ppl: float | None  # the paper's row to the paper's base
+    delta_seeds: tuple[int, ...]  # those seeds; empty without a difference
+    paper_delta_ppl: float | None  # the paper's row from the paper's base
     paper_delta_bleu: float | None
     cells: dict[str, object]
-    decode: dict[str, Any]  # the settings of `decode` behind the scores, as far as all seeds have them alike
-    mixed_decode: tuple[str, ...]  # the others: what they change has no mean
-    other_decode: tuple[str, ...]  # those that base has not alike, unasked: what they change has no difference to base
-    note: str  # missing | FAILED: why | damaged: file | running | interrupted; "2 of 3 seeds; …" in part; "" if whole
+    decode: dict[str, Any]  # the settings of `decode` on which all seeds agree
+    mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
+    other_decode: tuple[str, ...]  # unlike base, and not by the row's own change: no difference
+    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
     def status(self) -> str:
-        """What stands in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
+        """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
         return "not finite" if self.seeds else self.note.partition(":")[0]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """One look at a trial: its result if it is finished, otherwise why it has none."""
+    """A snapshot of a trial: its result if it is finished, otherwise the reason why not."""
 
     seed: int
     result: dict[str, Any] | None
@@ -72,14 +72,14 @@ class _Means:
 
 @dataclass(frozen=True)
 class _Delta:
-    """Differences to base over the finished seeds that both have; ``note`` where they have not the same."""
+    """Differences from base over the finished seeds that both have; ``note`` explains them if the seeds differ."""
 
     scores: dict[str, float | None]
     seeds: tuple[int, ...]
     note: str
 
     def without(self, metrics: Collection[str]) -> "_Delta":
-        """The same less differences that would compare other settings; what is left unsaid has no seeds."""
+        """Without the differences in these metrics; if none is left, without seeds and note, too."""
         scores = {name: None if name in metrics else value for name, value in self.scores.items()}
         return _Delta(scores, self.seeds, self.note) if _any(scores) or not self.seeds else _Delta(scores, (), "")
 
@@ -101,7 +101,7 @@ def table(study: Study) -> list[TableRow]:
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
-    """The settings that the rows are held against, where a row has them all: base's, without base the first row's."""
+    """The settings with which all rows are compared: those of base, or of the first row that matches them all."""
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
@@ -116,7 +116,7 @@ def _row(
 ) -> TableRow:
     first = trials[0]
     paper = first.published
-    changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
+    changed = study.cells.get(first.row, {})  # a row's own change is compared with base
     other = {name: value for name, value in means.decode.other_than(decode).items() if name not in changed}
     delta = delta.without([name for name in SCORES if decides(other, name)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
@@ -150,21 +150,21 @@ def _row(
 
 
 def _look(study: Study, trial: Trial) -> _Seen:
-    """The only look at a trial that may finish meanwhile. A result left by another configuration does not count."""
+    """Reads the trial once, since it may finish at any moment. A result of another configuration does not count."""
     folder = study.trial_folder(trial)
     state, result = folder.standing(trial.key)
     return _Seen(trial.seed, result, "" if result is not None else _why_unfinished(folder, state))
 
 
 def _finished(looks: Iterable[_Seen]) -> dict[int, dict[str, Any]]:
-    """The results there are, by seed."""
+    """The results by seed."""
     return {look.seed: look.result for look in looks if look.result is not None}
 
 
 def _delta(
     row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], means: _Means, base_means: _Means
 ) -> _Delta:
-    """Paired by seed. A measure that either side has no mean of has no difference either."""
+    """Paired by seed. A score without a mean on either side has no difference."""
     seeds = tuple(seed for seed in sorted(row) if seed in base)
     ours, theirs = (_means([results[seed] for seed in seeds]).scores for results in (row, base))
     known = [name for name in SCORES if None not in (means.scores[name], base_means.scores[name])]
@@ -196,7 +196,7 @@ def _means(results: Sequence[dict[str, Any]]) -> _Means:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None without values, and when one was not finite: leaving out a diverged seed would flatter the row."""
+    """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
@@ -209,14 +209,14 @@ def _minus(value: float | None, base: float | None) -> float | None:
 
 def _note(looks: Sequence[_Seen]) -> str:
     unfinished = [look for look in looks if look.result is None]
-    if len(unfinished) == len(looks):  # the gravest first: a failure needs a person
+    if len(unfinished) == len(looks):  # the most serious first: a failure needs a person
         return "; ".join(dict.fromkeys(sorted((look.note for look in looks), key=_gravity)))
     rest = [f"s{look.seed} {look.note}" for look in unfinished]
     return "; ".join([f"{len(looks) - len(rest)} of {len(looks)} seeds", *rest]) if rest else ""
 
 
 def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
-    """A retry or a repair may remove the cause after the look: then the state alone is told."""
+    """The state with its cause; the state alone if a retry or a repair has just removed the cause."""
     if state == "failed":
         return ": ".join(filter(None, ["FAILED", folder.cause()]))
     if state == "damaged":

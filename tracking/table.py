@@ -32,22 +32,22 @@ MEASURES = (
     *(*LABELS, *DELTAS, "params", "FLOPs", "time"),
     *(*(f"paper {label}" for label in LABELS), "paper params ×10⁶", *(f"paper {delta}" for delta in DELTAS)),
 )
-TERMINAL_COLUMNS = (  # and from which width on there is room for one
+TERMINAL_COLUMNS = (  # with the least terminal width of each
     *((name, 0) for pair in zip(LABELS, DELTAS, strict=True) for name in (*pair, "paper\nΔ")),
     *(("params", 86), ("FLOPs", 109), ("time", 109)),
 )
-EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # by the row's note
-WHAT_IS_WHAT = (
-    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenized text, as is "
-    "bleu_paper in result.json; time: measured; params: computed; FLOPs: computed from the real lengths; "
-    "Δ: difference to base. "
-    "Published values are of another vocabulary and corpus: compare the differences, not the values."
+EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # in the row's note
+MEASURED = (
+    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, "
+    "is on tokenized text); time: measured; params: computed; FLOPs: computed from the real lengths; "
+    "Δ: difference from base. "
+    "Published values come from another vocabulary and corpus: compare the differences, not the values."
 )
 
 
 def to_csv(rows: Sequence[TableRow]) -> str:
-    """One line a row, numbers unrounded. A number of ours that is not there reads FAILED, missing, ...; a
-    cell that the paper left blank is empty."""
+    """One line per row, with unrounded numbers. A missing number of ours reads FAILED, missing, …; a cell that
+    the paper left blank is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -57,12 +57,12 @@ def to_csv(rows: Sequence[TableRow]) -> str:
 
 
 def to_json(rows: Sequence[TableRow]) -> str:
-    """A list of objects with TableRow's fields; null where there is no number."""
+    """A list of objects with TableRow's fields; null for a missing number."""
     return json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def to_markdown(rows: Sequence[TableRow]) -> str:
-    """The paper's Table 3: changed cells only, then what was measured, then what was published."""
+    """The paper's Table 3: changed cells only, then our measurements, then the published values."""
     other = any(_other(row) for row in rows)
     head = ["", "row", *CELLS.values(), *(["other"] if other else []), *MEASURES, "note"]
     body = [[*_setting_cells(row, other), *_measure_cells(row), row.note] for row in rows]
@@ -72,7 +72,7 @@ def to_markdown(rows: Sequence[TableRow]) -> str:
 
 
 def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
-    """For a terminal: a section a group, ours beside the paper's differences; a narrow one gets fewer columns."""
+    """For a terminal: one section per group, our scores and the paper's differences. Fewer columns if it is narrow."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -94,20 +94,20 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
 
 
 def caption(rows: Sequence[TableRow]) -> str:
-    """What the columns are and how much stands behind them."""
+    """An explanation of the columns, with the decode settings and the number of seeds."""
     words = decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
-    return f"{WHAT_IS_WHAT.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
+    return f"{MEASURED.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
 
 
 def seeds_note(rows: Sequence[TableRow]) -> str:
-    """How many seeds stand behind the numbers, and what may therefore not be concluded."""
+    """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
         return "No seed is finished."
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"Seeds a row: {spread}."
+    text = f"Seeds per row: {spread}."
     if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
-        text += " Δ is over the seeds that a row has in common with base."
+        text += " Δ is over the seeds that a row shares with base."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 
@@ -121,7 +121,7 @@ def _csv_cell(row: TableRow, name: str) -> object:
 
 
 def _absent(row: TableRow, name: str) -> str:
-    """Why there is no number; a difference may also lack base's, or base's with the same settings of `decode`."""
+    """Why a number is missing. A difference also needs a score of base with the same settings of `decode`."""
     measure = name.removeprefix("delta_")
     if name != measure and getattr(row, measure) is not None:
         if decides(row.other_decode, measure):
@@ -135,7 +135,7 @@ def _setting_cells(row: TableRow, other: bool) -> list[str]:
 
 
 def _other(row: TableRow) -> str:
-    """Base has all cells, and changes none."""
+    """The changes without a column; none for base, which has all cells."""
     return "" if row.row == BASE else other_changes(row.cells)
 
 
@@ -158,7 +158,7 @@ def _paper_cells(row: TableRow, kind: str) -> list[str]:
 
 def _terminal_cells(row: TableRow) -> list[str]:
     ppl, bleu, delta_ppl, delta_bleu, params, work, took, *_, paper_ppl, paper_bleu = _measure_cells(row)
-    if row.seeds == 0:  # once is enough here: the note stands below the change
+    if row.seeds == 0:  # the state appears once: the note below the change has the cause
         return [ppl, "–", paper_ppl, "–", "–", paper_bleu, "–", "–", "–"]
     scores = [ppl, delta_ppl, paper_ppl, bleu, delta_bleu, paper_bleu]
     return [*("–" if cell in EXPLAINED else cell for cell in scores), params, work, took]
@@ -168,7 +168,7 @@ def _described(row: TableRow) -> str:
     from rich.markup import escape
 
     change = row.change if row.row != BASE else BASE
-    said = not row.note or row.note == row.status  # where the numbers would stand
+    said = not row.note or row.note == row.status  # in place of the numbers
     return escape(change) + ("" if said else f"\n[italic]{escape(row.note)}[/]")
 
 

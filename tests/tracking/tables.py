@@ -1,4 +1,4 @@
-"""Tables of finished studies, and what a terminal shows of them."""
+"""Finished studies with given decode settings, and their tables."""
 
 import io
 from pathlib import Path
@@ -11,7 +11,7 @@ from tracking.table import TableRow, render, table
 
 
 def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
-    """A finished study: row, seed, and which of its settings of `decode` are not the usual ones."""
+    """A finished study from rows, seeds and the settings of `decode` that differ from DECODE."""
     study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, decode=DECODE | decode)

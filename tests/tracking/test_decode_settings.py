@@ -1,4 +1,4 @@
-"""Rows and seeds that were scored with different settings of `decode`: such scores are not compared."""
+"""Scores of rows or seeds with different settings of `decode` are not compared."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from tables import by_name, scored, shown
 from tracking.table import table, to_csv, to_json, to_markdown
 
 
-def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
+def test_the_caption_names_the_decode_settings(tmp_path: Path) -> None:
     usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
     for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
@@ -20,7 +20,7 @@ def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
     assert "on dev; " in to_markdown(table(make_study(tmp_path / "empty", {"base": [1]})))
 
 
-def test_base_scored_again_by_another_beam_has_no_bleu_in_common_with_the_others(tmp_path: Path) -> None:
+def test_base_scored_again_with_another_beam_leaves_other_rows_without_a_bleu_difference(tmp_path: Path) -> None:
     study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
     rows = by_name(study)
     heads, layers = rows["a_heads_1"], rows["c_layers_2"]
@@ -42,14 +42,14 @@ def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
     assert (heads.delta_bleu, heads.note, heads.other_decode) == (0.0, "", ())
 
 
-def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
+def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference(tmp_path: Path) -> None:
     study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average_checkpoints": 5, "alpha": 1.0}))
     heads = by_name(study)["a_heads_1"]
     assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
     assert heads.note == "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1"
 
 
-def test_without_base_rows_are_held_against_the_first(tmp_path: Path) -> None:
+def test_without_base_rows_are_compared_with_the_first(tmp_path: Path) -> None:
     rows = table(scored(tmp_path / "no-base", ("a_heads_1", 1, {}), ("c_layers_2", 1, {"max_extra": 5})))
     assert [row.note for row in rows] == ["", "decode.max_extra 5, not 50"]
 
@@ -62,7 +62,7 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
     assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
     assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
     assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
-    assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
+    assert "mixed decode" not in shown(study), "the cell is too wide: the note says it"
     averaged = scored(
         tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})
     )
@@ -77,7 +77,7 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
     ]
     _, heads = table(scored(tmp_path / "both", *both))
     assert (heads.delta_ppl, heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
-        "base's own seeds agree in that"
+        "the seeds of base agree on that setting"
     )
     alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
     assert "measured on dev, mixed decode settings;" in to_markdown(alone)
@@ -102,7 +102,7 @@ def test_a_setting_that_only_base_has_is_another_setting(tmp_path: Path) -> None
     assert json.loads(to_json([heads]))[0]["decode"] == DECODE
 
 
-def test_without_scores_of_base_the_first_scored_row_leaves_a_setting_out(tmp_path: Path) -> None:
+def test_without_scores_of_base_the_first_scored_row_decides_that_a_setting_is_absent(tmp_path: Path) -> None:
     study = scored(tmp_path / "first", ("base", 1, {}), ("a_heads_1", 1, {}), ("c_layers_2", 1, {"temperature": 0.5}))
     study.trial_folder(study.trials[0]).result_path.unlink()
     assert [row.note for row in table(study)] == ["interrupted", "", "decode.temperature 0.5, not default"]
@@ -114,7 +114,7 @@ def test_a_row_about_a_setting_that_base_leaves_out_is_compared(tmp_path: Path) 
     assert by_name(study)["a_heads_1"].note == ""
 
 
-def test_seeds_of_which_one_leaves_a_setting_out_are_mixed(tmp_path: Path) -> None:
+def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
     settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"temperature": 0.5})]
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
     assert (heads.ppl, heads.bleu, heads.delta_bleu, heads.mixed_decode) == (4.5, None, None, ("temperature",))

@@ -1,4 +1,4 @@
-"""The table of metrics: one entry is all that a score needs."""
+"""The table of metrics: one entry per score is enough."""
 
 import pytest
 
@@ -26,6 +26,6 @@ def test_one_entry_is_enough_for_checks_and_mlflow(monkeypatch: pytest.MonkeyPat
     entry = Metric("comet", "COMET", "0 to 1", "up", 3, of_translations=True, signature="comet_signature")
     monkeypatch.setitem(metrics.METRICS, "comet", entry)
     head = {"key": "k", "step": 9, "scores": CONTENT | {"comet": "0.8"}}
-    assert shapes.statistics_head(head) == "must have a number as comet"
+    assert shapes.statistics_head(head) == "comet must be a number"
     points = result_points({"step": 9, "scores": {"dev": CONTENT | {"comet": 0.8}}}, 0)
     assert ("dev/comet", 0.8) in [(point.name, point.value) for point in points]

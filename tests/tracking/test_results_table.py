@@ -36,8 +36,8 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, wi
     text = shown(mixed, width)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
-    told = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
-    assert (told[1] if told else "") == left_out
+    named = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
+    assert (named[1] if named else "") == left_out
     assert ("63.046M" in text) == ("params" not in left_out)
 
 
@@ -55,7 +55,7 @@ def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
 
 
 def pairs(folder: Path, **figures: dict[int, float]) -> Study:
-    """A finished study: the PPL of each row by seed; BLEU is ten times as much."""
+    """A finished study with the PPL of each row by seed; BLEU is ten times the PPL."""
     study = make_study(folder, {row: list(by_seed) for row, by_seed in figures.items()})
     for trial in study.trials:
         ppl = figures[trial.row][trial.seed]
@@ -63,7 +63,7 @@ def pairs(folder: Path, **figures: dict[int, float]) -> Study:
     return study
 
 
-def test_a_difference_is_over_the_seeds_that_both_have_and_says_so(tmp_path: Path) -> None:
+def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: Path) -> None:
     study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
     assert (heads.ppl, heads.seeds, heads.delta_ppl, heads.delta_bleu) == (7.0, 2, 0.5, 5.0)
@@ -72,7 +72,7 @@ def test_a_difference_is_over_the_seeds_that_both_have_and_says_so(tmp_path: Pat
     for text in (shown(study), to_markdown(table(study))):
         words = " ".join(text.split())
         assert "2 seeds; Δ over seed 1" in words
-        assert "Seeds a row: 1 to 2. Δ is over the seeds that a row has in common with base." in words
+        assert "Seeds per row: 1 to 2. Δ is over the seeds that a row shares with base." in words
     lines = list(csv.DictReader(io.StringIO(to_csv(table(study)))))
     assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
     assert json.loads(to_json(table(study)))[1]["delta_seeds"] == [1]
@@ -94,13 +94,13 @@ def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None
     assert "no seed in common with base (1)" in " ".join(shown(study).split())
 
 
-def test_a_missing_row_says_so(mixed: Study) -> None:
+def test_a_missing_row_is_marked(mixed: Study) -> None:
     row = by_name(mixed)["c_layers_2"]
     assert (row.seeds, row.ppl, row.delta_ppl, row.note) == (0, None, None, "missing")
     assert row.paper_ppl == 6.11
 
 
-def test_running_interrupted_and_failed_rows_say_so(study: Study) -> None:
+def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders = [study.trial_folder(trial) for trial in study.trials]
     begin(folders[0])
     folders[1].end_attempt(begin(folders[1]), "interrupted")
@@ -117,7 +117,7 @@ def test_a_result_of_another_key_does_not_count(study: Study) -> None:
 
 @dataclass(frozen=True)
 class Finishing(Study):
-    """Its first trial finishes as soon as someone has found that it has no result."""
+    """Its first trial finishes right after a reader has found no result."""
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         folder = super().trial_folder(trial)
@@ -139,7 +139,7 @@ class Late(TrialFolder):
 
 
 @pytest.mark.parametrize(("seeds", "note"), [([1], "interrupted"), ([1, 2], "interrupted; missing")])
-def test_a_trial_that_finishes_during_the_look_is_told_as_it_was_seen(
+def test_a_trial_that_finishes_during_the_read_is_shown_as_it_was_read(
     tmp_path: Path, seeds: list[int], note: str
 ) -> None:
     study = make_study(tmp_path / "late", {"base": seeds})
@@ -158,7 +158,7 @@ def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
     assert "not finite" in to_markdown([row])
 
 
-def test_csv_starts_with_the_contract_and_has_no_blank_of_ours(mixed: Study) -> None:
+def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
     text = to_csv(table(mixed))
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
@@ -170,20 +170,20 @@ def test_csv_starts_with_the_contract_and_has_no_blank_of_ours(mixed: Study) -> 
         assert layers[name] == "missing"
 
 
-def test_a_difference_without_a_base_says_so(tmp_path: Path) -> None:
+def test_a_difference_without_a_base_is_marked(tmp_path: Path) -> None:
     study = make_study(tmp_path / "no-base", {"a_heads_1": [1]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
     (line,) = csv.DictReader(io.StringIO(to_csv(table(study))))
     assert (line["ppl"], line["delta_ppl"], line["paper_delta_ppl"]) == ("4.5", "no base", "")
 
 
-def test_json_holds_the_same(mixed: Study) -> None:
+def test_json_has_the_same_numbers(mixed: Study) -> None:
     rows = json.loads(to_json(table(mixed)))
     assert [row["ppl"] for row in rows] == [4.5, 6.0, None]
     assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
-def test_markdown_is_the_papers_table(mixed: Study) -> None:
+def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     lines = to_markdown(table(mixed)).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
@@ -209,7 +209,7 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
         study.cells["a_heads_1"] = {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
-def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None:
+def test_the_terminal_table_fits_120_columns_and_shows_causes(mixed: Study) -> None:
     text = shown(mixed)
     assert max(len(line) for line in text.splitlines()) <= 120
     for part in ("4.50", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
