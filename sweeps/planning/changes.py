@@ -4,7 +4,7 @@ from typing import Any, assert_never
 
 from sweeps.planning.compose import ComposedRow
 from sweeps.planning.settings import Settings
-from tracking.table import CELLS
+from tracking.columns import CELLS
 from transformer.config import PositionKind
 
 
