@@ -42,7 +42,7 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     try:
         _work(recorder, progress, stopping)
     except KeyboardInterrupt as error:
-        told = stopping.told(error, progress.left())  # first: a further signal may end the rest
+        told = stopping.with_lines(error, progress.left())  # first: a further signal may end the rest
         recorder.end("interrupted")
         raise told from None
     except RefusedError:

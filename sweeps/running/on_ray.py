@@ -78,7 +78,7 @@ def _left(scribe: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        told = scribe.stopping.told(error, scribe.progress.left())  # first: a further signal may end the rest
+        told = scribe.stopping.with_lines(error, scribe.progress.left())  # first: a further signal may end the rest
         scribe.end()
         raise told from None
 

@@ -50,7 +50,7 @@ class Stopping:
             self.install()
             yield
         except KeyboardInterrupt as error:
-            raise self.told(error, ()) from None
+            raise self.with_lines(error, ()) from None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -83,7 +83,7 @@ class Stopping:
         self._lines = lines or self._lines
         return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once)
 
-    def told(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
+    def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
         """The same error with these lines, if it has none: Ray turns one that meets it in a call into a bare one."""
         known = error.lines if isinstance(error, Interrupted) else ()
         return self.interrupted(known or lines)

@@ -141,7 +141,7 @@ def leave(asked: Stopping, settings: Settings, console: Console, presses: int) -
                 for _ in range(presses):
                     signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
-            raise asked.told(error, LINES) from None
+            raise asked.with_lines(error, LINES) from None
         raise asked.interrupted(LINES)
 
 
