@@ -10,7 +10,7 @@ from tracking.study import Study, read_study, write_study
 
 
 def finish(planned: PlannedTrial) -> None:
-    """Leave what a finished trial leaves."""
+    """Write the files of a finished trial."""
     scores = {
         "nll": 1.5,
         "ppl": 4.5,
@@ -28,7 +28,7 @@ def finish(planned: PlannedTrial) -> None:
 
 
 def sweep(folder: Path, *words: str, add: bool = False, ends: int | None = None) -> Plan:
-    """What `ablate sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
+    """Record a study as `ablate sweep` does, and finish its first ``ends`` trials, or all."""
     planned = plan_sweep(list(words), add, here=folder)
     write_study(recorded(planned, ["ablate", "sweep", *words]))
     for trial in planned.pending[:ends]:

@@ -241,7 +241,7 @@ def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Pa
     again = calm(typed(tmp_path, *words))
     said = " ".join(again.stdout.split())
     assert "result.json:1 is damaged" in said
-    assert "goes on from its last checkpoint" in said
+    assert "resumes from its last checkpoint" in said
     after = json.loads(path.read_text())
     assert {name: after[name] for name in ("key", "step", "scores")} == {
         name: before[name] for name in ("key", "step", "scores")
