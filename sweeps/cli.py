@@ -56,6 +56,23 @@ def main() -> None:
     app()
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from tracking.provenance import DISTRIBUTION, own_version
+
+        print(f"ablate {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The options before the verb."""
+
+
 def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     """Turn refusals, scores that are not finite, Ctrl-C and SIGTERM into their exit codes and overrides."""
 

@@ -12,7 +12,11 @@ from typing import Any
 
 from tracking.uri import without_password
 
-PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu", "ablate")
+DISTRIBUTION = "ablate-sweeps"
+PACKAGES = {
+    **{name: name for name in ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")},
+    "ablate": DISTRIBUTION,
+}
 
 
 def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
@@ -21,13 +25,18 @@ def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
     return {
         "commit": commit,
         "dirty": dirty,
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: _version(PACKAGES[name]) for name in PACKAGES}},
         "host": socket.gethostname(),
         "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
         "device": device,
         "data_fingerprint": data_fingerprint,
         "command": shlex.join(map(without_password, [sys.executable, *sys.argv])),
     }
+
+
+def own_version() -> str | None:
+    """The installed version of ablate; None where it only lies on the path."""
+    return _version(DISTRIBUTION)
 
 
 def _git_state(source: Path) -> tuple[str | None, bool | None]:

@@ -10,7 +10,14 @@ import yaml
 import sweeps
 from transformer.schema import Problem, nearest
 
-SHIPPED = Path(sweeps.__file__).resolve().parent.parent / "conf"
+
+def shipped_folder(package: Path) -> Path:
+    """The shipped ``conf/``: inside the package in a wheel, next to it in a checkout, also an editable one."""
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
 HEADER = re.compile(r"\s*#\s*@package +_global_\s*$", re.MULTILINE)  # Hydra reads it before any other line
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of the others; without the header Hydra would take those for their own."""

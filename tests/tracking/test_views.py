@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from studies_on_disk import Store
 
-from tracking.provenance import PACKAGES, collect
+from tracking.provenance import PACKAGES, collect, own_version
 from tracking.uri import default_uri, without_password
 from tracking.views import free_port, ui_command, ui_environment
 
@@ -92,6 +92,7 @@ def test_provenance_names_versions_without_importing_them() -> None:
     assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
     assert set(found["versions"]) == {"python", *PACKAGES}
     assert found["versions"]["mlflow"] == "3.17.2"
+    assert found["versions"]["ablate"] == own_version()
     assert found["host"] == socket.gethostname()
     assert found["cpu"]["count"] == os.cpu_count()
 

@@ -65,7 +65,7 @@ def _specs() -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
-        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate[export]'")
+        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate-sweeps[export]'")
         raise RefusedError([problem]) from error
     return transformer_spec
 

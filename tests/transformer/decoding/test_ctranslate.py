@@ -128,6 +128,6 @@ def test_without_the_package_it_says_how_to_get_it(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'ablate\[export\]'"):
+    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'ablate-sweeps\[export\]'"):
         export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
     assert list(tmp_path.iterdir()) == []
