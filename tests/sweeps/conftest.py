@@ -1,4 +1,4 @@
-"""One trial that was really trained, for all tests of what is done with finished models."""
+"""One trained trial, for all tests of the verbs that use finished models."""
 
 import random
 import signal
@@ -24,9 +24,9 @@ def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `ablate train` taught a small model to copy sentences of up to eight words.
+    """A folder where `ablate train` taught a small model to copy sentences of up to eight words.
 
-    It knows those of ``dev`` nearly all, and makes mistakes in those of ``test``, which are longer.
+    It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are longer.
     """
     folder = tmp_path_factory.mktemp("trained").resolve()
     for name, lines in (

@@ -1,4 +1,4 @@
-"""Lines as they come."""
+"""Lines as they arrive."""
 
 import os
 from pathlib import Path

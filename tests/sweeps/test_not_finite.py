@@ -65,7 +65,7 @@ def test_a_trial_that_cannot_be_evaluated_names_set_and_sentence_and_keeps_its_r
 
 
 def test_a_trial_whose_last_step_ruins_its_weights_fails_with_the_cause(trained: Path) -> None:
-    """The loss of that step was still finite: the evaluation after it finds out."""
+    """The loss of that step was still finite: the evaluation after it finds the fault."""
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     words = ["data=files", *files, "data.vocab_size=276", "model.n_layers=1", "model.d_model=32"]
     done = typed(trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38")

@@ -56,7 +56,7 @@ def test_those_of_another_training_are_refused(trained: Path, older: Path) -> No
     for name in (str(older), str(older / "checkpoints" / "a1" / "step-400")):
         said = refusal(trained, "translate", name)
         assert "the checkpoint of step 400 is missing" in said
-        assert "has no key, and took another time than result.json says" in said
+        assert "has no key, and its training time differs from result.json" in said
 
 
 def test_one_with_a_key_is_none_of_them(trained: Path, attempt: Path, older: Path) -> None:
@@ -79,4 +79,4 @@ def test_a_checkpoint_of_another_key_is_refused_by_name(trained: Path, trial: Pa
     finally:
         shutil.rmtree(other)
     assert "is of trial 0123456789abcdef, but copies/base-s1 has the key" in said
-    assert "must be a checkpoint of the trial that it lies with" in said
+    assert "must lie in the folder of its own trial" in said
