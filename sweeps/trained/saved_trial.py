@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: a trial, a checkpoint, an exported model or an MLflow run."""
+"""Names on the command line: each stands for a trial, a checkpoint, an exported model or an MLflow run."""
 
 import re
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typed import typed
 WORDS = [*"abcdefgh", "a-b", "c-d"]
 MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
 TRAIN = ("steps=400", "warmup_steps=80", "lr_factor=0.7", "tokens_per_batch=600", "label_smoothing=0")
-# a shell's background job ignores Ctrl-C, and so would what the tests start from one
+# a shell's background job ignores Ctrl-C, and so would the processes that these tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

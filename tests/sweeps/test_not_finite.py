@@ -1,4 +1,4 @@
-"""A model whose output is not a number: one line that names the sentence, and no score."""
+"""A model whose output is not a number: one line names the sentence, and no score is written."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_a_line_that_cannot_be_translated_is_named(trained: Path, exported: Path
 
 @pytest.fixture
 def damaged(trained: Path, trial: Path) -> Path:
-    """The trained trial in a study of its own, the weights of its last checkpoint damaged."""
+    """A copy of the trained trial in another study; the weights of its last checkpoint are damaged."""
     study = trained / "runs" / "damaged"
     shutil.copytree(trial.parent, study)
     (study / "mlflow-runs.json").unlink(missing_ok=True)
