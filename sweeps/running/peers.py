@@ -17,7 +17,7 @@ from transformer.messages import Assignment, Failed, Lost
 from transformer.schema import RefusedError
 
 PATIENCE_S = 1.0
-"""How long rank zero waits for the cause of a worker's end after its own call to that worker has failed."""
+"""How long rank zero waits for the cause of a worker's end after it lost the connection."""
 
 
 @contextmanager

@@ -35,7 +35,7 @@ NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
 
 @dataclass(frozen=True)
 class Registration:
-    """The name and alias of a registered model, and its trial's run at ``uri``: "" if that store holds no run."""
+    """The name and alias of a registered model, and its trial's run at ``uri``: "" if there is no run."""
 
     name: str
     alias: str | None
@@ -123,7 +123,7 @@ def _not_registered(trial: SavedTrial, to: ExportKind, name: str, registration: 
     if to is not ExportKind.mlflow:
         yield Problem("--register", f"is given with --to {to}", "needs --to mlflow: MLflow serves no other format")
     if not NAME.fullmatch(name):
-        allowed = "must be NAME or NAME@ALIAS: no / or : in the name; only letters, digits, - and _ in the alias"
+        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
         yield Problem("--register", f'is "{name}"', allowed)
     if not registration.run_id:
         found = f"{trial.name} has no run at {without_password(registration.uri, mark='')}"

@@ -21,8 +21,8 @@ from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError, nearest, parse
 
-TRIALS = "must be a trial of the study, a trial's folder, or an MLflow run id"
-KINDS = "must be a trial of the study, the folder of a trial, checkpoint or exported model, or an MLflow run id"
+TRIALS = "must be a trial, a trial's folder, or an MLflow run id"
+KINDS = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"
 SOME = 30  # names in a refusal, at most
 
 
