@@ -50,7 +50,7 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tup
 def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
     """Prepare every corpus of the plan, and refuse models with too few positions for its sentences. By fingerprint.
 
-    Reads no file of a trial: damaged files are repaired under the trial's lock, and a refused study creates no lock.
+    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
     """
     texts: dict[str, Prepared] = {}
     corpora = {trial.fingerprint: trial for trial in plan.pending}

@@ -17,14 +17,14 @@ from transformer.messages import Assignment, Failed, Lost
 from transformer.schema import RefusedError
 
 PATIENCE_S = 1.0
-"""How long rank zero waits for the cause of a worker's end after its own call to that worker has failed."""
+"""How long rank zero waits for the cause of a worker's end after it lost the connection."""
 
 
 @contextmanager
 def peers_of(assignment: Assignment, workers: int) -> Iterator[str]:
     """Start the workers of rank 1 and higher; yields the address where they wait for rank zero.
 
-    None of them outlives this process. Raises what a worker refuses, and RuntimeError that names a failed worker.
+    None of them outlives this process. Raises RefusedError, and RuntimeError that names a failed worker.
     """
     if workers == 1:
         yield ""
@@ -145,7 +145,7 @@ def _failure(error: Exception) -> RefusedError | Failed | Lost:
 
 
 def _leave_with_parent() -> None:
-    """However the parent ends, and wherever this process waits at that moment."""
+    """End this process when its parent ends, even while another call blocks."""
     parent = parent_process()
     if parent:
         parent.join()

@@ -1,4 +1,4 @@
-"""The process that carries a study's journals to MLflow, while a plan runs and afterwards."""
+"""The process that carries a study's journals to MLflow, while a plan runs and at its end."""
 
 import os
 import signal

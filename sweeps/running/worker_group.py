@@ -118,7 +118,7 @@ def _listener(bell: Any) -> Callable[[], bool]:
 
 _idle_workers: list[Any] = []
 """The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
-same placement group, and a new worker takes seconds to import torch."""
+same placement group. A new worker would take seconds to import torch."""
 
 
 def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluster: Cluster, bell: Any) -> None:

@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what it is, how to use it, how good it is, where it comes from."""
+"""The README.md of an exported model: its size, use, scores, data and provenance."""
 
 import json
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ PENALTY = (
 
 @dataclass(frozen=True)
 class Card:
-    """``config`` is what was exported, ``scores`` those of its weights and settings, ``example`` a source sentence."""
+    """``config`` is the exported one, ``scores`` belong to its weights and settings, ``example`` is a source line."""
 
     trial: SavedTrial
     config: TrialConfig
@@ -31,7 +31,7 @@ class Card:
     example: str
 
     def text(self, to: ExportKind) -> str:
-        """As Markdown, for a model exported ``to`` this format."""
+        """The card in Markdown, for a model exported ``to`` this format."""
         sections = (self._head(), *self._use(to), *self._scores(), *self._data(), *self._provenance())
         return "\n\n".join(sections) + "\n"
 

@@ -13,7 +13,7 @@ from tracking.metrics import METRICS, PRINTED, Metric, SetScores
 
 
 def scores_table(evaluations: list[Evaluation]) -> Table:
-    """A section a set, the trials one below the other; the best of each column is bold."""
+    """One section per set, one line per trial; the best value of each column is bold."""
     shown = Table(box=box.SIMPLE_HEAD)
     shown.add_column("set", no_wrap=True)
     shown.add_column("trial", overflow="fold")
@@ -47,14 +47,14 @@ def scores_json(evaluations: list[Evaluation]) -> list[dict[str, Any]]:
 
 
 def notes(evaluations: list[Evaluation]) -> list[str]:
-    """What the numbers mean, a line each: signatures, decode settings, what was not evaluated now."""
+    """How to read the numbers, one line per note: signatures, decode settings, reused evaluations."""
     lines = [f"{metric.label}: {metric.unit}" for metric in PRINTED if metric.signature is None]
     lines += [f"{label}: {each}" for label, each in signatures(line.scores for line in evaluations)]
     for settings in dict.fromkeys(tuple(line.scores["decode"].items()) for line in evaluations):
         lines.append("decode: " + ", ".join(f"{key} {value}" for key, value in settings))
     kept = sum(not line.decoded for line in evaluations)
     if kept:
-        lines.append(f"{kept} of {len(evaluations)} were evaluated before and read from the trials' folders")
+        lines.append(f"{kept} of {len(evaluations)} evaluations were made before and are read from the trials' folders")
     return lines
 
 

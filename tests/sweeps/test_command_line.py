@@ -89,7 +89,7 @@ def test_a_study_that_is_not_there_is_refused_with_those_that_are(folder: Path, 
 def test_without_any_study_it_is_said_how_to_make_one(tmp_path: Path) -> None:
     done = ablate(tmp_path, "table", ROWS)
     assert done.returncode == 2
-    assert "`ablate sweep` makes one" in done.stderr
+    assert "`ablate sweep` creates one" in done.stderr
     assert contents(tmp_path) == []
 
 

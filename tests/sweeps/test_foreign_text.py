@@ -1,4 +1,4 @@
-"""Causes, names and paths come from elsewhere: none of them may be taken for rich's markup, on any screen."""
+"""Causes, names and paths come from outside: no screen may read them as markup of rich."""
 
 import io
 from pathlib import Path
