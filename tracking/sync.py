@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
             uri = os.environ.get(URI_VARIABLE) or None
             once = _connecting(study, uri, options.experiment)
             if options.follow:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends us
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
                 return follow(once, _end_of_stdin())
             return _report(_attempt(once), uri or default_uri(study.parent))
     except Timeout:

@@ -168,8 +168,8 @@ def _described(row: TableRow) -> str:
     from rich.markup import escape
 
     change = row.change if row.row != BASE else BASE
-    said = not row.note or row.note == row.status  # in place of the numbers
-    return escape(change) + ("" if said else f"\n[italic]{escape(row.note)}[/]")
+    shown = not row.note or row.note == row.status  # in place of the numbers
+    return escape(change) + ("" if shown else f"\n[italic]{escape(row.note)}[/]")
 
 
 def _escape(cell: str) -> str:

@@ -84,16 +84,16 @@ class TrialFolder:
         return self.path / "statistics" / f"{set_name}.jsonl"
 
     def begin_attempt(self, number: int, host: str, pid: int) -> None:
-        """Write down, fsynced, that attempt `number` begins, the first being 1. An earlier open one was lost."""
+        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
         last = self._newest()
         if last and last.ended is None:
             self.end_attempt(last.number, "lost")
         line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
         append_line(self.attempts_path, to_json(line), fsync=True)
-        self.error_path.unlink(missing_ok=True)  # after the line: a crash between leaves the cause readable
+        self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
     def end_attempt(self, attempt: int, reason: str) -> None:
-        """Write down its end: finished, failed, interrupted, lost or worker lost, then free text."""
+        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free text."""
         line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": without_password(reason)}
         append_line(self.attempts_path, to_json(line), fsync=True)
 
