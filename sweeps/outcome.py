@@ -1,4 +1,4 @@
-"""How a run ended: the table, what failed and why, and what to type next."""
+"""How a run ended: its table, the failures with their causes, and the next command."""
 
 from rich.markup import escape
 
@@ -10,7 +10,7 @@ from tracking.study import read_study
 
 
 def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
-    """Of the plan that ``verb`` ran. Returns the exit code: 0 only if every trial is finished."""
+    """Print how the plan that ``verb`` ran ended. Returns the exit code: 0 only if every trial is finished."""
     finished = sum(trial.finished for trial in planned.trials)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)

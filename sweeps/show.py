@@ -19,7 +19,7 @@ from transformer.versions import settled
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
-    computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
+    computed = "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
     caption = escape("\n".join([computed, *plan.composition.notes]))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
@@ -60,7 +60,7 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
 
 
 def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
-    """Where each trial stands, as ``status_json`` has read it."""
+    """Where each trial stands, from the lines of ``status_json``."""
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
@@ -86,7 +86,7 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": "to score again" if _scored_otherwise(study, trial) else folder.state(trial.key),
+        "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
         "dev_ppl": ppl,
@@ -95,8 +95,8 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     }
 
 
-def _scored_otherwise(study: Study, trial: Trial) -> bool:
-    """Whether it is finished, but not with the settings of ``decode`` that the study has now."""
+def _scored_with_other_settings(study: Study, trial: Trial) -> bool:
+    """Whether the trial is finished, but scored with other ``decode`` settings than the study has now."""
     result = study.trial_folder(trial).finished_result(trial.key)
     if result is None or not study.settings:
         return False

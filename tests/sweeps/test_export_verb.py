@@ -61,7 +61,7 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.stdout == f"{first}\n", done.stderr
-    assert f"{folder.name}/: its README.md says how to use it" in printed
+    assert f"{folder.name}/; see its README.md for how to use it" in printed
 
 
 def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_length_penalty(trained: Path) -> None:
@@ -246,7 +246,7 @@ def test_an_interrupted_registration_can_be_repeated(trained: Path, run_at: Call
         printed, said = process.communicate(timeout=60)
         asked.close()
     assert (process.returncode, printed) == (130, ""), said
-    assert "type again" in said
+    assert "run again" in said
     assert sorted(trained.iterdir()) == before
     export(trained, *words[1:])
     assert (trained / "interrupted" / "README.md").is_file()

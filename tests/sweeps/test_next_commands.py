@@ -1,4 +1,4 @@
-"""The command that each verb names next is made from the recorded study and, typed, does what it says."""
+"""The next command that each verb prints comes from the recorded study, and runs what it promises."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ MISSING = ["d_dropout_0-s1", "d_smoothing_0-s1"]  # in the order of the table
 
 
 def named(output: str) -> list[str]:
-    """The words after `ablate` of the last line."""
+    """The arguments after `ablate` in the last line."""
     line = output.strip().splitlines()[-1]
     assert line.startswith("Next: ablate "), output
     return shlex.split(line.removeprefix("Next: ablate "))
@@ -41,7 +41,7 @@ def would_run(folder: Path, words: list[str]) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three rows of 200 steps in the study that no words name; base is finished."""
+    """Three rows of 200 steps in the default study; base is finished."""
     sweep(tmp_path, ROWS, STEPS, ends=0)
     sweep(tmp_path, "sweep.rows=[base]")
     return tmp_path
@@ -69,7 +69,7 @@ def test_a_study_named_by_its_data_and_scale_is_named_by_its_name(tmp_path: Path
     assert would_run(tmp_path, advice) == ["base-s1"]
 
 
-def test_status_sees_what_is_to_be_scored_again(tmp_path: Path) -> None:
+def test_status_shows_trials_to_score_again(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.rows=[base,d_smoothing_0]")
     assert next_of(tmp_path, "status") == ["table"]
     sweep(tmp_path, "decode.beam=2", ends=1)
@@ -78,7 +78,7 @@ def test_status_sees_what_is_to_be_scored_again(tmp_path: Path) -> None:
     assert "to score again" in typed(tmp_path, "status").stdout
 
 
-def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_words(tmp_path: Path) -> None:
+def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path: Path) -> None:
     words = ["sweep.name=x", "sweep.rows=[base,big]", STEPS]
     advice = next_of(tmp_path, "plan", *words)
     assert advice == ["sweep", *words]
@@ -120,7 +120,7 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
         (["sweep.name=x", "sweep.rows=[base]", STEPS], ["sweep.name=x", "sweep.rows=[base]"]),
     ],
 )
-def test_a_failure_leads_to_the_trials_that_were_asked_for(
+def test_a_failure_leads_to_the_requested_trials(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], advice: list[str]
 ) -> None:
     sweep(tmp_path, "sweep.name=x", ROWS, STEPS, ends=0)

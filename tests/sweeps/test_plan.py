@@ -1,4 +1,4 @@
-"""What a sweep would run: keys that change with the weights and with nothing else, costs, and what is finished."""
+"""What a sweep would run: keys that change only with the weights, costs, and finished trials."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialConfig:
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The key of base without a word."""
+    """The key of base without overrides."""
     return key(tmp_path_factory.mktemp("empty"))
 
 
@@ -141,7 +141,7 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_what_is_finished_is_not_run_again(tmp_path: Path) -> None:
+def test_finished_trials_do_not_run_again(tmp_path: Path) -> None:
     words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
     first = plan(tmp_path, *words)
     assert [trial.finished for trial in first.trials] == [False] * 4
@@ -180,13 +180,13 @@ def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path
     finish(only(tmp_path, "train.steps=50"))
     words = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
     (found,) = refused_plan(tmp_path, *words)
-    for told in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
-        assert told in found
+    for part in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
+        assert part in found
     assert "warmup" not in found
     plan(tmp_path, *words, "sweep.name=another")
 
 
-def test_what_is_named_as_differing_decides_the_key(tmp_path: Path) -> None:
+def test_only_keys_that_decide_the_weights_are_named_as_differing(tmp_path: Path) -> None:
     finish(only(tmp_path, "train.steps=50"))
     (found,) = refused_plan(tmp_path, BASE, "train.steps=70", "train.log_every=7", "train.keep_checkpoints=9")
     assert "train.steps 50, now 70" in found
@@ -194,7 +194,7 @@ def test_what_is_named_as_differing_decides_the_key(tmp_path: Path) -> None:
     assert "keep_checkpoints" not in found
 
 
-def test_every_folder_with_another_key_is_told(tmp_path: Path) -> None:
+def test_every_folder_with_another_key_is_reported(tmp_path: Path) -> None:
     words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
     for trial in plan(tmp_path, *words, "train.steps=50").trials:
         Recorder(trial).begin()
@@ -225,7 +225,7 @@ def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
     assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
 
 
-def test_the_same_asked_again_is_the_same_study(tmp_path: Path) -> None:
+def test_the_same_command_again_leaves_the_same_study(tmp_path: Path) -> None:
     for _ in range(2):
         record(tmp_path, "ablate sweep", BASE)
     study = read_study(tmp_path / "runs/synthetic-tiny")
@@ -233,7 +233,7 @@ def test_the_same_asked_again_is_the_same_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("later", ["a_heads_32", "a_heads_4"])
-def test_a_row_asked_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
+def test_a_row_requested_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
     table = ["base-s1", "a_heads_1-s1", "a_heads_4-s1", "a_heads_32-s1", "c_layers_2-s1"]
     before = [name.removesuffix("-s1") for name in table if later not in name or later == "a_heads_4"]
     record(tmp_path, "ablate sweep", f"sweep.rows=[{','.join(before)}]")
@@ -241,7 +241,7 @@ def test_a_row_asked_alone_does_not_move_in_the_table(tmp_path: Path, later: str
     assert names(tmp_path) == table
 
 
-def test_a_row_of_one_s_own_stands_after_the_paper_s(tmp_path: Path) -> None:
+def test_a_user_s_own_row_comes_after_the_paper_s(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024}\n")
     record(tmp_path, "ablate sweep", "sweep.rows=[mine,big,base]")
     assert names(tmp_path) == ["base-s1", "big-s1", "mine-s1"]

@@ -87,7 +87,7 @@ def test_sigterm_while_ray_starts_ends_with_the_next_command(tmp_path: Path) -> 
     os.kill(running.process.pid, signal.SIGTERM)
     code, output = running.finish()
     assert code == 143, output
-    assert "type again: " in output
+    assert "run again: " in output
 
 
 @pytest.mark.ray

@@ -122,8 +122,8 @@ def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(
     assert "Traceback" not in output
     (step,) = map(int, re.findall(r"base-s1 resumes from step (\d+)$", output, re.MULTILINE))
     assert step >= reported
-    assert "type again: " in output
-    assert "sweep" in output.rsplit("type again", 1)[1]
+    assert "run again: " in output
+    assert "sweep" in output.rsplit("run again", 1)[1]
     assert reason(running.trial) == "interrupted"
     again = ablate("sweep", *LONG, cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
