@@ -283,7 +283,7 @@ def test_everything_wrong_is_told_at_once(trained: Path) -> None:
         (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
-        (["--to", "mlflow", "--average", "9"], "must be at most 4, the checkpoints that were kept"),
+        (["--to", "mlflow", "--average", "9"], "must be at most 4, the number of checkpoints kept"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_left(trained: Path, words: list[str], said: str) -> None:

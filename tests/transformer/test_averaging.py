@@ -149,7 +149,7 @@ def test_a_checkpoint_that_is_not_whole_stops_the_trial_and_is_not_replaced(
 def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
     more = replace(trial, decode=replace(DECODE, average=8))
     with pytest.raises(
-        CheckpointError, match=r"decode.average_checkpoints: is 8; must be at most 4, the checkpoints that were kept"
+        CheckpointError, match=r"decode.average_checkpoints: is 8; must be at most 4, the number of checkpoints kept"
     ):
         list(work(assignment(more, 1, folder, tmp_path)))
 

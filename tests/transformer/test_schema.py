@@ -75,7 +75,7 @@ def test_a_missing_key_is_refused() -> None:
 def test_only_a_whole_number_is_a_whole_number(value: object) -> None:
     found = problem(inner={"count": value})
     assert found.key == "inner.count"
-    assert "must be a whole number at least 1" in found.allowed
+    assert "must be a whole number of at least 1" in found.allowed
 
 
 @pytest.mark.parametrize("value", [True, "0.5", None, float("nan"), float("inf"), 10**400, [0.5]], ids=str)
@@ -92,7 +92,7 @@ def test_only_true_and_false_are_true_or_false(value: object) -> None:
 
 @pytest.mark.parametrize("value", [1, True, ["a"]], ids=repr)
 def test_an_optional_text_is_a_text_or_null(value: object) -> None:
-    assert problem(name=value).allowed == "must be a text or null"
+    assert problem(name=value).allowed == "must be a string or null"
 
 
 def test_a_whole_number_is_taken_for_a_number() -> None:

@@ -148,7 +148,7 @@ def test_pairs_that_are_left_out_are_told_once_and_counted(tmp_path: Path) -> No
         file.write("\n \n" * 3 + f"{'a ' * 60}\n" * 5)
     trial = small_trial(data)
     events = run(trial, tmp_path, tmp_path / "checkpoints", until=5)
-    told = "11 of 71 pairs of train are left out: 6 blank, 5 longer than model.max_positions (40)"
+    told = "11 of 71 training pairs are left out: 6 blank, 5 longer than model.max_positions (40)"
     assert [event.text for event in events if isinstance(event, Noticed)] == [told]
     resumed = run(trial, tmp_path, tmp_path / "checkpoints", attempt=2)
     assert not any(isinstance(event, Noticed) for event in resumed)

@@ -44,7 +44,7 @@ def test_a_node_whose_text_differs_says_so_and_prepares_nothing(data: DataConfig
         file.write("a b c\n")
     assert prepare_here(data, tmp_path / "one", planned, "") == whole
     problem = refused(data, tmp_path / "another", planned)
-    assert f"{socket.gethostname()} has no prepared text, and cannot prepare it: data: the text" in problem.found
+    assert f"{socket.gethostname()} has no prepared text and cannot prepare it: data: the text" in problem.found
     (tmp_path / "train.txt").unlink()
     assert prepare_here(data, tmp_path / "one", planned, "") == whole
     assert "train.txt does not exist" in refused(data, tmp_path / "another", planned).found
@@ -59,4 +59,5 @@ def test_a_node_with_another_vocabulary_of_the_same_text_is_refused(data: DataCo
     other = prepare(smaller, tmp_path / "two").folder
     folder = shutil.copytree(other, prepared_folder(tmp_path / "another", planned))
     (folder / "manifest.json").unlink()
-    assert "has another vocabulary of the same text" in refused(data, tmp_path / "another", planned, vocabulary).found
+    found = refused(data, tmp_path / "another", planned, vocabulary).found
+    assert "has a different vocabulary of the same text" in found

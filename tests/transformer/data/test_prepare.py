@@ -107,7 +107,7 @@ def test_training_text_with_hardly_a_whole_pair_is_refused_with_both_numbers(
         prepare(texts(tmp_path, train=sides), tmp_path / "data")
     (problem,) = refused.value.problems
     assert problem.key == "data.train"
-    assert problem.found == f"has text on both sides in {whole} of {whole + blank} pairs"
+    assert problem.found == f"has text on both sides in only {whole} of {whole + blank} pairs"
     assert list((tmp_path / "data" / "prepared").iterdir()) == []
 
 
@@ -215,14 +215,14 @@ def test_a_training_set_of_which_hardly_anything_fits_is_found_with_its_counts(t
     found = check_lengths(prepared, replace(SMALL, max_positions=needed - 1))[0]
     assert (found.key, found.allowed) == (
         "model.max_positions",
-        f"must be at least {needed}, which leaves a tenth of them",
+        f"must be at least {needed}, which keeps a tenth of them",
     )
     assert found.found == (
-        f"is {needed - 1}; {10 + longer} of 40 pairs of train are left out: "
+        f"is {needed - 1}; {10 + longer} of 40 training pairs are left out: "
         f"10 blank, {longer} longer than model.max_positions ({needed - 1})"
     )
     fits = check_lengths(prepared, replace(SMALL, max_positions=needed))
-    assert not any("of train" in problem.found for problem in fits)
+    assert not any("training pairs" in problem.found for problem in fits)
 
 
 def test_text_is_opened_by_its_fingerprint_whatever_has_become_of_its_sources(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_check_finds_what_no_size_tells(whole: tuple[DataConfig, Path], tmp_pa
     prepared = prepare(whole[0], shutil.copytree(whole[1], tmp_path / "data"))
     prepared.check()
     DAMAGES["one bit"](prepared.folder / name)
-    with pytest.raises(RefusedError, match=f"{name} differs from what was written"):
+    with pytest.raises(RefusedError, match=f"{name} was changed after it was prepared"):
         Prepared(prepared.folder).check()
 
 
@@ -358,7 +358,7 @@ def test_a_folder_that_bears_the_name_of_another_text_is_refused(tmp_path: Path)
     planned = fingerprint(data)
     alike = planned[:16] + "0" * 48
     prepare(data, tmp_path / "data", planned)
-    with pytest.raises(RefusedError, match=f"it is that of the fingerprint {planned}"):
+    with pytest.raises(RefusedError, match=f"its fingerprint is {planned}"):
         prepare(data, tmp_path / "data", alike)
 
 

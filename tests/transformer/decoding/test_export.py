@@ -138,7 +138,7 @@ def test_every_mistake_of_a_configuration_is_told(exported: Path) -> None:
 
 def test_a_folder_of_another_format_is_refused(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree.update(format=2))
-    with pytest.raises(RefusedError, match='is of another format; must say "format": 1'):
+    with pytest.raises(RefusedError, match='has another format; must contain "format": 1'):
         load_exported(exported)
 
 

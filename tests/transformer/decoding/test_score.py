@@ -126,7 +126,7 @@ def test_a_set_that_cannot_be_fetched_is_refused_with_the_files_to_put_there(
     said = read_in(tmp_path, name, *pair.split("-"))
     assert said.startswith(f"data.set: {name} cannot be fetched")
     source = f"{name.replace('/', '_')}.{pair}.src"
-    assert f"lie in {tmp_path / name}{os.sep} as {source} and {reference}, a sentence a line" in said
+    assert f"be in {tmp_path / name}{os.sep} as {source} and {reference}, one sentence per line" in said
 
 
 @pytest.mark.parametrize("order", range(4))
@@ -145,8 +145,8 @@ def test_a_reference_without_a_translator_is_taken_where_the_set_allows_it(tmp_p
 def test_what_was_fetched_without_the_reference_that_the_set_names_is_refused(tmp_path: Path) -> None:
     fetched(tmp_path, "wmt21/B", "en-ru", ("A",))
     said = read_in(tmp_path, "wmt21/B", "en", "ru")
-    assert "what was fetched has no wmt21_B.en-ru.ref-B" in said
-    assert "as wmt21_B.en-ru.src and wmt21_B.en-ru.ref-B, a sentence a line" in said
+    assert "the download contains no wmt21_B.en-ru.ref-B" in said
+    assert "as wmt21_B.en-ru.src and wmt21_B.en-ru.ref-B, one sentence per line" in said
 
 
 def test_a_pair_of_languages_that_a_set_lacks_is_refused_with_those_it_has() -> None:

@@ -150,7 +150,7 @@ def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[Gat
         checkpoints.wait() if asked == "wait" else checkpoints.save(15, state(15))
     assert str(caught.value) == (
         f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; "
-        "what stands there cannot be looked up: the server has gone"
+        "the remaining checkpoints cannot be listed: the server has gone"
     )
     assert checkpoints.wait() is None
     filesystem.broken.clear()
@@ -166,7 +166,7 @@ def test_a_write_that_failed_in_its_middle_is_told_even_if_the_rest_would_go_wel
     filesystem.full.set()
     checkpoints.save(10, state(10))
     with pytest.raises(
-        CheckpointError, match=f"No space left on device; the newest whole checkpoint is {URL}/{OWN}/a1/step-5"
+        CheckpointError, match=f"No space left on device; the newest complete checkpoint is {URL}/{OWN}/a1/step-5"
     ):
         checkpoints.wait()
     assert files(URL) == ["a1/step-5"]
@@ -189,5 +189,5 @@ def test_a_folder_that_cannot_be_made_is_told_with_its_cause(tmp_path: Path) -> 
     checkpoints.save(5, state(5))
     with pytest.raises(CheckpointError) as caught:
         checkpoints.wait()
-    expected = f"cannot write checkpoint {tmp_path}/{OWN}/a1/step-5: Not a directory; there is no whole checkpoint"
+    expected = f"cannot write checkpoint {tmp_path}/{OWN}/a1/step-5: Not a directory; there is no complete checkpoint"
     assert str(caught.value) == expected

@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk
         checkpoints.wait()
     place = f"{disk.url}/{OWN}/a1"
     assert str(caught.value).startswith(f"cannot write checkpoint {place}/step-10: ")
-    assert str(caught.value).endswith(f"; the newest whole checkpoint is {place}/step-5")
+    assert str(caught.value).endswith(f"; the newest complete checkpoint is {place}/step-5")
     assert files(disk.url, "a*/*") == ["a1/step-5"]
     assert files(disk.url, "a*/step-*/*") == ["a1/step-5/manifest.json", "a1/step-5/state.pt"]
     assert newest_step(disk.url, 2) == 5
@@ -100,7 +100,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk
 def test_a_disk_that_is_too_small_from_the_start_is_told(disk: SmallDisk) -> None:
     checkpoints = Checkpoints(disk.url, KEY, 1, keep=2)
     checkpoints.save(5, state(5, 2 * MORE))
-    with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no whole checkpoint$"):
+    with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no complete checkpoint$"):
         checkpoints.wait()
     assert files(disk.url, "a*/*") == []
 
@@ -126,7 +126,7 @@ def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: Small
     disk.make_room()
     events = list(work(assignments[1]))
     (resumed,) = [event for event in events if isinstance(event, Resumed)]
-    assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
+    assert str(caught.value).endswith(f"the newest complete checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 60
 

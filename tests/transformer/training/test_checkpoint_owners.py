@@ -48,7 +48,7 @@ def test_another_trial_s_checkpoints_are_passed_over_with_one_notice(url: str) -
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert reader.newest() is None
     owners = f"trial {OTHER[:16]}, a trial without a key (a1)"
-    assert reader.notices() == [f"{url}: passed over the checkpoints of {owners}"]
+    assert reader.notices() == [f"{url}: skipped the checkpoints of {owners}"]
     assert reader.notices() == []
     save(url, 1, 5)
     assert newest_step(url, 2) == 5
@@ -61,7 +61,7 @@ def test_a_copied_checkpoint_of_another_trial_is_passed_over(url: str) -> None:
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert step_of(reader.best()) is None
-    expected = f"{url}/{OWN}/a1/step-10: belongs to trial {OTHER[:16]} and is passed over"
+    expected = f"{url}/{OWN}/a1/step-10: belongs to trial {OTHER[:16]} and is skipped"
     assert reader.passed_over == [expected]
 
 
@@ -78,7 +78,7 @@ def test_a_manifest_without_a_key_is_passed_over(url: str) -> None:
     write(url, f"{OWN}/a1/step-10/manifest.json", b'{"step": 10, "sha256": "", "bytes": 8, "dev_nll": null}')
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert reader.newest() is None
-    assert "belongs to a trial without a key and is passed over" in reader.passed_over[0]
+    assert "belongs to a trial without a key and is skipped" in reader.passed_over[0]
 
 
 def test_an_attempt_prunes_what_it_wrote_and_not_what_it_found(url: str) -> None:
@@ -159,7 +159,7 @@ def test_what_cannot_be_removed_is_told_and_stops_nothing(tmp_path: Path, monkey
 
     monkeypatch.setattr(checkpoints.folder.filesystem, "rm", fail)
     checkpoints.tidy()
-    expected = f"{url}/{OWN}: older checkpoints could not be removed: Operation not permitted"
+    expected = f"{url}/{OWN}: cannot remove older checkpoints: Operation not permitted"
     assert checkpoints.notices() == [expected]
     assert files(url) == ["a1/step-10", "a1/step-5"]
 

@@ -92,7 +92,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
         "Adam's '999.step' is unknown",
     ),
     "no moments": (put("optimizer", "state", value={}), "Adam's 0.step is missing"),
-    "moments are a list": (put("optimizer", "state", value=[1]), "it holds no moments of Adam"),
+    "moments are a list": (put("optimizer", "state", value=[1]), "the moments of Adam are missing"),
     "Adam counts fewer": (all_moments("step", lambda count: count - 1), "Adam counts 3 steps, but step is 4"),
     "Adam counts no number": (all_moments("step", lambda count: count * math.nan), "Adam counts nan steps"),
     "Adam's count is an integer": (all_moments("step", lambda count: count.long()), "Adam's 0.step is int64 of one"),
@@ -154,4 +154,4 @@ def test_a_state_of_another_step_than_its_folder_is_passed_over(tmp_path: Path) 
     saved.wait()
     checkpoints = Checkpoints(str(tmp_path), KEY, 2, keep=9)
     assert not resume(fresh(), TRIAL.train.steps, checkpoints, Worker())
-    assert "a1/step-3: state.pt is of step 4" in checkpoints.notices()[0]
+    assert "a1/step-3: state.pt belongs to step 4" in checkpoints.notices()[0]
