@@ -32,7 +32,9 @@ def trial(folder: Path) -> TrialConfig:
     """Evaluations off the checkpoints' steps, which find a best there."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     often = {"steps": STEPS, "checkpoint_every": EVERY, "evaluate_every": 5, "keep_checkpoints": AVERAGE}
-    return small_trial(data, replace(SMALL, p_drop=0.1), replace(DECODE, average=AVERAGE), warmup_steps=100, **often)
+    return small_trial(
+        data, replace(SMALL, p_drop=0.1), replace(DECODE, average_checkpoints=AVERAGE), warmup_steps=100, **often
+    )
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,9 @@ def test_a_trial_that_keeps_one_checkpoint_goes_on_from_a_stop(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     single = replace(
-        trial, train=replace(trial.train, keep_checkpoints=1, evaluate_every=50), decode=replace(DECODE, average=1)
+        trial,
+        train=replace(trial.train, keep_checkpoints=1, evaluate_every=50),
+        decode=replace(DECODE, average_checkpoints=1),
     )
     end = finished(stopped(single, folder, tmp_path / "stopped", [5, 7]))
     other = finished(list(work(assignment(single, 1, folder, tmp_path / "other"))))
@@ -142,12 +146,12 @@ def test_a_checkpoint_that_is_not_whole_stops_the_trial_and_is_not_replaced(
     for attempt in (2, 3):
         with pytest.raises(CheckpointError, match=refusal):
             list(work(assignment(trial, attempt, folder, tmp_path), stop=never))
-    fewer = replace(trial, decode=replace(DECODE, average=3))
+    fewer = replace(trial, decode=replace(DECODE, average_checkpoints=3))
     assert finished(list(work(assignment(fewer, 4, folder, tmp_path)))).scores
 
 
 def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
-    more = replace(trial, decode=replace(DECODE, average=8))
+    more = replace(trial, decode=replace(DECODE, average_checkpoints=8))
     with pytest.raises(
         CheckpointError, match=r"decode.average_checkpoints: is 8; must be at most 4, the number of checkpoints kept"
     ):
@@ -160,11 +164,14 @@ def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folde
 def test_no_more_may_be_averaged_than_a_trial_writes(steps: int, every: int, written: int) -> None:
     def problems(average: int) -> list[str]:
         often = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
-        return [str(problem) for problem in small_trial(decode=replace(DECODE, average=average), **often).problems()]
+        return [
+            str(problem)
+            for problem in small_trial(decode=replace(DECODE, average_checkpoints=average), **often).problems()
+        ]
 
-    found, made_by = (
+    found, settings = (
         f"decode.average_checkpoints: is {written + 1}",
-        f"train.steps={steps} and train.checkpoint_every={every} make",
+        f"train.steps={steps} and train.checkpoint_every={every}",
     )
     assert problems(written) == []
-    assert problems(written + 1) == [f"{found}; must be at most {written}, the checkpoints that {made_by}."]
+    assert problems(written + 1) == [f"{found}; must be at most {written}, the number of checkpoints with {settings}."]
