@@ -41,7 +41,7 @@ def test_training_stays_the_same_with_each_optimization_disabled(toy: Workload, 
     assert found == pytest.approx(first_loss(toy), rel=1e-5)
 
 
-def test_gains_has_one_line_per_optimization_after_one_for_all(toy: Workload) -> None:
+def test_gains_have_one_line_per_optimization_after_one_for_all(toy: Workload) -> None:
     lines = gains(toy)
     assert [line[1] for line in lines] == ["all enabled", *WAYS, "Adam: fused"]
     assert lines[0][3] == ""

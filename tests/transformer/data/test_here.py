@@ -1,4 +1,4 @@
-"""What a worker opens on its node, and when it stops rather than train on something else."""
+"""The prepared text that a worker opens on its node, and its refusal of any other text."""
 
 import shutil
 import socket
@@ -37,7 +37,7 @@ def test_a_node_without_prepared_text_prepares_it_from_the_same_text(data: DataC
     assert prepared.vocabulary_sha256 == vocabulary
 
 
-def test_a_node_whose_text_differs_says_so_and_prepares_nothing(data: DataConfig, tmp_path: Path) -> None:
+def test_a_node_with_different_text_refuses_and_prepares_nothing(data: DataConfig, tmp_path: Path) -> None:
     planned = fingerprint(data)
     whole = prepare(data, tmp_path / "one", planned)
     with (tmp_path / "train.txt").open("a") as file:
@@ -52,7 +52,7 @@ def test_a_node_whose_text_differs_says_so_and_prepares_nothing(data: DataConfig
 
 
 def test_a_node_with_another_vocabulary_of_the_same_text_is_refused(data: DataConfig, tmp_path: Path) -> None:
-    """As another version of SentencePiece might make it; without a manifest, nothing else tells."""
+    """As from another version of SentencePiece; without a manifest, only the vocabulary shows it."""
     planned = fingerprint(data)
     vocabulary = prepare(data, tmp_path / "one", planned).vocabulary_sha256
     smaller = copy_data(tmp_path, (60, 5, 5), "abcdef", longest=8, vocab_size=269)

@@ -1,4 +1,4 @@
-"""The fused projection and cross-entropy against the formula written out."""
+"""The fused projection and cross-entropy against the written-out formula."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_padding_gets_no_gradient() -> None:
     assert ((output.grad == 0).all(-1) == (target == PAD)).all()
 
 
-def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
+def test_a_batch_of_only_padding_has_zero_loss() -> None:
     model, output, target = example(padded=False)
     loss = summed_loss(model, output, torch.full_like(target, PAD), 0.1)
     loss.backward()
@@ -73,7 +73,7 @@ def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_a_gold_piece_of_vanishing_probability_costs_a_finite_loss(epsilon: float) -> None:
+def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float) -> None:
     model = small_model(vocab_size=30)
     output = torch.zeros(1, 1, 16)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A state that does not fit the model or the training is refused in one line, and the checkpoint before it is taken."""
+"""A state that does not fit the model or the training is refused in one line, and the previous checkpoint is used."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def fresh() -> TrainState:
 
 
 def trained(steps: int) -> dict[str, Any]:
-    """A plain state after as many steps."""
+    """A plain state after this many steps."""
     state = fresh()
     for step in range(1, steps + 1):
         train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
@@ -38,7 +38,7 @@ def trained(steps: int) -> dict[str, Any]:
 
 
 def put(*path: Any, value: Any) -> Spoil:
-    """Set what stands at this path."""
+    """Set the value at this path."""
 
     def spoil(state: dict[str, Any]) -> None:
         for key in path[:-1]:
@@ -114,7 +114,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT.keys())
-def test_a_misfitting_state_is_passed_over_and_nothing_of_it_is_loaded(spoil: Spoil, said: str, tmp_path: Path) -> None:
+def test_a_misfit_state_is_skipped_and_nothing_of_it_is_loaded(spoil: Spoil, said: str, tmp_path: Path) -> None:
     saved, state = Checkpoints(str(tmp_path), KEY, 1, keep=9), fresh()
     misfit = trained(4)
     spoil(misfit)
@@ -140,15 +140,15 @@ def test_a_step_is_a_whole_number_of_this_training(step: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4])
-def test_what_training_saves_fits(steps: int) -> None:
+def test_a_state_saved_by_training_fits(steps: int) -> None:
     check_state(trained(steps), fresh().model, TRIAL.train.steps)
 
 
-def test_what_it_holds_besides_is_not_looked_at() -> None:
+def test_other_entries_of_a_state_are_ignored() -> None:
     check_state(trained(1) | {"notes": [1, "two"]}, fresh().model, TRIAL.train.steps)
 
 
-def test_a_state_of_another_step_than_its_folder_is_passed_over(tmp_path: Path) -> None:
+def test_a_state_of_another_step_than_its_folder_is_skipped(tmp_path: Path) -> None:
     saved = Checkpoints(str(tmp_path), KEY, 1, keep=9)
     saved.save(3, trained(4))
     saved.wait()
