@@ -213,7 +213,7 @@ def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
 
 
 def document(result: Result) -> str:
-    """The whole run as Markdown."""
+    """The full run as Markdown."""
     head = record.heading("Decoding on a CPU, side by side", result)
     return "\n".join([*head, "Everything is measured in this run.", "", *map(to_markdown, sheets(result["decoding"]))])
 

@@ -132,5 +132,5 @@ def test_a_recorded_command_contains_no_folder_of_this_machine(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     given = [f"{tmp_path}/runs/study/base-s1", "/elsewhere/runs/study/base-s1", "../data/text", "--rounds"]
     monkeypatch.setattr(sys, "argv", ["decoding", *given])
-    told = provenance("benchmarks.decoding", [])["command"].split()
-    assert told[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]
+    command = provenance("benchmarks.decoding", [])["command"].split()
+    assert command[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]

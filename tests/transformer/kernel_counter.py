@@ -7,7 +7,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-NOTHING_TO_COMPUTE = {  # allocations, and a view whose schema does not call it one
+NOTHING_TO_COMPUTE = {  # allocations, and a view that is not marked as one in its schema
     torch.ops.aten.empty.memory_format,
     torch.ops.aten.empty_like.default,
     torch.ops.aten.new_empty.default,

@@ -1,4 +1,4 @@
-"""The mean of the last checkpoints: an interrupted trial averages the uninterrupted one's steps, or stops with the cause."""
+"""The mean of the last checkpoints: an interrupted trial averages the same steps, or stops with the cause."""
 
 import shutil
 from collections.abc import Callable
@@ -38,8 +38,8 @@ def trial(folder: Path) -> TrialConfig:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(trial: TrialConfig, folder: Path) -> Finished:
-    return finished(list(work(assignment(trial, 1, folder, folder / "undisturbed"))))
+def uninterrupted(trial: TrialConfig, folder: Path) -> Finished:
+    return finished(list(work(assignment(trial, 1, folder, folder / "uninterrupted"))))
 
 
 def finished(events: list[Event]) -> Finished:
@@ -84,34 +84,36 @@ def averaged(trial: TrialConfig, folder: Path, checkpoints: Path) -> dict[str, T
     return found.model.state_dict()
 
 
-def assert_as_undisturbed(trial: TrialConfig, folder: Path, checkpoints: Path, end: Finished, other: Finished) -> None:
+def assert_as_uninterrupted(
+    trial: TrialConfig, folder: Path, checkpoints: Path, end: Finished, other: Finished
+) -> None:
     assert end.scores == other.scores
-    expected = averaged(trial, folder, folder / "undisturbed")
+    expected = averaged(trial, folder, folder / "uninterrupted")
     for name, weight in averaged(trial, folder, checkpoints).items():
         assert torch.equal(weight, expected[name]), name
-    assert kept(checkpoints) == kept(folder / "undisturbed")
+    assert kept(checkpoints) == kept(folder / "uninterrupted")
 
 
 @pytest.mark.parametrize("steps", [[1], [10], [11], [12], [7, 8, 11], [2, 4, 5, 7, 10, 11]], ids=str)
 def test_a_stopped_trial_is_scored_with_the_weights_of_an_uninterrupted_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, undisturbed: Finished, steps: list[int]
+    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
 ) -> None:
     end = finished(stopped(trial, folder, tmp_path, steps))
-    assert_as_undisturbed(trial, folder, tmp_path, end, undisturbed)
+    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
 
 
 @pytest.mark.parametrize("steps", [[10], [6, 10, 12]], ids=str)
 def test_a_trial_that_died_is_scored_with_the_weights_of_an_uninterrupted_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, undisturbed: Finished, steps: list[int]
+    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
 ) -> None:
     end = finished(killed(trial, folder, tmp_path, steps))
-    assert_as_undisturbed(trial, folder, tmp_path, end, undisturbed)
+    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
 
 
 def test_a_best_on_dev_between_regular_checkpoints_is_one_of_the_last(
-    trial: TrialConfig, folder: Path, undisturbed: Finished
+    trial: TrialConfig, folder: Path, uninterrupted: Finished
 ) -> None:
-    assert set(kept(folder / "undisturbed")) - set(GRID) == {10}
+    assert set(kept(folder / "uninterrupted")) - set(GRID) == {10}
 
 
 def test_a_trial_that_keeps_one_checkpoint_resumes_after_a_stop(

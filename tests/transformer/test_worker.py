@@ -148,28 +148,28 @@ def test_left_out_pairs_are_reported_once_and_counted(tmp_path: Path) -> None:
         file.write("\n \n" * 3 + f"{'a ' * 60}\n" * 5)
     trial = small_trial(data)
     events = run(trial, tmp_path, tmp_path / "checkpoints", until=5)
-    told = "11 of 71 training pairs are left out: 6 blank, 5 longer than model.max_positions (40)"
-    assert [event.text for event in events if isinstance(event, Noticed)] == [told]
+    notice = "11 of 71 training pairs are left out: 6 blank, 5 longer than model.max_positions (40)"
+    assert [event.text for event in events if isinstance(event, Noticed)] == [notice]
     resumed = run(trial, tmp_path, tmp_path / "checkpoints", attempt=2)
     assert not any(isinstance(event, Noticed) for event in resumed)
     assert finished(resumed).costs["pairs"] == {"train": 60, "blank": 6, "too_long": 5}
 
 
 def test_a_trial_that_died_resumes_at_its_last_checkpoint(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
-    undisturbed = run(trial, folder, tmp_path / "one")
+    uninterrupted = run(trial, folder, tmp_path / "one")
     before = run(trial, folder, tmp_path / "two", attempt=1, until=5)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert isinstance(before[1], Report)
     assert after[1] == Resumed(5, (before[1],))
     assert [type(event) for event in after] == [Started, Resumed, Report, Evaluating, Evaluated, Evaluated, Finished]
-    assert finished(after).scores == finished(undisturbed).scores
-    assert evaluations(after) == evaluations(undisturbed)
+    assert finished(after).scores == finished(uninterrupted).scores
+    assert evaluations(after) == evaluations(uninterrupted)
 
 
 def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lost(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
-    undisturbed = run(trial, folder, tmp_path / "one")
+    uninterrupted = run(trial, folder, tmp_path / "one")
     stopped = run(trial, folder, tmp_path / "two", stop=count_to(3))
     assert [type(event) for event in stopped] == [Started, Report, Stopped]
     assert stopped[-1] == Stopped(3)
@@ -177,7 +177,7 @@ def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lo
     assert (stopped[1].step, stopped[1].checkpoint) == (3, 3)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert after[1] == Resumed(3, (stopped[1],))
-    assert finished(after).scores == finished(undisturbed).scores
+    assert finished(after).scores == finished(uninterrupted).scores
 
 
 def test_a_stop_during_the_evaluation_of_a_set_keeps_the_earlier_sets(

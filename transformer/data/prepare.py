@@ -129,11 +129,11 @@ class Prepared:
         return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
 
     def references(self, set_name: str) -> list[str]:
-        """The target text as it was given, for BLEU."""
+        """The original target text, for BLEU."""
         return self._text(set_name, "target")
 
     def sources(self, set_name: str) -> list[str]:
-        """The source text as it was given."""
+        """The original source text."""
         return self._text(set_name, "source")
 
     def _text(self, set_name: str, side: str) -> list[str]:

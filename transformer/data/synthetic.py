@@ -58,6 +58,6 @@ def generate(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[Pai
 
 
 def parameters() -> dict[str, object]:
-    """Everything that decides the default text, for a fingerprint; `version` stands for words and rules."""
+    """Everything that determines the default text, for a fingerprint; `version` covers words and rules."""
     sizes = asdict(Sizes())
     return {"version": VERSION, "seed": SEED, "held_out": HELD_OUT, "max_words": MAX_WORDS, "sizes": sizes}

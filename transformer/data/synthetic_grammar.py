@@ -178,7 +178,7 @@ class Grammar:
         return Phrase([*link.source, *clause.source, COMMA, *main.source], main.second(front))
 
     def relative(self) -> Phrase:
-        """The main verb agrees with a subject that a whole clause separates from it."""
+        """The main verb agrees with a subject separated from it by a full clause."""
         plural, main = self._chance(PLURAL), self._rng.choice(VERBS + STATES)
         noun = self._noun(PEOPLE, main)
         head = self._noun_phrase(noun, "nom", plural)

@@ -169,7 +169,7 @@ def _collect(beams: _Beams, kept: list[_Kept], finished_BK: Tensor, parents_BKL:
 
 
 def _still_open(beams: _Beams, kept: list[_Kept], alpha: float) -> list[int]:
-    """The rows whose sentence another step could improve.
+    """The rows of sentences that another step could improve.
 
     As a hypothesis grows, log P only falls and the penalty only rises. So the current log P over the penalty of the
     longest output is an upper bound of its score. ``topk`` puts NaN first, so the best score reveals any NaN.

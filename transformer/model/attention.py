@@ -34,7 +34,7 @@ class Projection(NamedTuple):
 
 
 def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
-    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 whatever the precision of the matmuls.
+    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 for any precision of the matmuls.
 
     A GPU uses fused kernels; on CPUs, explicit matmuls are faster at these lengths.
     """
@@ -129,7 +129,7 @@ class SelfAttention(_Heads):
         return self.with_biases(self.qkv.weight.split(self.widths))
 
     def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
-        """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
+        """Attended [B, T, D], and ``past`` with this call's keys and values appended."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = self.key_value(key, value)
         if past is not None:

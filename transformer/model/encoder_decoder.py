@@ -1,4 +1,4 @@
-"""The whole model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
+"""The full model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
 
 Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, P pieces of the vocabulary.
 """
@@ -49,7 +49,7 @@ def _rows(memory: KeyValue, rows: Tensor) -> KeyValue:
 
 
 class Transformer(nn.Module):
-    """Encoder–decoder whose one matrix [P, D] embeds both languages and projects to the pieces."""
+    """Encoder–decoder with one matrix [P, D] that embeds both languages and projects to the pieces."""
 
     def __init__(self, model: ModelConfig, vocab_size: int) -> None:
         super().__init__()

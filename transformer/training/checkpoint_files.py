@@ -31,7 +31,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
+    """``sha256`` and ``bytes`` describe ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
 
     ``key`` is the trial's; None in a manifest from before manifests had keys and checksums. ``stop`` marks a checkpoint
     that an uninterrupted run would not have: training was stopped there. A resume uses it, an average never does.

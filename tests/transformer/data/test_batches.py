@@ -73,10 +73,10 @@ def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None
 
 def test_a_step_is_the_same_from_any_start() -> None:
     sequential, jumping = training(), training()
-    wanted = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
-    steps = list(range(1, len(wanted) + 1))
+    expected = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
+    steps = list(range(1, len(expected) + 1))
     for step in [*steps[::-7], *steps[::11]]:
-        assert jumping.indices(step).tolist() == wanted[step - 1]
+        assert jumping.indices(step).tolist() == expected[step - 1]
 
 
 def test_another_seed_and_another_epoch_have_other_orders() -> None:

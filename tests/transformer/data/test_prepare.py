@@ -57,10 +57,10 @@ def swap(link: Path, files: list[Path], stop: threading.Event) -> None:
         moved.replace(link)
 
 
-def prepare_and_say_where(data: DataConfig, folder: Path, ready: Any, answers: Any) -> None:
+def prepare_and_report(data: DataConfig, folder: Path, ready: Any, folders_made: Any) -> None:
     """A process that prepares at the same moment as the others."""
     ready.wait()
-    answers.put(str(prepare(data, folder).folder))
+    folders_made.put(str(prepare(data, folder).folder))
 
 
 def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
@@ -128,12 +128,12 @@ def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
 
 def test_processes_that_prepare_at_once_make_one_complete_folder(tmp_path: Path) -> None:
     data, context = texts(tmp_path), multiprocessing.get_context("spawn")
-    ready, answers = context.Barrier(3), context.Queue()
-    arguments = (data, tmp_path / "data", ready, answers)
-    processes = [context.Process(target=prepare_and_say_where, args=arguments) for _ in range(3)]
+    ready, folders_made = context.Barrier(3), context.Queue()
+    arguments = (data, tmp_path / "data", ready, folders_made)
+    processes = [context.Process(target=prepare_and_report, args=arguments) for _ in range(3)]
     for process in processes:
         process.start()
-    found = [answers.get(timeout=60) for _ in processes]
+    found = [folders_made.get(timeout=60) for _ in processes]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]

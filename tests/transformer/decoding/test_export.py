@@ -88,8 +88,8 @@ def test_a_folder_holds_three_files_and_anyone_may_read_it(exported: Path) -> No
 def test_paths_and_mirrors_of_the_text_are_left_out(trained: Trained, tmp_path: Path) -> None:
     data = replace(trained.trial.data, mirror="https://anna:secret@mirror.example/text")
     folder = written(trained.model, trained.vocabulary, replace(trained.trial, data=data), tmp_path / "exported")
-    for told in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
-        assert not [path.name for path in folder.iterdir() if told in path.read_bytes()]
+    for secret in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
+        assert not [path.name for path in folder.iterdir() if secret in path.read_bytes()]
     kept = asdict(load_exported(folder)[2].data)
     places = ("mirror", "train", "dev", "test")
     assert [kept.pop(name) for name in places] == [None] * 4

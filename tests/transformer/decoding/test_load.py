@@ -48,10 +48,10 @@ def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
 
 def weight(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, step: int, average: int = 1) -> float:
     """One weight of the loaded model."""
-    asked = replace(trial, decode=replace(DECODE, average_checkpoints=average))
-    found = load(asked, prepared.vocabulary, checkpoints, step, CPU)
+    requested = replace(trial, decode=replace(DECODE, average_checkpoints=average))
+    found = load(requested, prepared.vocabulary, checkpoints, step, CPU)
     assert not found.model.training
-    assert (found.decode, found.precision) == (asked.decode, "fp32")
+    assert (found.decode, found.precision) == (requested.decode, "fp32")
     return found.model.embedding[0, 0].item()
 
 

@@ -53,10 +53,10 @@ def test_results_are_yielded_before_later_ones_are_computed(translator: Translat
     greedy = replace(translator, decode=replace(WORDY, beam=1, max_extra=0))
     sources, _ = greedy.sources(["a"] * 600)
     no_pieces = [9_999] * 20 + [EOS]  # the model fails on them, in a separate batch
-    answers = greedy.translations([*sources, no_pieces])
-    assert len(list(islice(answers, 600))) == 600
+    results = greedy.translations([*sources, no_pieces])
+    assert len(list(islice(results, 600))) == 600
     with pytest.raises(IndexError):
-        next(answers)
+        next(results)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -250,7 +250,7 @@ DAMAGES = {
     "manifest cut short": (cut_short("manifest.json"), "manifest.json cannot be read"),
     "manifest empty": (manifest(b""), "manifest.json cannot be read"),
     "manifest null": (manifest(b"null"), "manifest.json cannot be read"),
-    "manifest of something else": (manifest(b"\xff\x00"), "manifest.json cannot be read"),
+    "manifest of other bytes": (manifest(b"\xff\x00"), "manifest.json cannot be read"),
     "manifest without checksum": (manifest(b'{"step": 10, "bytes": 1}'), "manifest.json cannot be read"),
     "manifest with a word for a number": (
         manifest(b'{"step": 10, "bytes": "many", "sha256": ""}'),

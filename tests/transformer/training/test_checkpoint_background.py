@@ -140,14 +140,14 @@ def test_readers_of_this_attempt_wait_for_the_running_write(filesystem: type[Gat
     assert checkpoints.wait() == 10
 
 
-@pytest.mark.parametrize("asked", ["wait", "save"])
-def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[GatedFileSystem], asked: str) -> None:
+@pytest.mark.parametrize("call", ["wait", "save"])
+def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[GatedFileSystem], call: str) -> None:
     filesystem.gate.set()
     checkpoints = save(URL, 1, 5)
     filesystem.broken.set()
     checkpoints.save(10, state(10))
     with pytest.raises(CheckpointError) as caught:
-        checkpoints.wait() if asked == "wait" else checkpoints.save(15, state(15))
+        checkpoints.wait() if call == "wait" else checkpoints.save(15, state(15))
     assert str(caught.value) == (
         f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; "
         "the remaining checkpoints cannot be listed: the server has gone"

@@ -185,12 +185,12 @@ def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[li
 
 def test_a_trial_that_died_often_keeps_no_more_than_one_that_never_died(url: str, tmp_path: Path) -> None:
     trial = averaging_trial(tmp_path)
-    end, undisturbed = (attempts(trial, tmp_path, f"{url}/{deaths}", deaths)[-1] for deaths in (2, 0))
+    end, uninterrupted = (attempts(trial, tmp_path, f"{url}/{deaths}", deaths)[-1] for deaths in (2, 0))
     kept, expected = ({path.rsplit("/", 1)[-1] for path in files(f"{url}/{deaths}")} for deaths in (2, 0))
     assert kept == expected >= {"step-10", "step-11", "step-12"}
     assert isinstance(end[-1], Finished)
-    assert isinstance(undisturbed[-1], Finished)
-    assert end[-1].scores == undisturbed[-1].scores
+    assert isinstance(uninterrupted[-1], Finished)
+    assert end[-1].scores == uninterrupted[-1].scores
     assert [event for event in end if isinstance(event, Noticed)] == []
 
 

@@ -88,13 +88,13 @@ def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float)
 def test_bf16_stays_close_to_fp32(epsilon: float) -> None:
     model, output, target = example(padded=True)
     exact = summed_loss(model, output, target, epsilon)
-    wanted = torch.autograd.grad(exact, [output, model.embedding])
+    expected = torch.autograd.grad(exact, [output, model.embedding])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = summed_loss(model, output, target, epsilon)
     found = torch.autograd.grad(rough, [output, model.embedding])
     assert rough.dtype == torch.float32
     assert not torch.equal(rough, exact)
     assert rough.item() == pytest.approx(exact.item(), rel=0.01)
-    for rough_gradient, gradient in zip(found, wanted, strict=True):
+    for rough_gradient, gradient in zip(found, expected, strict=True):
         assert rough_gradient.dtype == torch.float32
         assert (rough_gradient - gradient).norm() < 0.02 * gradient.norm()

@@ -25,12 +25,12 @@ class HostReads(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
+        self.operations: list[str] = []
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = operation.overloadpacket.__name__
         if name in {"_local_scalar_dense", "nonzero", "masked_select"} or (name == "index" and _by_mask(args[1])):
-            self.asked.append(name)
+            self.operations.append(name)
         return operation(*args, **(kwargs or {}))
 
 
@@ -44,14 +44,14 @@ def test_a_step_reads_nothing_from_the_device(precision: str, monkeypatch: pytes
     trial = small_trial(model=DROPPED_OUT, precision=precision)
     state, batch = start(trial, 30, torch.device("cpu")), collate(PAIRS, np.arange(9))
     state.optimizer = adam(state.model, capturable=True)
-    with HostReads() as questions:
+    with HostReads() as reads:
         train_step(state, [batch, batch], trial, Worker(), make_forward_backward(state.model, trial))
     assert batch.source_padded
-    assert questions.asked == []
+    assert reads.operations == []
 
 
 def test_host_reads_are_detected() -> None:
     x = torch.arange(4)
-    with HostReads() as questions:
+    with HostReads() as reads:
         _ = bool(x.any()), x[x > 1], x.nonzero(), x.masked_select(x > 1), x[torch.tensor([1, 2])]
-    assert questions.asked == ["_local_scalar_dense", "index", "nonzero", "masked_select"]
+    assert reads.operations == ["_local_scalar_dense", "index", "nonzero", "masked_select"]

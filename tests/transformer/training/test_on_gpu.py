@@ -59,8 +59,8 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("attention_bias", [False, True])
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100)
-    (expected, told), (found, telling) = trained(trial, CPU), trained(trial, GPU, replayed)
-    for mine, other in zip(telling, told, strict=True):
+    (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
+    for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
         assert mine.gradient_norm.item() == pytest.approx(other.gradient_norm.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
@@ -69,8 +69,8 @@ def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) ->
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, told), (found, telling) = trained(trial, GPU), trained(trial, GPU, replayed=True)
-    for mine, other in zip(telling, told, strict=True):
+    (expected, steps), (found, found_steps) = trained(trial, GPU), trained(trial, GPU, replayed=True)
+    for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
@@ -107,7 +107,7 @@ def test_a_run_resumes_on_another_device(first: Any, second: Any, tmp_path: Path
                 break
     assert saved is not None
     assert saved["step"] == 10
-    undisturbed = start(trial, 30, CPU)
-    list(fit(undisturbed, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
+    uninterrupted = start(trial, 30, CPU)
+    list(fit(uninterrupted, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
     assert state.step == 20
-    assert (weights(state) - weights(undisturbed)).norm() < 1e-3 * weights(undisturbed).norm()
+    assert (weights(state) - weights(uninterrupted)).norm() < 1e-3 * weights(uninterrupted).norm()

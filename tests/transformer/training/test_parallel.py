@@ -61,7 +61,7 @@ def lost_sentences(prepared: Prepared, worker: Worker) -> list[int]:
     return []
 
 
-def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
+def results(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results."""
     prepared = prepare(trial.data, folder)
     model = start(trial, 270, worker.device).model
@@ -86,7 +86,7 @@ def answers(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
 def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
     parallel.BUCKET_BYTES = 3000  # several buckets, although the model is small
     with join(rank, 2, addresses[0], threads=1, tokens_per_micro_batch=100) as worker:
-        torch.save(answers(worker, folder, trial), folder / f"answers-{rank}.pt")
+        torch.save(results(worker, folder, trial), folder / f"results-{rank}.pt")
     assigned = assignment(trial, 1, folder, folder / "checkpoints")
     torch.save(list(work(assigned, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
 
@@ -106,18 +106,18 @@ def trial(folder: Path) -> TrialConfig:
 def together(folder: Path, trial: TrialConfig) -> list[tuple[dict[str, Any], list[Event]]]:
     """The results of each of two workers, and each worker's events of a trial."""
     multiprocessing.spawn(be_a_worker, (folder, trial, [free_address(), free_address()]), nprocs=2)
-    kinds = ("answers", "events")
+    kinds = ("results", "events")
     return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
 
 
 @pytest.fixture(scope="module")
 def found(together: list[tuple[dict[str, Any], list[Event]]]) -> list[dict[str, Any]]:
-    return [answers for answers, _ in together]
+    return [results for results, _ in together]
 
 
 @pytest.fixture(scope="module")
 def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
-    return answers(Worker(tokens_per_micro_batch=100), folder, trial)
+    return results(Worker(tokens_per_micro_batch=100), folder, trial)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -177,18 +177,18 @@ def test_parameters_share_buckets_in_order_up_to_the_limit(monkeypatch: pytest.M
 
 
 def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
-    for answer in found:
-        assert answer["nll"] == pytest.approx(alone["nll"], rel=1e-6)
-        assert answer["translations"] == alone["translations"]
+    for result in found:
+        assert result["nll"] == pytest.approx(alone["nll"], rel=1e-6)
+        assert result["translations"] == alone["translations"]
     assert found[0]["evaluated"] == alone["evaluated"]
     assert found[1]["evaluated"] is None
 
 
 def test_numbers_are_summed_and_items_gathered_over_workers(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
-    assert [answer["sum"] for answer in found] == [[3.0, 4.0], [3.0, 4.0]]
-    assert [answer["gathered"] for answer in found] == [["from 0", "from 1"]] * 2
+    assert [result["sum"] for result in found] == [[3.0, 4.0], [3.0, 4.0]]
+    assert [result["gathered"] for result in found] == [["from 0", "from 1"]] * 2
     assert (alone["sum"], alone["gathered"]) == ([1.0, 2.0], ["from 0"])
-    assert {answer["batch"] for answer in found} == {alone["batch"]}
+    assert {result["batch"] for result in found} == {alone["batch"]}
 
 
 def test_a_trial_of_two_workers_ends_like_a_trial_of_one(

@@ -144,25 +144,25 @@ def test_only_the_seed_determines_the_first_weights() -> None:
 
 def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_uninterrupted_one(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     _, before = trained(trial, tmp_path / "two", attempt=1, until=5)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in before + after] == [report.step for report in reports] == [5, 10]
     assert after[0].metrics["train/loss"] == reports[1].metrics["train/loss"]
     assert after[0].metrics["dev/nll"] == reports[1].metrics["dev/nll"]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
     assert not torch.equal(resumed.model.embedding, fresh(trial).model.embedding)
 
 
 def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     trained(trial, tmp_path / "two", attempt=1, until=7)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in after] == [5, 6, 7, 8, 9, 10]
     losses = [report.metrics["train/loss"] for report in reports]
     assert [report.metrics["train/loss"] for report in after] == losses[4:]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
 
 
 def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
@@ -210,15 +210,15 @@ def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its
 
 
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
-    trial, told = small_trial(log_every=1), 0
+    trial, announced = small_trial(log_every=1), 0
     reports: dict[int, Report] = {}
     for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
         reports[report.step] = report
         if report.checkpoint is not None:
-            step, told = report.checkpoint, told + 1
+            step, announced = report.checkpoint, announced + 1
             (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
             assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
-    assert told == 2
+    assert announced == 2
 
 
 def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
