@@ -283,7 +283,7 @@ def test_all_problems_are_reported_at_once(trained: Path) -> None:
         (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
-        (["--to", "mlflow", "--average", "9"], "must be at most 4, the checkpoints that were kept"),
+        (["--to", "mlflow", "--average", "9"], "must be at most 4, the number of checkpoints kept"),
     ],
 )
 def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words: list[str], said: str) -> None:

@@ -237,7 +237,7 @@ def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:
     [
         (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
-        (["--average", "9"], "decode.average_checkpoints is 9 must be at most 4, the checkpoints that were kept"),
+        (["--average", "9"], "decode.average_checkpoints is 9 must be at most 4, the number of checkpoints kept"),
         (
             ["--average", "2", "decode.average_checkpoints=3"],
             "--average (command line) is given with decode.average_checkpoints",
