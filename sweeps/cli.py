@@ -19,7 +19,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_command
-from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
+from sweeps.planning.naming import PLACES, chosen, going_on, looking
 from sweeps.trained.export_kind import ExportKind
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
@@ -97,7 +97,7 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 def plan(overrides: OverrideList = None, add: Add = False, as_json: Json = False) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
-    from sweeps.show import plan_json, plan_table
+    from sweeps.show import overrides_to_run, plan_json, plan_table
 
     planned = plan_sweep(overrides or [], add, "plan")
     if as_json:
@@ -105,7 +105,7 @@ def plan(overrides: OverrideList = None, add: Add = False, as_json: Json = False
         return
     OUT.print(plan_table(planned))
     if planned.pending:
-        next_verb("sweep", _planned_overrides(planned, overrides))
+        next_verb("sweep", overrides_to_run(planned, overrides))
     else:
         next_verb("table", looking(planned.folder, overrides))
 
@@ -117,9 +117,9 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
-    from sweeps.outcome import show_outcome
     from sweeps.planning.continued import plan_sweep
     from sweeps.running.on_ray import run_plan
+    from sweeps.show import show_outcome
 
     planned = plan_sweep(overrides or [], add)
     for note in planned.composition.notes:
@@ -132,9 +132,9 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 @_verb
 def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
-    from sweeps.outcome import show_outcome
     from sweeps.planning.continued import plan_row
     from sweeps.running.in_process import run_single
+    from sweeps.show import show_outcome
 
     planned = plan_row(overrides or [], add)
     run_single(planned, typed_command(), OUT)
@@ -322,14 +322,6 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
-
-
-def _planned_overrides(planned: Any, overrides: list[str] | None) -> list[str]:
-    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
-    if planned.before is None or not planned.before.begun:
-        return [*(overrides or []), *["--add"] * bool(planned.added)]
-    selected = SELECTING if planned.partial or planned.added else ()
-    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
 
 
 def _settings(overrides: list[str] | None) -> Any:

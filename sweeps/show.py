@@ -1,4 +1,4 @@
-"""Plans and studies as tables for a terminal, and as JSON for scripts."""
+"""Plans and studies as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
 
 from typing import Any
 
@@ -6,12 +6,15 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.console import OUT, next_verb
+from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
 from sweeps.planning.plan import Plan
 from sweeps.planning.recorded import nested, read_record
 from tracking import formats
+from tracking import table as tables
 from tracking.damage import unless_damaged
 from tracking.lag import Lag
-from tracking.study import Study, Trial
+from tracking.study import Study, Trial, read_study
 from transformer.config import DecodeConfig
 from transformer.schema import parse
 from transformer.versions import settled
@@ -110,3 +113,30 @@ def _plan_state(planned: Any) -> str:
     if planned.finished:
         return "finished"
     return "to score again" if planned.state == "finished" else planned.state.replace("missing", "to run")
+
+
+def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:
+    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
+    if planned.before is None or not planned.before.begun:
+        return [*(overrides or []), *["--add"] * bool(planned.added)]
+    selected = SELECTING if planned.partial or planned.added else ()
+    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
+
+
+def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
+    """Print how the plan that ``verb`` ran ended. Returns the exit code: 0 only if every trial is finished."""
+    finished = sum(trial.finished for trial in planned.trials)
+    failed = [trial for trial in planned.trials if trial.state == "failed"]
+    study = read_study(planned.folder)
+    OUT.print(tables.render(study, tables.table(study), OUT.width))
+    OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
+    OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
+    for trial in failed:
+        OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
+        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
+    if finished < len(planned.trials):
+        selected = SELECTING if len(planned.trials) < len(study.trials) else ()
+        next_verb(verb, going_on(planned.folder, overrides, selected))
+        return 1
+    next_verb("ui", chosen(overrides, PLACES))
+    return 0

@@ -9,9 +9,9 @@ import pytest
 from finished_trials import sweep
 from typed import typed
 
-from sweeps.outcome import show_outcome
 from sweeps.planning.continued import plan_sweep
 from sweeps.running.recorder import Recorder
+from sweeps.show import show_outcome
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"
