@@ -134,6 +134,4 @@ def _register(folder: Path, to: Registration, card: str) -> None:
     try:
         register(folder, to.name, to.alias, to.run_id, to.uri, card)
     except RegistryError as error:
-        raise RefusedError(
-            [Problem("--register", f"failed: {error}", "fix the cause, then run the command again")]
-        ) from error
+        raise RefusedError([Problem("--register", f"failed: {error}", "fix the cause, then run it again")]) from error

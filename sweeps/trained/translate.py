@@ -147,15 +147,7 @@ def _check(request: Request, source: Path | None, target: Path | None) -> None:
 
 def _standard_input() -> int:
     if sys.stdin is None:
-        raise RefusedError(
-            [
-                Problem(
-                    "--input",
-                    "is missing, and standard input is closed",
-                    "must name a file, or pipe lines to standard input",
-                )
-            ]
-        )
+        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "must name a file")])
     return sys.stdin.fileno()
 
 

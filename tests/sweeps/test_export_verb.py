@@ -261,7 +261,7 @@ def test_a_failed_registration_can_be_repeated(
     run_at("http://127.0.0.1:9")  # nothing listens there
     said = refusal(trained, "export", *words, "tracking.uri=http://127.0.0.1:9")
     assert "--register failed: " in said
-    assert "fix the cause, then run the command again" in said
+    assert "fix the cause, then run it again" in said
     assert sorted(trained.iterdir()) == before
     export(trained, *words)
 
