@@ -75,7 +75,7 @@ def _is_rung(bell: Any, within: float = 0.0) -> bool:
 
 
 @ray.remote(max_restarts=0)
-class Worker:
+class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group."""
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ def _death(streams: dict[Any, int]) -> Lost | None:
 def _start_workers(cluster: Cluster) -> list[Any]:
     group = get_current_placement_group()
     return [
-        Worker.options(  # type: ignore[attr-defined]
+        WorkerActor.options(  # type: ignore[attr-defined]
             num_cpus=cluster.cpus_per_worker,
             num_gpus=cluster.gpus_per_worker,
             scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),

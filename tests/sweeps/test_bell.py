@@ -16,7 +16,7 @@ from studies import SMALL
 from sweeps.planning.compose import compose_settings
 from sweeps.running.deaths import describe
 from sweeps.running.recorder import Recorder
-from sweeps.running.worker_group import Worker, run_trial, start_bell
+from sweeps.running.worker_group import WorkerActor, run_trial, start_bell
 from transformer.messages import Assignment, Failed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -59,7 +59,7 @@ def test_the_bell_runs_on_the_node_of_the_sweep(nodes: list[str]) -> None:
 
 
 def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
     threads = []
     for _ in range(ROUNDS):
         assert isinstance(run(worker, refused, bell)[-1], Failed)
@@ -68,7 +68,7 @@ def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refus
 
 
 def test_a_dead_bell_was_not_rung(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
     ray.kill(bell)
     assert isinstance(run(worker, refused, bell)[-1], Failed), "of the trial, not of the bell"
     with pytest.raises(KeyError, match="no such trial"):  # it gets past the bell
