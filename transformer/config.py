@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from transformer.schema import Problem, Range
-from transformer.versions import Formerly, settled_under_first_names
+from transformer.versions import Formerly, settled, under_first_names
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -147,9 +147,9 @@ def trial_key(trial: TrialConfig, data_fingerprint: str, semantics: int = SEMANT
 
     Fields added later are left out while they are neutral, so older keys stay the same.
     """
-    train = settled_under_first_names(trial.train)
+    train = under_first_names(TrainConfig, settled(trial.train))
     decides: dict[str, Any] = {
-        "model": settled_under_first_names(trial.model),
+        "model": under_first_names(ModelConfig, settled(trial.model)),
         "train": {name: value for name, value in train.items() if name not in OBSERVATION and name != "seed"},
         "seed": trial.train.seed,
         "data": data_fingerprint,

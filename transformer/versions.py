@@ -65,11 +65,11 @@ def settled(settings: Any) -> dict[str, Any]:
     }
 
 
-def settled_under_first_names(settings: Any) -> dict[str, Any]:
-    """The same under the fields' first names, so a renamed field does not change the trial key."""
-    hints = get_type_hints(type(settings), include_extras=True)
+def under_first_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of fields of ``cls`` under the fields' first names, so a renamed field changes no key and no file name."""
+    hints = get_type_hints(cls, include_extras=True)
     first = {name: former.name for name, hint in hints.items() if (former := marker(hint, Formerly))}
-    return {first.get(name, name): value for name, value in settled(settings).items()}
+    return {first.get(name, name): value for name, value in values.items()}
 
 
 def neutral_values(cls: type) -> dict[str, Any]:
