@@ -77,7 +77,7 @@ class CheckpointFolder:
         if manifest and manifest.key != self.key:
             raise OtherTrialError(f"belongs to {_trial(manifest.key)} and is skipped")
         if manifest and manifest.step != place.step:
-            raise DamagedError(f"manifest.json belongs to step {manifest.step}")
+            raise DamagedError(f"manifest.json is from step {manifest.step}")
         return manifest
 
     def read(self, place: Place, manifest: CheckpointManifest, check: StateCheck = any_state) -> SavedState | None:
@@ -85,7 +85,7 @@ class CheckpointFolder:
         try:
             state = files.load(self.filesystem, self.path(place), manifest)
             if state.get("step") != place.step:
-                raise DamagedError(f"state.pt belongs to step {state.get('step')!r}")
+                raise DamagedError(f"state.pt is from step {state.get('step')!r}")
             check(state)
             return state
         except DamagedError as damage:

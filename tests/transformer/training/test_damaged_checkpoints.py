@@ -101,7 +101,7 @@ def test_a_manifest_of_another_step_is_skipped(url: str) -> None:
     fsspec.filesystem("memory").pipe_file(f"/damaged/{OWN}/a1/step-10/manifest.json", manifest_of(WHOLE, 11))
     reader = Checkpoints(url, KEY, 2, keep=9)
     assert step_of(reader.newest()) == 5
-    assert reader.passed_over == [f"{url}/{OWN}/a1/step-10: manifest.json belongs to step 11"]
+    assert reader.passed_over == [f"{url}/{OWN}/a1/step-10: manifest.json is from step 11"]
 
 
 @pytest.mark.parametrize("content", [b'{"step": Infinity, "bytes": 1, "sha256": ""}', b"[" * 100_000, b"7", b'"step"'])

@@ -154,4 +154,4 @@ def test_a_state_of_another_step_than_its_folder_is_skipped(tmp_path: Path) -> N
     saved.wait()
     checkpoints = Checkpoints(str(tmp_path), KEY, 2, keep=9)
     assert not resume(fresh(), TRIAL.train.steps, checkpoints, Worker())
-    assert "a1/step-3: state.pt belongs to step 4" in checkpoints.notices()[0]
+    assert "a1/step-3: state.pt is from step 4" in checkpoints.notices()[0]
