@@ -1,4 +1,4 @@
-"""Text that changes while a study runs changes no figure of it, and what is left out of it is told."""
+"""Text that changes while a study runs changes none of its figures, and omitted pairs are reported."""
 
 import json
 import random
@@ -73,13 +73,13 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
     assert evaluated.returncode == 0, evaluated.stderr
 
 
-def test_left_out_pairs_are_told_and_stand_in_the_result(folder: Path) -> None:
+def test_left_out_pairs_are_reported_and_recorded_in_the_result(folder: Path) -> None:
     with (folder / "train.txt").open("a") as file:
         file.write("\n" * 25 + LONG * 50)
     done = ablate("train", *SMALL, *DATA, *STEPS, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = "75 of 375 pairs of train are left out: 25 blank, 50 longer than model.max_positions (64)"
-    assert done.stdout.count(told) == 1
+    notice = "75 of 375 pairs of train are left out: 25 blank, 50 longer than model.max_positions (64)"
+    assert done.stdout.count(notice) == 1
     assert result(folder, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
     path = folder / "runs" / "own" / "base-s1" / "result.json"
     path.write_text(json.dumps({name: value for name, value in result(folder, "base-s1").items() if name != "pairs"}))
