@@ -299,7 +299,7 @@ class _Composer:
     def _refuse_foreign_keys(self, row: str, base: dict[str, Any], tree: dict[str, Any]) -> None:
         """A row with other runs or another cluster would leave its study."""
         groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
-        found, allowed = f"is changed by row {row}", f"a row may change {', '.join(WRITTEN_BY_ROWS)}"
+        found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(WRITTEN_BY_ROWS)}"
         self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
 
 

@@ -1,7 +1,7 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -181,11 +181,9 @@ class _Continued:
         new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
         new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
         names = [f"{row}-s{seed}" for row, seed in new]
-        parts = [f"row{'s' * (len(new_rows) > 1)} {', '.join(new_rows)}"] * bool(new_rows)
-        parts += [f"seed{'s' * (len(new_seeds) > 1)} {', '.join(map(str, new_seeds))}"] * bool(new_seeds)
-        what = " and ".join(parts) or ", ".join(names)
-        found = f"names {what}, not yet in {self.record.study.name}"
-        recorded = f"which has rows {', '.join(rows)} with seeds {', '.join(map(str, seeds))}"
+        parts = [_listed("row", new_rows)] * bool(new_rows) + [_listed("seed", new_seeds)] * bool(new_seeds)
+        found = f"names {' and '.join(parts) or ', '.join(names)}, not yet in {self.record.study.name}"
+        recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
         command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
@@ -219,6 +217,11 @@ class _Continued:
             found = f"would leave {', '.join(others)} scored with other settings"
             allowed = "use it with `ablate sweep` to score all trials again"
             raise RefusedError([Problem(key, found, allowed) for key in keys])
+
+
+def _listed(noun: str, values: Sequence[object]) -> str:
+    """For example "seeds 1, 3"."""
+    return f"{noun}{'s' * (len(values) > 1)} {', '.join(map(str, values))}"
 
 
 def _places(overrides: list[str]) -> list[str]:

@@ -105,7 +105,7 @@ def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
     elsewhere = f"choose a scale that does not set {key}, such as scale=paper"
     numbers = all(isinstance(number, int) and not isinstance(number, bool) for number in (value, was, now))
     if numbers and was and now:
-        found = f"is {value}, which is not a whole number in proportion to base ({was}, but {now} at scale {scale})"
+        found = f"is {value}, which does not scale to a whole number (base has {was}, but {now} at scale {scale})"
         return Problem(key, found, f"must be a multiple of {abs(was) // gcd(was, now)}, or {elsewhere}")
     found = f"is {value}, but at scale {scale} the row would not differ from base, which has {now}"
     return Problem(key, found, f"remove it from the row, or {elsewhere}")

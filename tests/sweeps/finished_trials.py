@@ -27,10 +27,10 @@ def finish(planned: PlannedTrial) -> None:
     recorder.end("finished")
 
 
-def sweep(folder: Path, *words: str, add: bool = False, ends: int | None = None) -> Plan:
-    """Record a study as `ablate sweep` does, and finish its first ``ends`` trials, or all."""
-    planned = plan_sweep(list(words), add, here=folder)
-    write_study(recorded(planned, ["ablate", "sweep", *words]))
+def sweep(folder: Path, *overrides: str, add: bool = False, ends: int | None = None) -> Plan:
+    """What `ablate sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
+    planned = plan_sweep(list(overrides), add, here=folder)
+    write_study(recorded(planned, ["ablate", "sweep", *overrides]))
     for trial in planned.pending[:ends]:
         finish(trial)
     return planned

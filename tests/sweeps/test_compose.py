@@ -15,12 +15,12 @@ SWEEP = "name: null\nseeds: [1]\nmax_failures: 3\n"
 DATA = "source: en\ntarget: de\nvocab_size: 300\nmirror: null\n"
 
 
-def settings(folder: Path, *words: str) -> Settings:
-    return compose_row(list(words), folder).rows[0].settings
+def settings(folder: Path, *overrides: str) -> Settings:
+    return compose_row(list(overrides), folder).rows[0].settings
 
 
 @pytest.mark.parametrize(
-    ("words", "steps"),
+    ("overrides", "steps"),
     [
         (["scale=paper"], 100_000),
         (["scale=paper", "row=big"], 300_000),
@@ -28,20 +28,20 @@ def settings(folder: Path, *words: str) -> Settings:
         (["scale=half", "train.steps=77"], 77),
     ],
 )
-def test_each_layer_applies_in_turn(tmp_path: Path, words: list[str], steps: int) -> None:
-    assert settings(tmp_path, *words).train.steps == steps
+def test_each_layer_applies_in_turn(tmp_path: Path, overrides: list[str], steps: int) -> None:
+    assert settings(tmp_path, *overrides).train.steps == steps
 
 
 def test_overrides_are_final_and_not_divided(tmp_path: Path) -> None:
-    words = ["scale=half", "model.d_ff=96", "model.d_k=7", "model.n_layers=5", "train.steps=33"]
-    found = settings(tmp_path, *words)
+    overrides = ["scale=half", "model.d_ff=96", "model.d_k=7", "model.n_layers=5", "train.steps=33"]
+    found = settings(tmp_path, *overrides)
     assert (found.model.d_ff, found.model.d_k, found.model.n_layers, found.train.steps) == (96, 7, 5, 33)
     assert (found.model.d_model, found.model.d_v) == (256, 32), "the others are divided"
 
 
 def test_the_order_of_overrides_does_not_matter(tmp_path: Path) -> None:
-    words = ["train.steps=77", "scale=half", "model.d_ff=96", "data=multi30k", "data.vocab_size=500"]
-    assert settings(tmp_path, *words) == settings(tmp_path, *reversed(words))
+    overrides = ["train.steps=77", "scale=half", "model.d_ff=96", "data=multi30k", "data.vocab_size=500"]
+    assert settings(tmp_path, *overrides) == settings(tmp_path, *reversed(overrides))
 
 
 def test_a_divisor_can_be_given_alone(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_row_may_change_training_decoding_and_data(tmp_path: Path, body: str, 
 
 def test_a_row_that_only_decodes_differently_is_not_a_new_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "decode: {beam: 1}\n")
-    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", by=lambda words, here: plan(here, *words))
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", by=lambda overrides, here: plan(here, *overrides))
     assert problem.found == "lists mine and base, which would train the same model"
 
 
@@ -167,9 +167,9 @@ def test_a_header_may_be_written_as_hydra_reads_it(tmp_path: Path, header: str) 
     assert (base.settings.model.d_ff, mine.settings.model.d_ff) == (2048, 512)
 
 
-@pytest.mark.parametrize("word", ["big", "big-s2"])
-def test_a_bare_row_name_gets_the_right_override_suggested(tmp_path: Path, word: str) -> None:
-    (problem,) = refused(tmp_path, word, by=compose_row)
+@pytest.mark.parametrize("override", ["big", "big-s2"])
+def test_a_bare_row_name_gets_the_right_override_suggested(tmp_path: Path, override: str) -> None:
+    (problem,) = refused(tmp_path, override, by=compose_row)
     assert problem.nearest == "row=big"
 
 
@@ -180,10 +180,14 @@ def test_a_row_that_is_not_yaml_is_refused_by_its_file(tmp_path: Path, broken: s
     assert (problem.place or "").startswith("conf/row/mine.yaml")
 
 
-@pytest.mark.parametrize(("group", "word"), [("data", "data=mine"), ("sweep", "sweep=mine"), ("scale", "scale=mine")])
-def test_a_file_of_another_group_that_is_not_yaml_is_refused_by_its_name(tmp_path: Path, group: str, word: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "override"), [("data", "data=mine"), ("sweep", "sweep=mine"), ("scale", "scale=mine")]
+)
+def test_a_file_of_another_group_that_is_not_yaml_is_refused_by_its_name(
+    tmp_path: Path, group: str, override: str
+) -> None:
     own(tmp_path, f"{group}/mine", "name: [\n")
-    (problem,) = refused(tmp_path, word)
+    (problem,) = refused(tmp_path, override)
     assert (problem.place or "").startswith(f"conf/{group}/mine.yaml")
 
 

@@ -20,17 +20,17 @@ ROWS = "sweep.rows=[base,d_smoothing_0]"
 STUDY = "runs/synthetic-tiny"
 
 
-def again(folder: Path, *words: str, add: bool = False) -> Plan:
-    return plan_sweep(list(words), add, here=folder)
+def again(folder: Path, *overrides: str, add: bool = False) -> Plan:
+    return plan_sweep(list(overrides), add, here=folder)
 
 
 def names(plan: Plan) -> list[str]:
     return [planned.trial.name for planned in plan.trials]
 
 
-def refused(folder: Path, *words: str, train: bool = False) -> list[Problem]:
+def refused(folder: Path, *overrides: str, train: bool = False) -> list[Problem]:
     with pytest.raises(RefusedError) as caught:
-        plan_row(list(words), here=folder) if train else again(folder, *words)
+        plan_row(list(overrides), here=folder) if train else again(folder, *overrides)
     return caught.value.problems
 
 
@@ -82,8 +82,8 @@ def test_without_overrides_it_resumes_as_recorded(folder: Path, older: bool) -> 
 
 
 def test_it_resumes_by_its_name_alone(tmp_path: Path) -> None:
-    words = ["scale=half", "data=multi30k", "data.vocab_size=500", "sweep.seeds=[3,1]"]
-    first = sweep(tmp_path, *words, "sweep.rows=[big]", ends=0)
+    overrides = ["scale=half", "data=multi30k", "data.vocab_size=500", "sweep.seeds=[3,1]"]
+    first = sweep(tmp_path, *overrides, "sweep.rows=[big]", ends=0)
     plan = again(tmp_path, "sweep.name=multi30k-half")
     keys = [{planned.trial.name: planned.trial.key for planned in each.trials} for each in (plan, first)]
     assert keys[0] == keys[1]
@@ -109,7 +109,7 @@ def test_another_configuration_does_not_enter_the_study(folder: Path, older: boo
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("override", "found"),
     [
         ("scale=half", 'is "half", but synthetic-tiny is recorded with scale=tiny'),
         ("data=multi30k", 'is "multi30k", but synthetic-tiny is recorded with data=synthetic'),
@@ -118,21 +118,21 @@ def test_another_configuration_does_not_enter_the_study(folder: Path, older: boo
         ("scale.width=4", "is 4, but synthetic-tiny is recorded with 8"),
     ],
 )
-def test_an_override_that_contradicts_the_study_is_refused_by_name(made: Path, word: str, found: str) -> None:
-    problems = refused(made, "sweep.name=synthetic-tiny", word)
-    assert (word.split("=")[0], found) in [(problem.key, problem.found) for problem in problems]
+def test_an_override_that_contradicts_the_study_is_refused_by_name(made: Path, override: str, found: str) -> None:
+    problems = refused(made, "sweep.name=synthetic-tiny", override)
+    assert (override.split("=")[0], found) in [(problem.key, problem.found) for problem in problems]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["train.steps=200", "scale=tiny", "data=synthetic", "model.d_model=64"],
         ["cluster=gpu", "cluster.workers=2", "tracking.experiment=x", "sweep.max_failures=0", "paths.data=elsewhere"],
         ["train.log_every=3", "train.evaluate_every=3", "train.checkpoint_every=3", "train.keep_checkpoints=3"],
     ],
 )
-def test_overrides_that_repeat_the_study_or_only_set_where_and_how_are_free(made: Path, words: list[str]) -> None:
-    plan = again(made, *words)
+def test_overrides_that_repeat_the_study_or_only_set_where_and_how_are_free(made: Path, overrides: list[str]) -> None:
+    plan = again(made, *overrides)
     assert (names(plan), [trial.finished for trial in plan.trials]) == (["base-s1", "d_smoothing_0-s1"], [True, False])
 
 
@@ -148,7 +148,7 @@ def test_new_rows_and_seeds_are_refused_without_add(made: Path) -> None:
     (problem,) = refused(made, "sweep.rows=[base,big]", "sweep.seeds=[1,3]")
     assert problem.key == "sweep.rows"
     assert problem.found == (
-        "names row big and seed 3, not yet in synthetic-tiny, which has rows base, d_smoothing_0 with seeds 1"
+        "names row big and seed 3, not yet in synthetic-tiny, which has rows base, d_smoothing_0 with seed 1"
     )
     assert problem.allowed == "to add: ablate sweep 'sweep.rows=[base,big]' 'sweep.seeds=[1,3]' --add"
     (problem,) = refused(made, "sweep.seeds=[2]")

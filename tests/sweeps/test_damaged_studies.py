@@ -219,7 +219,7 @@ def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: st
 
 
 @pytest.mark.slow
-def test_statistics_that_are_damaged_are_made_again(pair: Path) -> None:
+def test_damaged_statistics_are_computed_again(pair: Path) -> None:
     trial = pair / "runs" / "copies" / "base-s2"
     whole = (trial / "statistics" / "dev.jsonl").read_text()
     garbage(trial / "statistics" / "dev.jsonl")

@@ -10,14 +10,14 @@ from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from transformer.schema import Problem
 
 
-def the_one(folder: Path, word: str, by: Callable[[list[str], Path], Composition] = compose_row) -> Problem:
-    (problem,) = refused(folder, word, by=by)
+def the_one(folder: Path, override: str, by: Callable[[list[str], Path], Composition] = compose_row) -> Problem:
+    (problem,) = refused(folder, override, by=by)
     assert problem.place == "command line"
     return problem
 
 
 @pytest.mark.parametrize(
-    ("word", "nearest"),
+    ("override", "nearest"),
     [
         ("model.n_headz=4", "model.n_heads"),
         ("modle.n_heads=4", "model.n_heads"),
@@ -29,14 +29,14 @@ def the_one(folder: Path, word: str, by: Callable[[list[str], Path], Composition
         ("decode.beam.width=3", "decode.beam"),
     ],
 )
-def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, word: str, nearest: str | None) -> None:
-    problem = the_one(tmp_path, word)
-    assert problem.key == word.split("=")[0].lstrip("+")
+def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str, nearest: str | None) -> None:
+    problem = the_one(tmp_path, override)
+    assert problem.key == override.split("=")[0].lstrip("+")
     assert (problem.found, problem.nearest) == ("is not a key", nearest)
 
 
 @pytest.mark.parametrize(
-    ("word", "found", "allowed"),
+    ("override", "found", "allowed"),
     [
         ("model.n_heads=many", 'is "many"', "a whole number of at least 1"),
         ("model.n_heads=2.5", "is 2.5", "a whole number of at least 1"),
@@ -81,9 +81,9 @@ def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, word: str, ne
         ("scale.width='${nope}'", "", ""),
     ],
 )
-def test_a_value_that_is_not_allowed(tmp_path: Path, word: str, found: str, allowed: str) -> None:
-    problem = the_one(tmp_path, word)
-    assert problem.key == (word if "is not key" in problem.found else word.split("=")[0].lstrip("~"))
+def test_a_value_that_is_not_allowed(tmp_path: Path, override: str, found: str, allowed: str) -> None:
+    problem = the_one(tmp_path, override)
+    assert problem.key == (override if "is not key" in problem.found else override.split("=")[0].lstrip("~"))
     assert found in problem.found
     assert allowed in problem.allowed
 
@@ -99,8 +99,8 @@ def test_a_user_s_own_data_needs_its_files(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_reported_together(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base]", "data=files", "data.train=[a,b]", "data.dev=[c,d]", "data.test=[e,f]"]
-    problems = refused(tmp_path, *words, by=lambda words, here: plan(here, *words))
+    overrides = ["sweep.rows=[base]", "data=files", "data.train=[a,b]", "data.dev=[c,d]", "data.test=[e,f]"]
+    problems = refused(tmp_path, *overrides, by=lambda overrides, here: plan(here, *overrides))
     assert [problem.key for problem in problems] == ["data.train"] * 2 + ["data.dev"] * 2 + ["data.test"] * 2
 
 
@@ -123,7 +123,7 @@ def test_a_scale_that_does_not_divide_names_the_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "key"),
+    ("override", "key"),
     [
         ("sweep.rows=[base,bass]", "sweep.rows"),
         ("sweep.rows=[base,big,base]", "sweep.rows"),
@@ -140,9 +140,9 @@ def test_a_scale_that_does_not_divide_names_the_values(tmp_path: Path) -> None:
         ("row=big", "row"),
     ],
 )
-def test_bad_rows_and_seeds_of_a_sweep(tmp_path: Path, word: str, key: str) -> None:
-    words = [word] if key == "sweep.rows" else [word, "sweep.rows=[base]"]
-    problems = refused(tmp_path, *words)
+def test_bad_rows_and_seeds_of_a_sweep(tmp_path: Path, override: str, key: str) -> None:
+    overrides = [override] if key == "sweep.rows" else [override, "sweep.rows=[base]"]
+    problems = refused(tmp_path, *overrides)
     assert {(problem.key, problem.place) for problem in problems} == {(key, "command line")}
 
 
@@ -167,7 +167,9 @@ def test_an_override_of_the_value_that_the_row_has_is_refused_too(tmp_path: Path
 
 def test_two_rows_that_are_the_same_are_refused_by_name(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024}\n")
-    (problem,) = refused(tmp_path, "sweep.rows=[base,c_ff_1024,mine]", by=lambda words, here: plan(here, *words))
+    (problem,) = refused(
+        tmp_path, "sweep.rows=[base,c_ff_1024,mine]", by=lambda overrides, here: plan(here, *overrides)
+    )
     assert problem.key == "sweep.rows"
     assert "lists mine and c_ff_1024" in problem.found
 
@@ -176,7 +178,7 @@ def test_a_difference_that_a_scale_cannot_keep_is_refused_by_its_line(tmp_path: 
     own_row(tmp_path, "train: {warmup_steps: 10}\n")
     (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", "scale=half")
     assert (problem.key, problem.place) == ("train.warmup_steps", "conf/row/mine.yaml:3")
-    assert problem.found == "is 10, which is not a whole number in proportion to base (4000, but 1000 at scale half)"
+    assert problem.found == "is 10, which does not scale to a whole number (base has 4000, but 1000 at scale half)"
     assert problem.allowed.startswith("must be a multiple of 4, or choose a scale that does not set")
 
 
@@ -211,7 +213,7 @@ def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["plan", "sweep.rows=[base]", "model.n_headz=4"],
         ["sweep", "sweep.rows=[base]", "model.n_headz=4"],
@@ -219,8 +221,8 @@ def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None
         ["status", "sweep.rows=[base]", "model.n_headz=4"],
     ],
 )
-def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
-    done = ablate(tmp_path, *words)
+def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    done = ablate(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean model.n_heads?" in done.stderr
     assert done.stderr.splitlines()[-1] == "Nothing was started."
@@ -251,8 +253,8 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_errors_between_keys_are_reported_with_those_of_one(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base]", "sweep.seeds=[1,1]", "sweep.name=../x", "model.d_model=65", "decode.beam=0"]
-    keys = {problem.key for problem in refused(tmp_path, *words)}
+    overrides = ["sweep.rows=[base]", "sweep.seeds=[1,1]", "sweep.name=../x", "model.d_model=65", "decode.beam=0"]
+    keys = {problem.key for problem in refused(tmp_path, *overrides)}
     assert keys == {"sweep.seeds", "sweep.name", "model.d_model", "decode.beam"}
 
 

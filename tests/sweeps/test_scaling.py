@@ -29,7 +29,7 @@ REFUSED = {"paper": NEVER, "half": NEVER, "tiny": NEVER | {"train.precision"}}  
 
 
 def other(key: str, value: Any) -> Any:
-    """Another value of the key: twice as much, or another word."""
+    """Another value of the key: twice as much, or another text."""
     if key in WORDS:
         return WORDS[key]
     if value is None:
@@ -79,9 +79,9 @@ def test_a_difference_that_a_scale_cannot_keep_is_refused_with_its_line(folder: 
     assert {(key, f"conf/row/{row_of(key)}.yaml:3") for key in REFUSED[scale]} <= places
 
 
-def composed(folder: Path, body: str, *words: str) -> Composition:
+def composed(folder: Path, body: str, *overrides: str) -> Composition:
     own_row(folder, body)
-    return compose_sweep(["sweep.rows=[base,mine]", *words], folder)
+    return compose_sweep(["sweep.rows=[base,mine]", *overrides], folder)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
     ("scale", "body", "found", "allowed"),
     [
         ("tiny", "train: {precision: fp32, label_smoothing: 0}\n", "would not differ from base", "remove it"),
-        ("tiny", "train: {warmup_steps: 10}\n", "not a whole number", "a multiple of 20"),
+        ("tiny", "train: {warmup_steps: 10}\n", "not scale to a whole number", "a multiple of 20"),
         ("tiny", "train: {tokens_per_batch: 12500}\n", "is 300", "at least model.max_positions (512)"),
     ],
 )
@@ -147,8 +147,8 @@ def test_a_row_may_not_set_the_scale(tmp_path: Path) -> None:
 
 def test_a_seed_of_a_row_is_refused(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {seed: 3, label_smoothing: 0}\n")
-    for by, words in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
-        (problem,) = refused(tmp_path, *words, by=by)
+    for by, overrides in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
+        (problem,) = refused(tmp_path, *overrides, by=by)
         assert (problem.key, problem.place) == ("train.seed", "conf/row/mine.yaml:3")
 
 
