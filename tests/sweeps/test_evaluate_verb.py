@@ -133,7 +133,7 @@ def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
     assert lines == [["test", "copies/base-s1", *numbers, "40"], ["twins/base-s1", *numbers, "40"]]
     for key in ("signature", "bleu_paper_signature", "chrf_signature"):
         assert first[key] in done.stdout
-    assert "decode: beam 4, alpha 0.6, max_extra 10, average 1" in done.stdout
+    assert "decode: beam 4, alpha 0.6, max_extra 10, average_checkpoints 1" in done.stdout
     assert done.stdout.splitlines()[-1] == "Next: ablate translate runs/copies/base-s1"
 
 
