@@ -223,9 +223,9 @@ def test_a_folder_without_a_finished_model_is_refused(trained: Path, tmp_path: P
 
 
 def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:
-    words = ["model.n_layers=2", "train.steps=3", "row=big", "data.set=dev"]
+    words = ["model.n_layers=2", "train.steps=3", "row=big", "data.vocab_size=9"]
     said = refusal(trained, "translate", "copies/base-s1", *words)
-    for key in ("model.n_layers", "train.steps", "row", "data.set"):
+    for key in ("model.n_layers", "train.steps", "row", "data.vocab_size"):
         assert f"{key} (command line) cannot be changed once a model is trained" in said
     assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average_checkpoints" in said
     misspelt = refusal(trained, "translate", "copies/base-s1", "decode.baem=2")
