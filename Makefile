@@ -8,7 +8,7 @@ demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: install
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Who competes at a size, and what each took for the same batches, in turn."""
+"""The contestants of a size, and their times for the same batches, in turn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ OURS = "ablate"
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer as it comes, and with attention by explicit matmuls."""
+    """A peer with its defaults, and with attention by explicit matmuls."""
 
     name: str
     build: BuildPeer
@@ -79,7 +79,7 @@ def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
 def measure(
     workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
-    """A line a contestant: CPU seconds and target pieces/s of each round, and the mfu of their median.
+    """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their median.
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
@@ -88,7 +88,7 @@ def measure(
 
 
 def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
-    """A line a program: parameters that it trains, and random draws of a forward pass."""
+    """One line per program: trained parameters, and random draws of a forward pass."""
     batch = workload.batches[0]
     some = batch.source[:2], batch.shifted[:2]
     return [
@@ -119,7 +119,7 @@ def _line(workload: Workload, contestant: Contestant, seconds: list[float], rate
 
 
 def _of_peer(workload: Workload, peer: Peer) -> list[Contestant]:
-    """As it comes, in fp32 and bf16, and tuned; oneDNN only tuned, since it makes torch's fused attention slow."""
+    """The peer's defaults in fp32 and bf16, and tuned; oneDNN only tuned, since it slows torch's fused attention."""
     plain = PeerTraining(peer.build, workload.trial, workload.size.vocab_size)
     tuned = PeerTraining(peer.build_explicit, workload.trial, workload.size.vocab_size, fused=True)
     return [

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.gpu``: a training step on one GPU beside what was to be reached, in under ten minutes.
+"""``python -m benchmarks.gpu``: training steps on one GPU against their goals, in under ten minutes.
 
-Base, big and half, each eager, compiled, and replayed from a CUDA graph; and what the device can do at all. Without a
-GPU it says so and ends with exit code 2.
+Base, big and half, each eager, compiled, and replayed from a CUDA graph; and the device's limits. Without a GPU it
+prints a refusal and ends with exit code 2.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,13 +29,13 @@ from transformer.training.parallel import Worker, describe_device
 from transformer.training.train import make_forward_backward, start, train_step
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
-WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape is met for the second time
+WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
 MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model as ``ablate train`` would be told it, its text, and the goal on one H200: tokens/s, or ms a step.
+    """A model by the overrides of ``ablate train``, its text, and the goal on one H200: tokens/s, or ms per step.
 
     Source lengths are lognormal: ``ln_length`` is mean and sd of their logarithm.
     """
@@ -56,7 +56,7 @@ SIZES = (
 
 
 class Way(StrEnum):
-    """How the device is given its work."""
+    """How the device gets its work."""
 
     EAGER = "eager"
     COMPILED = "compiled"
@@ -65,7 +65,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What this device reaches: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
+    """Limits of this device: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
 
     flops: float
     bytes: float
@@ -73,7 +73,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Workload:
-    """A trial, the shapes of its buckets, and the micro-batches of steps that it takes in turn."""
+    """A trial, the shapes of its buckets, and the micro-batches of its steps, used in turn."""
 
     size: Size
     trial: TrialConfig
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def calibrate(device: torch.device) -> Ceiling:
-    """Random numbers: zeros would be multiplied faster."""
+    """Measured with random numbers, since zeros multiply faster."""
     a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device=device).bfloat16() for _ in range(2))
     source = torch.randint(256, (COPY_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -172,13 +172,13 @@ def _sentences(lengths: npt.NDArray[np.float64], vocab_size: int, random: np.ran
 
 
 def measure(work: Workload, way: Way, device: torch.device) -> Measured:
-    """A fresh model each time, and nothing of the one before it in memory."""
+    """Measure a fresh model, with the previous one removed from memory."""
     torch.compiler.reset()
     torch.cuda.empty_cache()
     state = start(work.trial, work.size.vocab_size, device)
     state.model.train()
     if way is Way.COMPILED:
-        state.model.compile(dynamic=True)  # of one shape each, up to 32 would have to be compiled
+        state.model.compile(dynamic=True)  # with static shapes, up to 32 would have to be compiled
     worker, run = (
         Worker(device=device),
         make_forward_backward(state.model, work.trial, work.shapes if way is Way.GRAPHED else []),
@@ -190,7 +190,7 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:
-    """Median milliseconds of ``task`` in each round, by events on the device, which is waited for between rounds."""
+    """Median milliseconds of ``task`` in each round, by events on the device, with a synchronization between rounds."""
     for _ in range(WARM_UP):
         task()
     return [median(_timed(task)) for _ in range(ROUNDS)]
@@ -208,11 +208,11 @@ def _timed(task: Callable[[], object]) -> list[float]:
 
 
 def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
-    """What was measured, beside the goals."""
+    """The measurements and the goals."""
     note = (
-        "ms: median and range of the rounds' medians. Target tokens and FLOPs: of real pieces, FLOPs computed. "
+        "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; FLOPs are computed. "
         f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
-        "Goals: of one H200."
+        "Goals: for one H200."
     )
     columns = (
         *("size", "micro-batches", "ms per step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"),
@@ -232,8 +232,8 @@ def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
 
 def _goal(line: Measured) -> str:
     size = line.workload.size
-    wanted = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
-    return f"{wanted} {MET if line.met else MISSED}"
+    goal = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
+    return f"{goal} {MET if line.met else MISSED}"
 
 
 def origin(device: torch.device) -> str:

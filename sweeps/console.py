@@ -1,4 +1,4 @@
-"""What every verb prints alike: to two consoles, what was refused and what to type next."""
+"""Output that all verbs share: two consoles, refusals and the next command."""
 
 import os
 import shlex
@@ -19,14 +19,14 @@ from transformer.schema import RefusedError
 
 
 class DiscreetConsole(Console):
-    """One that shows no password: whatever is printed, or stands in a table's cell, comes by here as text."""
+    """A console that hides passwords: all printed text and all table cells pass through here."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(without_password(text), **options)
 
 
 class SteadyConsole(DiscreetConsole):
-    """One whose reader may leave: `ablate sweep | head` shows no more, and goes on."""
+    """A console whose reader may leave: `ablate sweep | head` stops printing and keeps running."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -35,32 +35,32 @@ class SteadyConsole(DiscreetConsole):
 
 OUT = SteadyConsole(highlight=False)
 if not OUT.is_terminal:
-    OUT.width = 120  # a file or a pipe has no width of its own
+    OUT.width = 120  # a file or a pipe has no width
 ERR = DiscreetConsole(stderr=True, highlight=False)
 
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
-    """Name the verb to go on with."""
+    """Print the next verb to run."""
     next_command(shlex.join([_program(), verb, *(overrides or [])]))
 
 
 def next_command(command: str) -> None:
-    """Name the command to go on with."""
+    """Print the next command to run."""
     OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
 def typed_command() -> list[str]:
-    """What was typed, as it can be typed again once the passwords are filled in."""
+    """The typed command without passwords. It runs again once they are filled in."""
     return [_program(), *map(without_password, sys.argv[1:])]
 
 
 def typed() -> str:
-    """The same as one line."""
+    """The typed command as one line."""
     return shlex.join(typed_command())
 
 
 def print_refusal(refused: RefusedError | DamagedFileError) -> None:
-    """Every problem: its key, what was found, what is allowed; and what has come of the rest."""
+    """Print each problem's key, the value found and what is allowed, then the outcome of the rest."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} reason{'s' * (count > 1)}:")
@@ -74,16 +74,16 @@ def print_refusal(refused: RefusedError | DamagedFileError) -> None:
 
 
 def print_interruption(error: KeyboardInterrupt) -> int:
-    """From where each trial goes on, and by which command; the exit code."""
+    """Print where each trial will resume, and the command to run. Returns the exit code."""
     ERR.print("\nInterrupted.")
     for line in error.lines if isinstance(error, Interrupted) else ():
         ERR.print(f"  {escape(line)}", soft_wrap=True)
-    ERR.print(f"To go on, type again: [bold]{escape(typed())}[/]", soft_wrap=True)
+    ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)
     return error.exit_code if isinstance(error, Interrupted) else 130
 
 
 def _program() -> str:
-    """``ablate``, or the way to it for who has it in a virtual environment that is not on the path."""
+    """``ablate``, or its relative path if its virtual environment is not on the PATH."""
     program = Path(sys.argv[0])
     unreachable = program.name == "ablate" and shutil.which("ablate") is None
     return os.path.relpath(program) if unreachable else "ablate"

@@ -1,4 +1,4 @@
-"""Names that older versions wrote into a trial's files, as they are called now."""
+"""Names in the trial files of older versions, and the current name of each."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ METRICS = {"train/utilisation": "train/mfu"}
 
 
 def current_scores(scores: dict[str, Any]) -> dict[str, Any]:
-    """One set's scores with its decode settings under current names."""
+    """One set's scores, with current names for its decode settings."""
     return scores | {"decode": _renamed(scores["decode"], DECODE)}
 
 
 def current_metrics(metrics: dict[str, float]) -> dict[str, float]:
-    """The metrics of one journal line under current names."""
+    """The metrics of one journal line, with current names."""
     return _renamed(metrics, METRICS)
 
 

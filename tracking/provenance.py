@@ -20,7 +20,7 @@ PACKAGES = {
 
 
 def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
-    """What `provenance.json` holds. What cannot be known is None; nothing is imported to learn a version."""
+    """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages."""
     commit, dirty = _git_state(Path(__file__).resolve())
     return {
         "commit": commit,
@@ -40,9 +40,9 @@ def own_version() -> str | None:
 
 
 def _git_state(source: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without one.
+    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without a checkout.
 
-    A wheel installed below some other repository must not be given that repository's commit.
+    A wheel installed inside another repository must not get that repository's commit.
     """
     tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
     commit = _git(source.parent, "rev-parse", "HEAD")

@@ -1,6 +1,6 @@
 """One trial's folder: its attempts, its journal, its result.
 
-One process writes here, the sweep's (or `train`'s). Readers may look at any moment.
+Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
 import math
@@ -21,13 +21,13 @@ from tracking.trial_config import read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
-Told = tuple[float, int, dict[str, float], int | None]  # time, step, metrics and checkpoint of a report
-NONFINITE = "nonfinite"  # how many metrics of a report were NaN or infinite, and therefore left out
+PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
+NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at a trial. Times are Unix seconds; `ended` and `reason` are None until it ended."""
+    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
 
     number: int
     began: float
@@ -43,7 +43,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the line before."""
+    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the last line."""
 
     ts: float
     attempt: int
@@ -61,8 +61,8 @@ class JournalLine:
 
 
 class TrialFolder:
-    """`<study>/<row>-s<seed>`; made by the first write. What reads a file raises DamagedFileError if it cannot use it,
-    or UnreadableError."""
+    """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise DamagedFileError if the
+    file is unusable, or UnreadableError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +74,7 @@ class TrialFolder:
         self.error_path = path / "error.txt"
 
     def checkpoints_url(self, elsewhere: str | None) -> str:
-        """Where its attempts keep checkpoints; ``elsewhere`` is ``paths.checkpoints``, which may be any fsspec URL."""
+        """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
         return f"{elsewhere}/{self.path.parent.name}/{self.path.name}" if elsewhere else str(self.path / "checkpoints")
 
     def hypotheses_path(self, set_name: str) -> Path:
@@ -84,16 +84,16 @@ class TrialFolder:
         return self.path / "statistics" / f"{set_name}.jsonl"
 
     def begin_attempt(self, number: int, host: str, pid: int) -> None:
-        """Write down, fsynced, that attempt `number` begins, the first being 1. An earlier open one was lost."""
+        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
         last = self._newest()
         if last and last.ended is None:
             self.end_attempt(last.number, "lost")
         line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
         append_line(self.attempts_path, to_json(line), fsync=True)
-        self.error_path.unlink(missing_ok=True)  # after the line: a crash between leaves the cause readable
+        self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
     def end_attempt(self, attempt: int, reason: str) -> None:
-        """Write down its end: finished, failed, interrupted, lost or worker lost, then free text."""
+        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free text."""
         line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": without_password(reason)}
         append_line(self.attempts_path, to_json(line), fsync=True)
 
@@ -117,11 +117,11 @@ class TrialFolder:
         ts: float | None = None,
         checkpoint: int | None = None,
     ) -> bool:
-        """Append to the journal, fsynced behind a checkpoint. False, and nothing written, when fenced.
+        """Append to the journal, with fsync after a checkpoint. A fenced report returns False and writes nothing.
 
-        Fenced is a report of an attempt that is not the newest, and of a step that the journal has reached:
-        steps strictly increase. JSON has no NaN and no infinity, and MLflow would store one as 1.8e308: such
-        metrics are left out and counted in the metric `nonfinite`, so that a divergence can be seen.
+        Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
+        increase. JSON has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such metrics are left
+        out and counted in the metric `nonfinite`, which shows a divergence.
         """
         newest, last = self._newest(), last_line(self.journal_path)
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
@@ -130,10 +130,10 @@ class TrialFolder:
         append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
         return True
 
-    def restore(self, attempt: int, step: int, history: Iterable[Told]) -> None:
-        """Training resumes after `step`: keep the journal's lines up to it, and fill in those that are missing.
+    def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
+        """Before training resumes after `step`: keep the journal's lines up to it, and fill in the missing ones.
 
-        `history` holds every report up to `step`; the last ones before a crash may never have arrived here.
+        `history` holds every report up to `step`; the last ones before a crash may be missing here.
         """
         lines = {at: _line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
         lines |= {
@@ -148,19 +148,19 @@ class TrialFolder:
         return list(map(JournalLine.of, lines))
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
-        """One translation a line; a line break inside one becomes a space, since lines align with sources."""
+        """One translation per line. A line break inside one becomes a space, since lines align with sources."""
         text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
         write_atomic(self.hypotheses_path(set_name), text)
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
-        """What was evaluated in the first line, then what each sentence adds to the scores, in the set's order."""
+        """The head with the scores in the first line, then each sentence's part of them, in the set's order."""
         path = self.statistics_path(set_name)
         if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
             set_aside(path)
         write_atomic(path, "".join(to_json(line) + "\n" for line in (head, *sentences)))
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """What ``write_statistics`` wrote; None without it."""
+        """The content of ``write_statistics``; None without a file."""
         path = self.statistics_path(set_name)
         content = read_whole(path)
         if content is None:
@@ -173,8 +173,8 @@ class TrialFolder:
         return _current_head(head), sentences
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """What was evaluated, by set: the first lines of all statistics whose hypotheses are there; none of a damaged
-        file, so that its set is evaluated again."""
+        """The evaluated sets with the first line of their statistics. A set without hypotheses, or with a damaged file,
+        is left out, so that it is evaluated again."""
         kept = [name for name in self._statistics_names() if self.hypotheses_path(name).is_file()]
         heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
         return {name: head for name, head in heads.items() if head is not None}
@@ -184,7 +184,7 @@ class TrialFolder:
         write_atomic(self.result_path, to_json(result) + "\n")
 
     def result(self) -> dict[str, Any] | None:
-        """What ``write_result`` wrote; None without it."""
+        """The content of ``write_result``; None without a file."""
         content = read_object(self.result_path)
         if content is not None and (wrong := shapes.result(content)):
             raise DamagedFileError(self.result_path, wrong)
@@ -200,17 +200,17 @@ class TrialFolder:
         return read_config(self.config_path)
 
     def trained_config(self) -> dict[str, Any] | None:
-        """The same as a sweep wrote it: with the trial's key."""
+        """The same, checked for the trial's key, which a sweep writes."""
         config = self.config()
         if config is not None and "key" not in config:
             raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
         return config
 
     def provenance(self) -> dict[str, Any]:
-        """Where the trial comes from; {} before its workers have met."""
+        """The content of ``provenance.json``; {} before the worker group has started."""
         content = read_object(self.provenance_path)
         if content is not None and "commit" not in content:
-            raise DamagedFileError(self.provenance_path, "must name the commit")
+            raise DamagedFileError(self.provenance_path, "must have a commit")
         return content or {}
 
     def write_error(self, text: str) -> None:
@@ -227,14 +227,14 @@ class TrialFolder:
         return None if error is None else next(iter(error.strip().splitlines()), "no cause was written")
 
     def state(self, key: str | None = None) -> TrialState:
-        """Where the trial stands; with `key`, a result of another key does not count as finished.
+        """The trial's state. With `key`, a result of another key does not count as finished.
 
-        Damaged is a trial that cannot go on as it lies there; ``damage`` names the files.
+        A damaged trial cannot resume before a repair; ``damage`` names the files.
         """
         return self.standing(key)[0]
 
     def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
-        """The state, and the result of a finished trial: both of one look, since the trial may finish meanwhile."""
+        """The state, and the result of a finished trial: from one read, since the trial may finish at any moment."""
         try:
             result = self.result()
             if result is not None and key in (None, result["key"]):
@@ -267,7 +267,7 @@ class TrialFolder:
         return list({error.path: error for error in reversed(found)}.values())[::-1]
 
     def _check_history(self) -> None:
-        """Attempts and journal as far as each can be read, and each with the other: an attempt comes before reports."""
+        """Check attempts and journal, each alone and then together: an attempt precedes its reports."""
         attempts, journal = self.attempts(), self.journal()
         if journal and not attempts:
             cause = "is empty" if self.attempts_path.exists() else "is missing"

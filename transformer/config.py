@@ -1,6 +1,6 @@
-"""The schema of a trial: what decides a trained model, and every check of it.
+"""The schema of a trial: the settings that determine a trained model, and their checks.
 
-Base is the paper's base (section 3 and 5, Table 3); its values live in ``conf/``, not here.
+Base is the paper's base (sections 3 and 5, Table 3); its values live in ``conf/``, not here.
 """
 
 import hashlib
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from transformer.schema import Problem, Range
-from transformer.versions import Formerly, settled_under_first_names
+from transformer.versions import Formerly, settled, under_first_names
 
 SEMANTICS = 3
-"""Raised whenever a change of the code changes what a configuration trains to."""
+"""Increased whenever a code change makes a configuration train to a different result."""
 
 PositionKind = Literal["sinusoids", "learned"]
 Precision = Literal["fp32", "bf16"]
@@ -56,7 +56,7 @@ class TrainConfig:
     keep_checkpoints: Count
 
     def checkpoint_steps(self, end: int) -> list[int]:
-        """The steps up to ``end`` that have a checkpoint however training goes: every so many, and ``end``."""
+        """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""
         return [*range(self.checkpoint_every, end, self.checkpoint_every), end]
 
 
@@ -72,7 +72,7 @@ class DecodeConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where text comes from; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
+    """The source of the text; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
 
     name: Literal["synthetic", "multi30k", "files"]
     source: str
@@ -86,7 +86,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrialConfig:
-    """All that one trial needs to know."""
+    """All settings of one trial."""
 
     model: ModelConfig
     train: TrainConfig
@@ -94,7 +94,7 @@ class TrialConfig:
     data: DataConfig
 
     def problems(self) -> list[Problem]:
-        """What is wrong between keys that are each fine alone."""
+        """Conflicts between keys that are each valid alone."""
         return [
             *self._model_problems(),
             *self._train_problems(),
@@ -120,10 +120,10 @@ class TrialConfig:
 
     def _average_problems(self) -> Iterator[Problem]:
         train, written = self.train, len(self.train.checkpoint_steps(self.train.steps))
-        made_by = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every} make"
+        settings = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every}"
         limits = [
             (train.keep_checkpoints, f"train.keep_checkpoints ({train.keep_checkpoints})"),
-            (written, f"{written}, the checkpoints that {made_by}"),
+            (written, f"{written}, the number of checkpoints with {settings}"),
         ]
         if exceeded := [words for limit, words in limits if self.decode.average_checkpoints > limit]:
             allowed = f"must be at most {' and at most '.join(exceeded)}"
@@ -135,21 +135,21 @@ class TrialConfig:
             if self.data.name == "files" and (files is None or len(files) != 2):
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
-                yield Problem(f"data.{split}", f"is {files}", "only data=files takes files of its own")
+                yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
 
 
 OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"})
-"""Train fields that only say how a run is watched; they change no weight."""
+"""Train fields that only set how a run is observed; they change no weight."""
 
 
 def trial_key(trial: TrialConfig, data_fingerprint: str, semantics: int = SEMANTICS) -> str:
-    """SHA-256 (64 hex digits) of everything that decides the trained weights, and of nothing else.
+    """SHA-256 (64 hex digits) of exactly the settings that determine the trained weights.
 
-    Fields added later are left out while they are neutral, so that they change no older key.
+    Fields added later are left out while they are neutral, so older keys stay the same.
     """
-    train = settled_under_first_names(trial.train)
+    train = under_first_names(TrainConfig, settled(trial.train))
     decides: dict[str, Any] = {
-        "model": settled_under_first_names(trial.model),
+        "model": under_first_names(ModelConfig, settled(trial.model)),
         "train": {name: value for name, value in train.items() if name not in OBSERVATION and name != "seed"},
         "seed": trial.train.seed,
         "data": data_fingerprint,

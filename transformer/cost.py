@@ -8,7 +8,7 @@ from transformer.config import ModelConfig
 
 
 def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and all biases but one of W^K."""
+    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none."""
     d, h, k, v = model.d_model, model.n_heads, model.d_k, model.d_v
     weights = d * h * (2 * k + v) + h * v * d
     return weights + (h * (k + v) + d if model.attention_bias else 0)
@@ -36,7 +36,7 @@ def position_parameters(model: ModelConfig) -> int:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sums over sentences of n source and m target tokens: all that FLOPs depend on."""
+    """Sums over sentences of n source and m target tokens: FLOPs depend only on these sums."""
 
     source: float = 0
     target: float = 0

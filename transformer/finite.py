@@ -1,4 +1,4 @@
-"""Scores of a model that are not finite numbers: they never become a result, and the error names the sentence."""
+"""NaN and infinite scores of a model: they never become a result, and the error names the sentence."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,14 +7,14 @@ FIX = "Take an earlier checkpoint, or train again with a smaller train.lr_factor
 
 
 class NotFiniteError(ArithmeticError):
-    """A model computed NaN or an infinite score; ``places`` are those of the sentences, counted from 0.
+    """A model computed NaN or an infinite score; ``places`` are the sentences' numbers, counted from 0.
 
-    ``where`` says which sentences these are, such as "dev", and ``item`` what one of them is called.
+    ``where`` names their set, such as "dev"; ``item`` names the unit, such as "sentence".
     """
 
     def __init__(self, places: Iterable[int], where: str = "", item: str = "sentence") -> None:
         self.places, self.where, self.item = sorted(places), where, item
-        super().__init__(self.places, where, item)  # what another process needs to make it again
+        super().__init__(self.places, where, item)  # the arguments that unpickling passes to __init__
 
     def __str__(self) -> str:
         place = f"{self.item} {self.places[0] + 1}"
@@ -24,7 +24,7 @@ class NotFiniteError(ArithmeticError):
 
 @contextmanager
 def sentences_of(where: str) -> Iterator[None]:
-    """Within it, the error says whose sentences it counts, the outermost name first."""
+    """Inside this context, a NotFiniteError gets the name of its set in front, outermost name first."""
     try:
         yield
     except NotFiniteError as error:

@@ -1,4 +1,4 @@
-"""What the workers of a trial are told, and what rank zero answers. No torch: a scheduler reads this."""
+"""The assignment that a trial's workers get, and rank zero's events. No torch: a scheduler imports this."""
 
 import time
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ class Assignment:
     config: TrialConfig
     attempt: int
     data_folder: str
-    data_fingerprint: str  # of the text that was planned: no other is opened or prepared
+    data_fingerprint: str  # of the planned text; no other text is opened or prepared
     checkpoints: str  # fsspec URL
-    key: str  # of the trial, whose checkpoints alone are read and removed
+    key: str  # of the trial; checkpoints with other keys are neither read nor removed
     threads: int = 1  # CPU threads of each worker
-    tokens_per_micro_batch: int = 8_000  # what a worker passes through the model at once: sentences × longest side
-    vocabulary: str = ""  # the SHA-256 of the one that the sweep prepared; "" for any
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
+    tokens_per_micro_batch: int = 8_000  # limit of a worker's micro-batch: sentences × longest side
+    vocabulary: str = ""  # SHA-256 of the vocabulary that the sweep prepared; "" allows any
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
 
 
 @dataclass(frozen=True)
 class Started:
-    """The workers have met."""
+    """The worker group has formed."""
 
     device: str
     world: int
@@ -35,14 +35,14 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """Something that a person should know of, such as a damaged checkpoint that was passed over."""
+    """A notice for the user, such as a damaged checkpoint that was skipped."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is known after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
     ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report.
     """
@@ -62,7 +62,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes after ``step``. ``reports`` are all those up to it: some may never have been written down."""
+    """Training resumes after ``step``. ``reports`` holds all reports up to it; some may be missing from the journal."""
 
     step: int
     reports: tuple[Report, ...]
@@ -104,7 +104,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """The trial cannot go on, and would not on another try: the cause, and the traceback."""
+    """The trial failed, and a retry would fail too: the cause, and the traceback."""
 
     cause: str
     details: str
@@ -112,7 +112,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker is gone; another attempt may succeed. The cause, and what is known of it."""
+    """A worker was lost; another attempt may succeed. The cause, and its details."""
 
     cause: str
     details: str

@@ -1,4 +1,4 @@
-"""Fields that were added or renamed: what older configurations mean by their absence, or by another name.
+"""Fields that were added or renamed: the meaning of older configurations without them, or with another name.
 
 A field added after a release carries ``Neutral(value)``, a renamed one ``Formerly("name")``, in ``Annotated``.
 """
@@ -17,7 +17,7 @@ class Neutral:
 
 @dataclass(frozen=True)
 class Formerly:
-    """The name that the field had first; it is still read."""
+    """The first name of the field; it is still read."""
 
     name: str
 
@@ -32,7 +32,7 @@ def marker(hint: Any, kind: type[Marker]) -> Marker | None:
 
 
 def current_names(cls: type, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested plain data of ``cls`` with every former name replaced. A name that stands twice is left as it is."""
+    """Nested plain data of ``cls`` with every former name replaced. If both names are present, neither changes."""
     hints, current = get_type_hints(cls, include_extras=True), dict(tree)
     for name, hint in hints.items():
         former = marker(hint, Formerly)
@@ -56,7 +56,7 @@ def current_key(cls: type, key: str) -> str:
 
 
 def settled(settings: Any) -> dict[str, Any]:
-    """The fields of a flat dataclass, without those at their neutral value: what versions before a field agree on."""
+    """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
     hints = get_type_hints(type(settings), include_extras=True)
     return {
         name: getattr(settings, name)
@@ -65,11 +65,11 @@ def settled(settings: Any) -> dict[str, Any]:
     }
 
 
-def settled_under_first_names(settings: Any) -> dict[str, Any]:
-    """The same under the names that the fields had first: a renamed field leaves the trial key as it was."""
-    hints = get_type_hints(type(settings), include_extras=True)
+def under_first_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of fields of ``cls`` under the fields' first names, so a renamed field changes no key and no file name."""
+    hints = get_type_hints(cls, include_extras=True)
     first = {name: former.name for name, hint in hints.items() if (former := marker(hint, Formerly))}
-    return {first.get(name, name): value for name, value in settled(settings).items()}
+    return {first.get(name, name): value for name, value in values.items()}
 
 
 def neutral_values(cls: type) -> dict[str, Any]:
@@ -79,6 +79,6 @@ def neutral_values(cls: type) -> dict[str, Any]:
 
 
 def added_later(settings: Any) -> dict[str, Any]:
-    """The fields with a neutral value that have another one."""
+    """The later-added fields whose value differs from the neutral one."""
     neutral = neutral_values(type(settings))
     return {name: value for name, value in settled(settings).items() if name in neutral}

@@ -1,4 +1,4 @@
-"""One trial from its configuration to its scores, as one worker of its worker group runs it. Knows no scheduler."""
+"""One trial from its configuration to its scores, as run by one worker of its group. Independent of any scheduler."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
@@ -33,9 +33,9 @@ Scores = dict[str, dict[str, Any]]
 def work(
     assignment: Assignment, rank: int = 0, world: int = 1, address: str = "", stop: Callable[[], bool] = never
 ) -> Iterator[Event]:
-    """Be one worker of a trial. Only rank zero yields events, but all must be run to their end.
+    """Run one worker of a trial. Only rank zero yields events, but every worker must be iterated to its end.
 
-    Once the rank zero's ``stop`` is true, it finishes its step and saves a checkpoint; its last event is Stopped.
+    Once ``stop`` is true on any worker, the step is finished and saved; rank zero's last event is Stopped.
     """
     with join(rank, world, address, assignment.threads, assignment.tokens_per_micro_batch, stop) as worker:
         if worker.is_rank_zero:
@@ -46,7 +46,7 @@ def work(
         try:
             with efficient(assignment.config.model, precision, worker.device):
                 yield from _train_and_evaluate(assignment, prepared, worker)
-        except StopRequested:  # while a set was scored: those before it were reported
+        except StopRequested:  # during the scoring of a set; the sets before it were reported
             yield Stopped(assignment.config.train.steps)
 
 
@@ -66,7 +66,7 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
     counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
     if worker.is_rank_zero and not state.step:  # once per trial
         yield from map(Noticed, counts.notices(trial.model.max_positions))
-    known = assignment.evaluated if state.step == trial.train.steps else {}  # weights trained from here on are others
+    known = assignment.evaluated if state.step == trial.train.steps else {}  # scores of older weights do not count
     yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
     if state.step < trial.train.steps:
         if worker.is_rank_zero:
@@ -84,7 +84,7 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
 
 
 def _mean(state: TrainState, trial: TrialConfig, checkpoints: Checkpoints) -> dict[str, Tensor]:
-    """The weights to be scored. Raises CheckpointError: a refusal would say that nothing was started."""
+    """The weights to score. Raises CheckpointError, since a refusal would say that nothing was started."""
     try:
         return mean_of_newest(trial, checkpoints, state.step, partial(check_weights, model=state.model))
     except RefusedError as refusal:
@@ -94,7 +94,7 @@ def _mean(state: TrainState, trial: TrialConfig, checkpoints: Checkpoints) -> di
 def _evaluate(
     state: TrainState, trial: TrialConfig, prepared: Prepared, known: Scores, worker: Worker
 ) -> Generator[Event, None, Scores]:
-    """Each set that is not known yet, by all workers; rank zero yields what they find, and has all scores."""
+    """Evaluate each set without known scores on all workers; rank zero yields each result and returns all scores."""
     translator = Translator(state.model.eval(), prepared.vocabulary, trial.decode, trial.train.precision)
     scores = {}
     for name in prepared.evaluation_sets:

@@ -24,7 +24,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class ComposedRow:
-    """One row, and the dotted keys by which it differs from base before the command line speaks."""
+    """One row, and the dotted keys by which it differs from base before overrides."""
 
     name: str
     settings: Settings
@@ -34,9 +34,9 @@ class ComposedRow:
 
 @dataclass(frozen=True)
 class Composition:
-    """The rows of a study; ``base`` is what their changes are told against, ``listed`` the order of its table.
+    """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
 
-    ``typed`` is what the command line said, ``overrides`` that and what the study has recorded.
+    ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
     """
 
     rows: tuple[ComposedRow, ...]
@@ -47,13 +47,13 @@ class Composition:
 
     @property
     def notes(self) -> list[str]:
-        """What a scale made of differences that rows have in keys of its own."""
+        """What became of row differences in keys that the scale sets."""
         scale, steps = self.base.scale.name, self.base.train.steps
         kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
         left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
         notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
-        told = f"At scale {scale} every row trains {steps} steps; left out: {', '.join(left_out)}."
-        return notes + [told] * bool(left_out)
+        ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
+        return notes + [ignored] * bool(left_out)
 
     @property
     def shared(self) -> Settings:
@@ -62,31 +62,31 @@ class Composition:
 
 
 def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
-    """Every row that ``sweep.rows`` names, after those of ``record``. Raises RefusedError with all that is wrong."""
+    """Every row that ``sweep.rows`` names, after those of ``record``. Raises RefusedError with every problem."""
     composer = _Composer(overrides, here or Path.cwd(), record=record)
     if "row" in composer.typed.choices:
-        composer.refuse("row", "picks the one row of `ablate train`", "a sweep takes sweep.rows='[base, …]'")
+        composer.refuse("row", "selects the row of `ablate train`", "for a sweep, use sweep.rows='[base, …]'")
     if "train.seed" in composer.typed.values:
-        composer.refuse("train.seed", "is set by the sweep", "a sweep takes sweep.seeds=[1,2,3]")
+        composer.refuse("train.seed", "is set by the sweep", "for a sweep, use sweep.seeds=[1,2,3]")
     return composer.compose([*(record.rows if record else ()), *composer.row_names()])
 
 
 def compose_row(
     overrides: list[str], here: Path | None = None, record: Record | None = None, row: str = "base"
 ) -> Composition:
-    """The one row that ``row=`` names, or else ``row``, after those of ``record``.
+    """The one row that ``row=`` names, by default ``row``, after those of ``record``.
 
-    Raises RefusedError with all that is wrong.
+    Raises RefusedError with every problem.
     """
     composer = _Composer(overrides, here or Path.cwd(), record=record)
     for key in ("sweep.rows", "sweep.seeds"):
         if key in composer.typed.values:
-            composer.refuse(key, "is for `ablate sweep`", "one trial takes row=NAME and train.seed=N")
+            composer.refuse(key, "is for `ablate sweep`", "for one trial, use row=NAME and train.seed=N")
     return composer.compose([*(record.rows if record else ()), composer.typed.choices.get("row", row)])
 
 
 def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
-    """What names a study and where it lies, for the verbs that only read one: no trial has to be complete.
+    """A study's name and location, for verbs that only read it: its trials may be incomplete.
 
     Raises RefusedError.
     """
@@ -94,7 +94,7 @@ def compose_settings(overrides: list[str], here: Path | None = None, record: Rec
 
 
 class _Composer:
-    """Collects problems while it composes, so that they can be told together."""
+    """Collects problems while it composes, to report them together."""
 
     def __init__(self, overrides: list[str], here: Path, trains: bool = True, record: Record | None = None) -> None:
         self.here, self.library, self.trains, self.record = here, Library(here), trains, record
@@ -102,14 +102,14 @@ class _Composer:
         self.problems += [*self.library.shadows(), *self.library.broken.values()]
         for group, name in list(self.typed.choices.items()):
             if group != "row" and self.library.is_broken(group, name):
-                del self.typed.choices[group]  # told above; the default stands in, so that the rest is looked at
+                del self.typed.choices[group]  # reported above; the default lets the rest be checked
         self.overrides = self.typed if record is None else self.typed.after(record.options, self._recorded(record))
         self.layers = Layers(self.library, self.overrides)
         if self.overrides.values.get("sweep.rows") == ALL:
             self.overrides.values["sweep.rows"] = self._listed
 
     def _recorded(self, record: Record) -> dict[str, Any]:
-        """The study's values. A typed option of ``decode`` replaces those of its group, as it would in a new study."""
+        """The study's values. A typed option of ``decode`` replaces its whole group, as in a new study."""
         replaced = "decode." if "decode" in self.typed.choices else None
         values = {key: value for key, value in record.values.items() if not (replaced and key.startswith(replaced))}
         return values | {"sweep.name": record.study.name}
@@ -118,7 +118,7 @@ class _Composer:
         self.problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
 
     def row_names(self) -> list[str]:
-        """``sweep.rows``, less the names that no file has, which are refused; none where the record says them."""
+        """``sweep.rows`` without unknown names, which are refused. Empty if only the record names rows."""
         if self.record and not self.typed.names_rows:
             return []
         asked = self.overrides.values.get("sweep.rows", self._listed)
@@ -136,7 +136,7 @@ class _Composer:
         return [name for name in dict.fromkeys(names) if self._is_recorded(name) or name in self.library.options("row")]
 
     def compose(self, asked: list[str]) -> Composition:
-        """The rows complete. Raises RefusedError with everything found until then."""
+        """Complete rows. Raises RefusedError with every problem found so far."""
         names = self._with_values(list(dict.fromkeys(asked)))
         wanted = [name for name in dict.fromkeys(["base", *names]) if not self.library.is_broken("row", name)]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
@@ -155,24 +155,22 @@ class _Composer:
         return Composition(rows, complete["base"], tuple(map(str, self._listed or ())), self.typed, self.overrides)
 
     def _with_values(self, names: list[str]) -> list[str]:
-        """Those that a file or the record gives values; the others are refused."""
+        """The rows that have values in a file or in the record; the others are refused."""
         there = [name for name in names if self._is_recorded(name) or name in self.library.options("row")]
         for name in names:
             if name not in there:
-                found = f"{name} is recorded without its values, and conf/row/{name}.yaml does not exist"
-                self._note(
-                    [Problem("sweep.rows", found, "restore the file, or give this study another sweep.name")], name
-                )
+                found = f"includes {name}, which is recorded without values and has no file conf/row/{name}.yaml"
+                self._note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
         return there
 
     @cached_property
     def kept(self) -> dict[str, Kept]:
-        """By row, what became of differences in keys that the scale sets."""
+        """What became of each row's differences in keys that the scale sets."""
         return {}
 
     @cached_property
     def _listed(self) -> Any:
-        """``sweep.rows`` as the files have it: the order of the study's table."""
+        """``sweep.rows`` from the files: the order of the study's table."""
         config = self._read("base")
         return None if config is None else config["sweep"].get("rows")
 
@@ -182,7 +180,7 @@ class _Composer:
         return self._layered("base")
 
     def _read(self, row: str) -> Tree | None:
-        """What the files say for one row, before its scale and any value of the command line."""
+        """The files' values of one row, before its scale and before overrides."""
         try:
             return self.layers.row(row)
         except LayerError as error:
@@ -190,7 +188,7 @@ class _Composer:
             return None
 
     def _layered(self, row: str) -> Layered | None:
-        """One row without and with its scale. References are resolved among the values of the paper's size."""
+        """One row without and with its scale. References resolve to values at the paper's size."""
         paper, scales = self._read(row), {k: v for k, v in self.overrides.values.items() if k.startswith("scale.")}
         if paper is None:
             return None
@@ -204,9 +202,9 @@ class _Composer:
         return None if trees[0] is None or trees[1] is None else Layered(trees[0], trees[1])
 
     def _scaled(self, row: str) -> Tree | None:
-        """One row as plain data after scaling, the rest of the command line still to come."""
+        """One row as plain data after scaling, before all other overrides."""
         if self._is_recorded(row) and row not in self.library.options("row"):
-            return self._remembered(row)
+            return self._recorded_row(row)
         layered, base = (self._base if row == "base" else self._layered(row)), self._base
         if layered is None or base is None:
             return None
@@ -218,8 +216,8 @@ class _Composer:
         self._note(problems, row)
         return tree
 
-    def _remembered(self, row: str) -> Tree | None:
-        """A row that has no file, as the study has recorded it."""
+    def _recorded_row(self, row: str) -> Tree | None:
+        """A row without a file, as the study has recorded it."""
         base = self._scaled("base")
         if base is None or self.record is None:
             return None
@@ -233,7 +231,7 @@ class _Composer:
         return self.record is not None and row in self.record.rows and self.record.rows[row].values is not None
 
     def _assigned(self, tree: Tree, values: dict[str, Any], row: str) -> Tree | None:
-        """A copy with these dotted keys set and every reference resolved; None, and told, if one cannot be."""
+        """A copy with these dotted keys set and every reference resolved; None, with a problem noted, if one fails."""
         tree = copy.deepcopy(tree)
         for key, value in values.items():
             *groups, name = key.split(".")
@@ -250,22 +248,22 @@ class _Composer:
             guess = next((key for key, value in values.items() if "${" in str(value)), f"row {row}")
             found = f"cannot be resolved: {str(error).splitlines()[0]}"
             key = str(error.full_key or guess)
-            self._note([Problem(key, found, "a reference must be ${group.key} of a key that exists")], row)
+            self._note([Problem(key, found, "a reference must look like ${group.key} and name a key that exists")], row)
             return None
         assert isinstance(resolved, dict)
         return {str(key): value for key, value in resolved.items()}
 
     def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
-        """One row complete: overrides are final values."""
+        """One complete row. Overrides are final values."""
         plain = self._assigned(tree, self.overrides.values, row)
         if plain is None:
             return None
         settings, problems = parse(Settings, plain)
         self._note(problems, row)
-        # where keys are wrong by themselves, base's values stand in, so that what is wrong between keys is told too
-        looked_at = settings or parse(Settings, _mended(plain, base, problems))[0]
-        if looked_at is not None:
-            self._note([*(looked_at.trial.problems() if self.trains else []), *study_problems(looked_at)], row)
+        # base's values replace wrong ones, so that problems between keys are reported too
+        checked = settings or parse(Settings, _with_base_values(plain, base, problems))[0]
+        if checked is not None:
+            self._note([*(checked.trial.problems() if self.trains else []), *study_problems(checked)], row)
         return settings and absolute(settings, self.here)
 
     def _note(self, problems: Iterable[Problem], row: str) -> None:
@@ -273,51 +271,51 @@ class _Composer:
         choices = {**self.library.defaults, **self.overrides.choices, "row": row}
         for problem in problems:
             key = problem.key
-            place = self._said(key) or self.library.locate(key, choices)
+            place = self._source(key) or self.library.locate(key, choices)
             self.problems.append(replace(problem, place=problem.place or place))
 
     def _refuse_changed_keys(self, changes: dict[str, dict[str, Any]]) -> None:
-        """An override of what a row changes would take the row's difference away."""
+        """An override of a key that a row changes would erase the row's difference."""
         for key in self.overrides.values:
             rows = [row for row, changed in changes.items() if key in changed]
             if rows:
-                found = f"is what {', '.join(rows)} change{'s' * (len(rows) == 1)}"
-                allowed = "leave it to the rows, or select rows that keep base's value"
-                self.problems.append(Problem(key, found, allowed, None, self._said(key)))
+                found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
+                allowed = "remove the override, or select rows that keep base's value"
+                self.problems.append(Problem(key, found, allowed, None, self._source(key)))
 
-    def _said(self, key: str) -> str | None:
-        """Where the value of an override comes from."""
+    def _source(self, key: str) -> str | None:
+        """Where the value of an override comes from; None if the key has no override."""
         if key in self.typed.values:
             return COMMAND_LINE
         return "study.json" if key in self.overrides.values else None
 
     def _refuse_scale_in_row(self, row: str, scale: Any) -> None:
-        """A row holds values of the paper's size; a scale is for all rows."""
-        found, allowed = f"is set by row {row}", "choose the scale of all rows with scale=NAME, or scale.width=N"
+        """A row holds values at the paper's size; a scale applies to all rows."""
+        found, allowed = f"is set by row {row}", "set the scale of all rows with scale=NAME or scale.width=N"
         keys = [f"scale.{name}" for name in scale] if isinstance(scale, dict) else ["scale"] * (scale is not None)
         place = {key: self.library.locate(key, {"row": row}) for key in keys}
         self._note((Problem(key, found, allowed, None, place[key]) for key in keys), row)
 
     def _refuse_foreign_keys(self, row: str, base: dict[str, Any], tree: dict[str, Any]) -> None:
-        """A row that moved its own runs or cluster would leave its study."""
+        """A row with other runs or another cluster would leave its study."""
         groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
-        found, allowed = f"is changed by row {row}", f"a row may change {', '.join(WRITTEN_BY_ROWS)}"
+        found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(WRITTEN_BY_ROWS)}"
         self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
 
 
 def _refers(value: Any) -> bool:
-    """Whether any text in it may refer to another key."""
+    """Whether any text in the value may refer to another key."""
     if isinstance(value, dict | list):
         return any(map(_refers, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and "${" in value
 
 
 def _seed_problems(row: Layered, base: Layered) -> list[Problem]:
-    """Seeds are not a row's: the sweep sets them for all."""
+    """A row sets no seed: the sweep sets the seeds of all rows."""
     seeds = [tree["train"].get("seed") for tree in (row.paper, base.paper) if isinstance(tree.get("train"), dict)]
     if len(seeds) < 2 or seeds[0] == seeds[1]:
         return []
-    return [Problem("train.seed", "is set by a row", "seeds are for all rows: sweep.seeds=[1,2,3]")]
+    return [Problem("train.seed", "is set by a row", "set the seeds of all rows with sweep.seeds=[1,2,3]")]
 
 
 def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str]) -> dict[str, Any]:
@@ -331,15 +329,15 @@ def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str
     }
 
 
-def _mended(plain: dict[str, Any], base: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """The same with base's value for every key that has a problem, and without the keys that base does not know."""
-    mended = copy.deepcopy(plain)
+def _with_base_values(plain: dict[str, Any], base: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """A copy with base's value for every key that has a problem, and without keys that base does not have."""
+    repaired = copy.deepcopy(plain)
     for problem in problems:
         group, _, name = problem.key.partition(".")
-        if not name or not isinstance(mended.get(group), dict):
-            mended[group] = copy.deepcopy(base.get(group))
+        if not name or not isinstance(repaired.get(group), dict):
+            repaired[group] = copy.deepcopy(base.get(group))
         elif name in base.get(group, {}):
-            mended[group][name] = base[group][name]
+            repaired[group][name] = base[group][name]
         else:
-            mended[group].pop(name, None)
-    return {group: values for group, values in mended.items() if group in base}
+            repaired[group].pop(name, None)
+    return {group: values for group, values in repaired.items() if group in base}

@@ -1,7 +1,7 @@
-"""A plan of a study that may be recorded already: what is recorded goes on, what is new to it needs --add."""
+"""A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from transformer.schema import Problem, RefusedError
 
 RowSeed = tuple[str, int]
 DECIDING_OPTIONS = ("data", "scale", "train")
-OTHER_STUDY = "leave it out, or give this study another sweep.name"
+OTHER_STUDY = "remove it, or choose another sweep.name"
 
 
 def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
@@ -46,13 +46,13 @@ def study_there(overrides: list[str], here: Path) -> Study | None:
     """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
     try:
         settings = compose_settings(naming(overrides), here)
-    except RefusedError:  # told with everything else when the rows are composed
+    except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
 
 
 class _Continued:
-    """One command on a recorded study. Collects what contradicts the record."""
+    """One command on a recorded study. Collects every contradiction to the record."""
 
     def __init__(self, overrides: list[str], here: Path, study: Study, verb: str) -> None:
         self.argv, self.here, self.verb, self.library = overrides, here, verb, Library(here)
@@ -74,7 +74,7 @@ class _Continued:
         return self._plan(composition, [(row, seed)], add)
 
     def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
-        """What is named of the recorded trials; every row with every seed where both are named or added to."""
+        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed."""
         recorded = self.record.pairs
         if add or (rows and seeds):
             all_seeds = seeds or list(dict.fromkeys(seed for _, seed in recorded))
@@ -104,10 +104,10 @@ class _Continued:
         return replace(whole, trials=tuple(chosen), before=self.record.study, added=added)
 
     def _composed(self, compose: Any, *row: str) -> Composition:
-        """What the overrides make of the record. A choice that contradicts it is told, and left out of the rest."""
+        """The record composed with the overrides. A choice that contradicts it is noted, then ignored."""
         self.problems += self._other_choices()
         wrong = [f"{problem.key}=" for problem in self.problems]
-        overrides = [word for word in self.argv if not word.startswith(tuple(wrong))]
+        overrides = [override for override in self.argv if not override.startswith(tuple(wrong))]
         try:
             composition: Composition = compose(overrides, self.here, self.record, *row)
         except RefusedError as error:
@@ -115,9 +115,9 @@ class _Continued:
         return composition
 
     def _composable(self, record: Record) -> Record:
-        """With values for all that the record's options do not compose to, where it does not tell how it was said."""
+        """The record with the values that its options do not compose to, for studies that record no overrides."""
         known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
-        if record.told and known == record.options:
+        if record.explicit and known == record.options:
             return record
         base = values_of(compose_settings(_places(self.argv), self.here, replace(record, options=known)))
         changed = {key for row in record.rows.values() for key in row.values or ()}
@@ -127,8 +127,8 @@ class _Continued:
         return replace(record, options=known, values=record.values | values)
 
     def _other_choices(self) -> Iterator[Problem]:
-        """Options typed for a group whose recorded option is another."""
-        usual = self.library.defaults if self.record.told else {}
+        """Typed options that differ from the recorded option of their group."""
+        usual = self.library.defaults if self.record.explicit else {}
         for group in DECIDING_OPTIONS if self.record.study.begun else ():
             typed, recorded = self.typed.choices.get(group), self.record.options.get(group, usual.get(group))
             if typed is not None and recorded is not None and typed != recorded:
@@ -136,11 +136,11 @@ class _Continued:
                 yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)
 
     def _contradictions(self, composition: Composition) -> list[Problem]:
-        """Where the composition is not what the study has recorded: by what was typed, or by a file since edited."""
+        """Differences between composition and record, caused by overrides or by files edited since."""
         base, choices = values_of(composition.base), {**self.library.defaults, **composition.overrides.choices}
         places = partial(self.library.locate, choices={**choices, "row": "base"})
         problems = self._differences("", self.record.settings, base, places)
-        if problems:  # every row would differ for the same reason, and everything for that of another scale
+        if problems:  # every row would differ for the same reason; another scale explains all differences
             return [problem for problem in problems if problem.key.startswith("scale.")] or problems
         for row in composition.rows:
             if row.name in self.record.rows:
@@ -156,12 +156,12 @@ class _Continued:
         for key in self._differing(recorded, now):
             found = f"is {now[key]}{where}, but {self.record.study.name} is recorded with {recorded[key]}"
             typed = key in self.typed.values
-            allowed = OTHER_STUDY if typed else "restore the file, or give this study another sweep.name"
+            allowed = OTHER_STUDY if typed else "restore the file, or choose another sweep.name"
             problems.append(Problem(key, found, allowed, None, COMMAND_LINE if typed else places(key)))
         return problems
 
     def _differing(self, recorded: Values, now: Values) -> list[str]:
-        """Keys that a study holds for good, and those of ``decode`` that nobody typed."""
+        """Differing keys among those fixed for the study and the ``decode`` keys that nobody typed."""
         held = [key for key in recorded if key in now and (decides_weights(key) or self._decodes_as_before(key))]
         return [key for key in held if recorded[key] != now[key]]
 
@@ -170,22 +170,20 @@ class _Continued:
         return key.startswith("decode.") and not typed
 
     def _place_in_row(self, row: str, key: str) -> str | None:
-        """The line of the row's file, or the file where the line is gone."""
+        """The line of the row's file, or the file if the line is gone."""
         place = self.library.locate(key, {"row": row})
         path = self.library.show(self.library.path("row", row))
         return place if place is not None and place.startswith(path) else path
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
-        """Names what is new, what is recorded, and the command that adds it."""
+        """Lists the new trials and the recorded ones, with the command that adds the new."""
         rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
         new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
         new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
         names = [f"{row}-s{seed}" for row, seed in new]
-        told = [f"row{'s' * (len(new_rows) > 1)} {', '.join(new_rows)}"] * bool(new_rows)
-        told += [f"seed{'s' * (len(new_seeds) > 1)} {', '.join(map(str, new_seeds))}"] * bool(new_seeds)
-        what = " and ".join(told) or ", ".join(names)
-        found = f"asks for {what}, new to {self.record.study.name}"
-        recorded = f"which has {', '.join(rows)} with seeds {', '.join(map(str, seeds))}"
+        parts = [_listed("row", new_rows)] * bool(new_rows) + [_listed("seed", new_seeds)] * bool(new_seeds)
+        found = f"names {' and '.join(parts) or ', '.join(names)}, not yet in {self.record.study.name}"
+        recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
         command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
@@ -197,28 +195,34 @@ class _Continued:
         if "base" in rows or not rows:
             return "base"
         if len(rows) > 1:
-            found = f"is missing, and {self.record.study.name} has no base, but {', '.join(rows)}"
-            raise RefusedError([Problem("row", found, f"must be one of them, such as row={rows[0]}")])
+            found = f"is missing, and {self.record.study.name} has no row base, only {', '.join(rows)}"
+            raise RefusedError([Problem("row", found, f"name one of them, such as row={rows[0]}")])
         return rows[0]
 
     def _seed(self, row: str, usual: int) -> int:
-        """``train.seed`` as typed; otherwise the usual one, unless the row is recorded with others alone."""
+        """``train.seed`` as typed; by default the usual one, unless the row is recorded only with others."""
         recorded = [seed for name, seed in self.record.pairs if name == row]
         if "train.seed" in self.typed.values or usual in recorded or not recorded:
             return usual
         if len(recorded) > 1:
             found = f"is missing, and {row} is recorded with seeds {', '.join(map(str, recorded))}"
-            raise RefusedError([Problem("train.seed", found, f"must be one of them, such as {recorded[0]}")])
+            raise RefusedError([Problem("train.seed", found, f"name one of them, such as train.seed={recorded[0]}")])
         return recorded[0]
 
     def _refuse_scoring_others(self, others: list[str]) -> None:
-        """One trial scored with other settings would stand in one table with trials that are not."""
+        """Refuse decode settings for one trial: its table would mix scores of different settings."""
         keys = [key for key in self.typed.values if key.startswith("decode.")]
         keys += ["decode"] * ("decode" in self.typed.choices)
         if others and keys:
             found = f"would leave {', '.join(others)} scored with other settings"
-            raise RefusedError([Problem(key, found, "`ablate sweep` with it scores all trials") for key in keys])
+            allowed = "use it with `ablate sweep` to score all trials again"
+            raise RefusedError([Problem(key, found, allowed) for key in keys])
+
+
+def _listed(noun: str, values: Sequence[object]) -> str:
+    """For example "seeds 1, 3"."""
+    return f"{noun}{'s' * (len(values) > 1)} {', '.join(map(str, values))}"
 
 
 def _places(overrides: list[str]) -> list[str]:
-    return [word for word in overrides if word.startswith(("paths.", "sweep.name="))]
+    return [override for override in overrides if override.startswith(("paths.", "sweep.name="))]

@@ -1,4 +1,4 @@
-"""What the files of ``conf/`` say, layer by layer, before any value of the command line: Hydra reads them here."""
+"""The values in the files of ``conf/``, layer by layer, before overrides: Hydra reads them here."""
 
 import copy
 from functools import cached_property
@@ -30,7 +30,7 @@ class LayerError(ValueError):
 
 
 class Layers:
-    """Base with a row, and the scale that comes on top of them; references are not resolved yet."""
+    """Base with a row, and the scale on top of both. References are not resolved yet."""
 
     def __init__(self, library: Library, overrides: Overrides) -> None:
         self.library, self.choices = library, overrides.choices
@@ -58,7 +58,7 @@ class Layers:
 
     @cached_property
     def _base(self) -> Tree:
-        """What no row has changed: composed once, since Hydra takes a fifth of a second."""
+        """The values before any row, composed once because Hydra takes a fifth of a second."""
         return self._composed(["~row"])
 
     def _composed(self, overrides: list[str]) -> Tree:
@@ -74,7 +74,7 @@ class Layers:
     def _failed(self, group: str, name: str, error: Exception) -> LayerError:
         place = self.library.show(self.library.path(group, name))
         found = f"cannot be composed: {str(error).splitlines()[0]}"
-        return LayerError(Problem(f"{group} {name}", found, "must name groups and files of conf/", None, place))
+        return LayerError(Problem(f"{group} {name}", found, "must name groups and files that conf/ has", None, place))
 
 
 def _plain(config: Any) -> Tree:

@@ -1,4 +1,4 @@
-"""A study whose folder was moved: its recorded paths are read relative to where its runs lie now."""
+"""A study whose folder was moved: its recorded paths are resolved from the current folder of its runs."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from tracking.study import Study
 
 
 def recorded_runs(study: Study) -> str | None:
-    """``paths.runs`` as the study's trials have it; None if no configuration can be read."""
+    """``paths.runs`` in the study's trials; None if no configuration can be read."""
     for trial in study.trials:
         try:
             config = study.trial_folder(trial).config()
@@ -21,9 +21,9 @@ def recorded_runs(study: Study) -> str | None:
 
 
 def moved(path: str, before: str | None, now: Path) -> str:
-    """A recorded path if something is there, otherwise the place as far from the runs as it was, if that exists.
+    """A recorded path if it exists; otherwise the same path relative to today's runs, if that exists.
 
-    ``before`` and ``now`` are the folder of the runs when the path was recorded, and today.
+    ``before`` and ``now`` are the folders of the runs when the path was recorded, and today.
     """
     if before is None or "://" in path or Path(path).exists():
         return path
@@ -32,5 +32,5 @@ def moved(path: str, before: str | None, now: Path) -> str:
 
 
 def moved_value(value: Any, before: str | None, now: Path) -> Any:
-    """The same for a list of files; None stays None."""
+    """``moved`` for each file of a list; None stays None."""
     return [moved(name, before, now) for name in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Which overrides on a command line say which study is meant, and what to type next about it."""
+"""The overrides that identify a study, and the overrides of the next command on it."""
 
 import re
 from pathlib import Path
@@ -9,24 +9,24 @@ from transformer.config import OBSERVATION
 PLACES = ("paths.", "tracking")
 NAMING = ("data=", "scale=", "sweep=", "sweep.name=", *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=", *(f"train.{name}=" for name in sorted(OBSERVATION)))
-"""What may change in a study at any time."""
+"""The settings of a study that may change at any time."""
 DECODING = ("decode=", "decode.")
 SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
 
 
 def naming(overrides: list[str] | None) -> list[str]:
-    """Those of the overrides that say which study is meant, and where it lies."""
+    """The overrides that identify a study and its location."""
     return chosen(overrides, NAMING)
 
 
 def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
-    """Those of the overrides that are of these kinds, in the order in which they were typed."""
+    """The overrides of these kinds, in the order typed."""
     starts = tuple(start for kind in kinds for start in kind)
-    return [word for word in overrides or [] if word.startswith(starts)]
+    return [override for override in overrides or [] if override.startswith(starts)]
 
 
 def called(study: Path) -> list[str]:
-    """The shortest overrides that name a recorded study: none for the one that no overrides name."""
+    """The shortest overrides that name a recorded study; none for the default study."""
     defaults = Library(SHIPPED).defaults
     if study.name == f"{defaults['data']}-{defaults['scale']}":
         return []
@@ -36,10 +36,10 @@ def called(study: Path) -> list[str]:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """What to type after a verb that reads the study: its name and its places."""
+    """The overrides for a verb that reads the study: its name and its places."""
     return [*called(study), *chosen(overrides, PLACES)]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
-    """What to type after a verb that runs the study: its name, and what is free to be said."""
+    """The overrides for a verb that runs the study: its name, and the settings that may change."""
     return [*called(study), *chosen(overrides, FREE, *more)]

@@ -16,7 +16,7 @@ from transformer.versions import current_key
 
 COMMAND_LINE = "command line"
 HOW_TO_WRITE = (
-    """must be such as train.steps=100; a value with special characters takes quotes: "paths.runs='~/runs'\""""
+    """must look like train.steps=100; put quotes around a value with special characters: "paths.runs='~/runs'\""""
 )
 
 
@@ -45,12 +45,12 @@ def parse_overrides(
 ) -> tuple[Overrides, list[Problem]]:
     """The parsed overrides, and their problems. ``row=`` also takes rows that only a study records."""
     parsed, problems = Overrides(), []
-    for word in overrides:
+    for text in overrides:
         try:
-            override = OverridesParser.create().parse_override(word)
+            override = OverridesParser.create().parse_override(text)
         except HydraException:
-            meant = _row_of(word, library)
-            problems.append(Problem(word, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
+            meant = _row_of(text, library)
+            problems.append(Problem(text, "is not key=value", HOW_TO_WRITE, meant, COMMAND_LINE))
             continue
         override.key_or_group = current_key(Settings, override.key_or_group)
         recorded = override.key_or_group == "row" and override.value() in list(recorded_rows)
@@ -67,9 +67,10 @@ def parse_overrides(
 def _problem(override: Override, library: Library) -> Problem | None:
     key = override.key_or_group
     if override.is_delete():
-        return _refused(key, "cannot be removed", "give it another value")
+        return _refused(key, "cannot be removed", "set another value")
     if override.is_sweep_override():
-        return _refused(key, "lists several values", "a row is one file; list rows in sweep.rows, seeds in sweep.seeds")
+        allowed = "write one file per row; list rows in sweep.rows and seeds in sweep.seeds"
+        return _refused(key, "lists several values", allowed)
     if key in library.groups:
         value = override.value()
         if not isinstance(value, str):
@@ -78,9 +79,9 @@ def _problem(override: Override, library: Library) -> Problem | None:
     return None if key in _known_keys() else _unknown(key, library)
 
 
-def _row_of(word: str, library: Library) -> str | None:
-    """Who types a row's or a trial's name alone means its row."""
-    row = re.sub(r"-s\d+$", "", word)
+def _row_of(text: str, library: Library) -> str | None:
+    """The override that is meant by the bare name of a row or trial."""
+    row = re.sub(r"-s\d+$", "", text)
     return f"row={row}" if row in library.options("row") else None
 
 

@@ -61,7 +61,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for, and of which study: ``before`` is what was recorded of it, ``added`` what is new to it."""
+    """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
@@ -74,13 +74,13 @@ class Plan:
 
     @property
     def partial(self) -> bool:
-        """Whether the study has recorded trials that were not asked for."""
+        """Whether the study has recorded trials that were not requested."""
         asked = {planned.trial.name for planned in self.trials}
         return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """Unfinished trials, longest first, so that no long trial runs alone at the end. Reads every result, once."""
+        """Unfinished trials, longest first, so that no long trial runs alone at the end. Reads every result once."""
         return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.flops)
 
     def read_again(self) -> "Plan":
@@ -89,7 +89,7 @@ class Plan:
 
 
 def make_plan(composition: Composition, seeds: list[int]) -> Plan:
-    """Each row with each seed. Raises RefusedError when two trials are the same, or a folder holds something else."""
+    """Each row with each seed. Raises RefusedError if two trials are the same, or a folder holds another trial."""
     return plan_trials(composition, [(row.name, seed) for row in composition.rows for seed in seeds])
 
 
@@ -108,7 +108,7 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
     for name, seed in pairs:
         row = rows[name]
         settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
-        # a row may bring data of its own
+        # a row may have other data
         own = data_fingerprint if settings.data == shared.data else fingerprint(settings.data)
         published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
         key, change = trial_key(settings.trial, own), describe(row, composition.base)
@@ -129,7 +129,7 @@ def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         twin = first.setdefault(planned.trial.key, planned.trial.row)
         if twin != planned.trial.row:
-            found = f"{planned.trial.row} and {twin} would train the same model"
+            found = f"lists {planned.trial.row} and {twin}, which would train the same model"
             yield Problem("sweep.rows", found, "each row must differ from the others after scaling and overrides")
 
 
@@ -140,7 +140,7 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
             stored = folder.trained_config()
         except DamagedFileError as error:
             if not is_recorded(planned):
-                yield replace(damaged(error), allowed="nothing else says what was trained there; move the folder away")
+                yield replace(damaged(error), allowed="no other file identifies the trial; move the folder away")
             continue
         if stored is not None and stored["key"] != planned.trial.key:
             yield _taken(stored, planned)
@@ -150,16 +150,17 @@ def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
     name, place = planned.trial.name, str(planned.folder.path)
     if version := _older_semantics(stored, planned):
-        found = f"{name} was trained with semantics {version}; with semantics {SEMANTICS} the same settings give others"
-        allowed = "finish it with the commit that its provenance.json names, or give this study another sweep.name"
-        return Problem("sweep.name", f"{found} weights", allowed, None, place)
+        found = f"names a study whose {name} was trained with semantics {version}"
+        found += f"; semantics {SEMANTICS} gives other weights for the same settings"
+        allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
+        return Problem("sweep.name", found, allowed, None, place)
     differing = _differing_keys(stored, planned) or ["the text of its data"]
-    found = f"{name} holds a trial with other settings: {'; '.join(differing)}"
-    return Problem("sweep.name", found, "give this study another sweep.name, or remove that folder", None, place)
+    found = f"names a study whose {name} has other settings: {'; '.join(differing)}"
+    return Problem("sweep.name", found, "choose another sweep.name, or remove that folder", None, place)
 
 
 def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
-    """Which keys make the folder's trial another one than planned: "train.steps 600, now 700"."""
+    """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now 700"."""
     before, now = NEUTRAL | dotted(current_names(Settings, _groups(stored))), dotted(_groups(config_dict(planned)))
     return [
         f"{key} {before.get(key)}, now {value}"
@@ -173,14 +174,14 @@ def _groups(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _older_semantics(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
-    """The version of the semantics that the folder's trial was trained with, if only that differs."""
+    """The semantics version of the folder's trial, if only that differs."""
     versions = range(SEMANTICS - 1, 0, -1)
     keys = {trial_key(planned.settings.trial, planned.fingerprint, version): version for version in versions}
     return keys.get(stored["key"])
 
 
 def is_recorded(planned: PlannedTrial) -> bool:
-    """Whether the study's or the trial's own record says that the folder holds this trial, or there is no folder."""
+    """Whether the study's or the trial's record confirms that the folder holds this trial, or no folder exists."""
     if not planned.folder.path.is_dir() or planned.folder.finished_result(planned.trial.key):
         return True
     study = known_study(planned.folder.path.parent)
@@ -188,7 +189,7 @@ def is_recorded(planned: PlannedTrial) -> bool:
 
 
 def config_dict(planned: PlannedTrial) -> dict[str, Any]:
-    """The resolved configuration as the trial's folder keeps it, where others may read it."""
+    """The resolved configuration for the trial's folder, without passwords: others may read it."""
     settings = without_passwords(planned.settings.to_dict())
     return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **settings}
 
@@ -196,10 +197,10 @@ def config_dict(planned: PlannedTrial) -> dict[str, Any]:
 def recorded(plan: Plan, command: list[str]) -> Study:
     """The study on disk with this plan's trials added, in the order of the table.
 
-    Raises RefusedError if another process has given the study other settings meanwhile.
+    Raises RefusedError if another process has changed the study's settings since the plan was made.
     """
     before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
-    _refuse_changed_meanwhile(plan, before)
+    _refuse_changed_settings(plan, before)
     asked: dict[str, str | list[str]] = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(map(without_password, command)),
@@ -216,18 +217,18 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     )
 
 
-def _refuse_changed_meanwhile(plan: Plan, before: Study) -> None:
+def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known, now = plan.before, values_of(plan.composition.base)
     if not before.settings or (known is not None and known.settings == before.settings):
         return
     differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]
     if differing:
-        found = f"{plan.folder.name} was given another {', '.join(differing)} by another process meanwhile"
-        raise RefusedError([Problem("sweep.name", found, "type it again, or give this study another sweep.name")])
+        found = f"is {plan.folder.name}, in which another process has changed {', '.join(differing)}"
+        raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then rows as listed by the sweep's file or first asked for, then seeds."""
+    """Sections as in the paper, then rows as the sweep's file lists them or as first requested, then seeds."""
     asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
     listed = dict.fromkeys([*plan.composition.listed, *asked])
     place = {row: i for i, row in enumerate(listed)}

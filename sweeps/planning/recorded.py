@@ -1,4 +1,4 @@
-"""A study as recorded: the values that decide its results, its rows, and how they were said."""
+"""A study as recorded: the values that decide its results, its rows, and its overrides."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -16,13 +16,13 @@ from transformer.versions import current_key, current_names, neutral_values
 Values = dict[str, Any]
 DECIDING_GROUPS = ("model", "train", "decode", "data", "scale")
 PLACES = ("data.mirror", "data.train", "data.dev", "data.test")
-"""Where text lies. The trial key holds what it says."""
+"""Locations of text. The trial key covers its content."""
 SEED = "train.seed"
 
 
 @dataclass(frozen=True)
 class RecordedRow:
-    """Its line in the table, and its final values that differ from the study's; None where no trial tells them."""
+    """A row's line in the table, and its final values that differ from the study's; None if no trial has them."""
 
     about: dict[str, Any]
     values: Values | None
@@ -30,9 +30,9 @@ class RecordedRow:
 
 @dataclass(frozen=True)
 class Record:
-    """``settings`` are base's final values, dotted; ``options`` and ``values`` say how to compose them again.
+    """``settings`` are base's final values by dotted key; ``options`` and ``values`` compose to them again.
 
-    ``told`` is false for a study of an older version, whose trials were read instead.
+    ``explicit`` is false for a study of an older version, whose trials were read instead.
     """
 
     study: Study
@@ -40,7 +40,7 @@ class Record:
     rows: dict[str, RecordedRow]
     options: dict[str, str] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
-    told: bool = True
+    explicit: bool = True
 
     @property
     def pairs(self) -> list[tuple[str, int]]:
@@ -48,13 +48,13 @@ class Record:
         return [(trial.row, trial.seed) for trial in self.study.trials]
 
     def expected(self, row: str, base: Values) -> Values:
-        """The row's final values where base has these; {} where none are recorded."""
+        """The row's final values on top of these values of base; {} if none are recorded."""
         values = self.rows[row].values
         return {} if values is None else base | values
 
 
 def read_record(study: Study) -> Record:
-    """Raises RefusedError where an older study's trials contradict each other."""
+    """Raises RefusedError if an older study's trials contradict each other."""
     if not study.settings:
         return _from_trials(study)
     before, now = recorded_runs(study), study.folder.parent
@@ -69,7 +69,7 @@ def read_record(study: Study) -> Record:
 
 
 def values_of(settings: Settings) -> Values:
-    """Dotted final values of what a study records, without the seed and the place of its downloads."""
+    """The final values that a study records, by dotted key, without the seed and the mirror of its downloads."""
     values = dotted({group: asdict(getattr(settings, group)) for group in DECIDING_GROUPS})
     return {key: value for key, value in values.items() if key not in (SEED, "data.mirror")}
 
@@ -94,11 +94,11 @@ def _neutral() -> Values:
 
 
 NEUTRAL = _neutral()
-"""What a study means that was recorded before a field existed."""
+"""The values of fields that a study was recorded before."""
 
 
 def decides_weights(key: str) -> bool:
-    """Whether a study holds one value of the key for good."""
+    """Whether the key's value is fixed for the life of a study."""
     group, name = key.split(".")
     watches = group == "train" and name in OBSERVATION
     return group in DECIDING_GROUPS and group != "decode" and not watches and key not in (SEED, *PLACES)
@@ -109,7 +109,7 @@ def _about(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_trials(study: Study) -> Record:
-    """Of a study that does not say it: what its trials were configured with."""
+    """The record of an older study, from the configurations of its trials."""
     found = [(trial, config) for trial in study.trials if (config := _config(study, trial)) is not None]
     settings: Values = {}
     for trial, config in sorted(found, key=lambda each: each[0].row != "base"):
@@ -121,11 +121,11 @@ def _from_trials(study: Study) -> Record:
         values = {key: value for key, value in config.items() if _varies(study, trial, key)}
         rows[trial.row] = RecordedRow(_about(asdict(trial)), values)
     options = {group: str(settings[f"{group}.name"]) for group in ("data", "scale") if f"{group}.name" in settings}
-    return Record(study, settings, rows, options, told=False)
+    return Record(study, settings, rows, options, explicit=False)
 
 
 def _config(study: Study, trial: Trial) -> Values | None:
-    """The values of a trial's configuration, if it has begun and its file can be read."""
+    """The values of a trial's configuration, if the trial has begun and the file can be read."""
     try:
         stored = yaml.safe_load(study.trial_folder(trial).config_path.read_text("utf-8"))
         values = dotted(current_names(Settings, {group: stored[group] for group in DECIDING_GROUPS}))
@@ -135,13 +135,13 @@ def _config(study: Study, trial: Trial) -> Values | None:
 
 
 def _varies(study: Study, trial: Trial, key: str) -> bool:
-    """Whether the trial's row is said to change the key. Base's cells are all that it has, and no change."""
+    """Whether the trial's row changes the key. Base's cells list all its values and are no changes."""
     group, name = key.split(".")
     return trial.row != "base" and group != "scale" and name in study.cells.get(trial.row, {})
 
 
 def _contradictions(study: Study, found: list[tuple[Trial, Values]], key: str, value: Any) -> Iterator[Problem]:
-    """Where trials do not share a value that their rows do not change."""
+    """Trials that differ in a value that their rows do not change."""
     sharing = [(trial.name, config.get(key, value)) for trial, config in found if not _varies(study, trial, key)]
     others = [f"{other} in {name}" for name, other in sharing if other != value]
     if others and decides_weights(key):

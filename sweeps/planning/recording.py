@@ -1,4 +1,4 @@
-"""What `study.json` says of a composition: shared settings, rows by their differences, seeds, how they were said."""
+"""What `study.json` records of a composition: shared settings, rows by their differences, seeds, overrides."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -11,16 +11,16 @@ from tracking.study import Study, Trial
 
 
 def recording(composition: Composition, before: Study, trials: Sequence[Trial]) -> Study:
-    """The study with these settings, its rows in the order of its trials. What else it holds stays."""
+    """The study with these settings, and its rows in the order of its trials. All other fields stay."""
     base = values_of(composition.base)
     rows = {row["row"]: row for row in before.rows} | {row.name: _row(row, base) for row in composition.rows}
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
-    said = composition.overrides
-    options = {**Library(SHIPPED).defaults, **said.choices}
+    given = composition.overrides
+    options = {**Library(SHIPPED).defaults, **given.choices}
     chosen = {
         "options": {group: name for group, name in options.items() if group in DECIDING_GROUPS},
-        "values": {key: base[key] for key in said.values if key in base},
+        "values": {key: base[key] for key in given.values if key in base},
     }
     ordered = tuple(rows[name] for name in names if name in rows)
     return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen)

@@ -1,7 +1,7 @@
-"""A scale shrinks every row alike, and each row keeps its difference to base.
+"""A scale shrinks all rows equally, and each row keeps its difference from base.
 
-Widths, depth and steps are divided, and must divide evenly. What the scale sets itself is what base becomes: a row that
-changes such a number keeps it in proportion to base, and a word or a switch as the row has it.
+The scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's.
+A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ STEPS = "train.steps"
 
 @dataclass(frozen=True)
 class Layered:
-    """One row as its files have it (``paper``), and with the scale's own values on top (``scaled``)."""
+    """One row from its files (``paper``), and with the scale's values on top (``scaled``)."""
 
     paper: Tree
     scaled: Tree
@@ -37,7 +37,7 @@ class Kept:
 
 
 def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
-    """Give ``row.scaled`` what the scale took from the row. Steps without a divisor are the same for every row."""
+    """Restore the row's differences in ``row.scaled``. Steps without a divisor are the same for every row."""
     kept = Kept()
     for key, value, was, now in _taken(row, base):
         group, name = key.split(".")
@@ -55,7 +55,7 @@ def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
 
 
 def apply_scale(tree: Tree, scale: Scale) -> list[Problem]:
-    """Divide in place; says what does not divide. A value that is no whole number is left to the schema."""
+    """Divide in place; returns what does not divide. The schema checks values that are not whole numbers."""
     divisions = [("model", name, "width", scale.width) for name in WIDTHS]
     divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
     problems = []
@@ -73,7 +73,7 @@ def apply_scale(tree: Tree, scale: Scale) -> list[Problem]:
 
 
 def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Each key in which the row differs from base until the scale sets it: the row's value, base's, the scale's."""
+    """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
     for group in WRITTEN_BY_ROWS:
         trees = [tree.get(group) for tree in (row.paper, base.paper, row.scaled, base.scaled)]
         paper, base_paper, scaled, base_scaled = (tree if isinstance(tree, dict) else {} for tree in trees)
@@ -85,7 +85,7 @@ def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
 
 
 def _in_proportion(value: Any, was: Any, now: Any) -> Any:
-    """``value`` / ``was`` × ``now``, exact in decimals; None if there is no such number. What is no number stays."""
+    """``value`` / ``was`` × ``now``, exact in decimals; None if no such number exists. Other values stay."""
     numbers = (value, was, now)
     if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
         return value
@@ -101,11 +101,11 @@ def _in_proportion(value: Any, was: Any, now: Any) -> Any:
 
 
 def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
-    """Why a scale cannot keep the row's value, and how to say it."""
+    """Why a scale cannot keep the row's value, and what to do about it."""
     elsewhere = f"choose a scale that does not set {key}, such as scale=paper"
     numbers = all(isinstance(number, int) and not isinstance(number, bool) for number in (value, was, now))
     if numbers and was and now:
-        found = f"is {value}: in proportion to base ({was}, at scale {scale} {now}) that is no whole number"
+        found = f"is {value}, which does not scale to a whole number (base has {was}, but {now} at scale {scale})"
         return Problem(key, found, f"must be a multiple of {abs(was) // gcd(was, now)}, or {elsewhere}")
-    found = f"is {value}, but at scale {scale} the row would not differ from base, which has {now} there"
-    return Problem(key, found, f"leave it out of the row, or {elsewhere}")
+    found = f"is {value}, but at scale {scale} the row would not differ from base, which has {now}"
+    return Problem(key, found, f"remove it from the row, or {elsewhere}")

@@ -1,4 +1,4 @@
-"""The schema of everything that ``conf/`` and the command line may say."""
+"""The schema of everything that ``conf/`` and the command line may set."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from transformer.versions import Formerly
 
 @dataclass(frozen=True)
 class Published:
-    """The paper's own figures of a row; null where its cell is blank."""
+    """The paper's figures of a row; null for a blank cell."""
 
     ppl: float | None
     bleu: float | None
@@ -20,7 +20,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """Which line of the study's table a configuration is."""
+    """The line of the study's table that a configuration fills."""
 
     group: str
     change: str = ""
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scale:
-    """Divisors that shrink every row alike; ``steps: null`` leaves the steps that the scale sets."""
+    """Divisors that shrink all rows equally; ``steps: null`` keeps the steps that the scale sets."""
 
     name: str
     width: Count
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where trials run, and what one worker of a trial gets."""
+    """Where trials run, and the resources of one worker of a trial."""
 
     address: str | None
     workers: Count
@@ -97,10 +97,10 @@ class Settings:
 
 
 def study_problems(settings: Settings) -> list[Problem]:
-    """What is wrong with the seeds and the name of a study."""
+    """The problems of a study's seeds and name."""
     sweep, problems = settings.sweep, []
     if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
-        problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list each seed once, and at least one"))
+        problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once"))
     key, name = ("sweep.name", sweep.name) if sweep.name is not None else ("scale.name", settings.scale.name)
     if name in ("", ".", "..") or name != Path(name).name or name.startswith("."):
         problems.append(Problem(key, f'is "{name}"', "must be the name of a folder in paths.runs"))
@@ -108,7 +108,7 @@ def study_problems(settings: Settings) -> list[Problem]:
 
 
 def absolute(settings: Settings, here: Path) -> Settings:
-    """The same with every local path absolute: workers have another working directory."""
+    """A copy with every local path absolute: workers have another working directory."""
 
     def path(text: str) -> str:
         return text if "://" in text else str((here / Path(text).expanduser()).resolve())

@@ -1,4 +1,4 @@
-"""The study on disk, and what to say where its files are damaged."""
+"""The study on disk, and the refusal of a damaged file."""
 
 from pathlib import Path
 
@@ -18,5 +18,5 @@ def known_study(folder: Path) -> Study | None:
 
 
 def damaged(error: DamagedFileError) -> Problem:
-    """What is wrong with a file of the study, and what to do about it."""
+    """What is wrong with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)

@@ -12,11 +12,11 @@ from transformer.schema import Problem, RefusedError
 
 @contextmanager
 def trial_lock(
-    folder: TrialFolder, key: str = "sweep.name", allowed: str = "wait for it, or give this study another name"
+    folder: TrialFolder, key: str = "sweep.name", allowed: str = "wait for it, or choose another sweep.name"
 ) -> Iterator[None]:
-    """No other process writes the trial's folder meanwhile; the lock goes with this process, however it ends.
+    """Keep other processes from writing the trial's folder. The lock ends with this process, however it ends.
 
-    Raises RefusedError, in these words, if another process holds it.
+    Raises RefusedError with ``key`` and ``allowed`` if another process holds the lock.
     """
     lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
     Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)

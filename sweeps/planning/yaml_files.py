@@ -1,4 +1,4 @@
-"""The YAML files of ``conf/``: the shipped ones, and the user's own in ``./conf``; which line says what."""
+"""The YAML files of ``conf/``: the shipped ones and the user's in ``./conf``, and the line that sets a key."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def shipped_folder(package: Path) -> Path:
 SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
 HEADER = re.compile(r"\s*#\s*@package +_global_\s*$", re.MULTILINE)  # Hydra reads it before any other line
 ABOUT_ALL_GROUPS = ("row", "scale")
-"""Groups whose files set keys of the others; without the header Hydra would take those for their own."""
+"""Groups whose files set keys of other groups. Without the header, Hydra would read those as the group's keys."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Library:
 
     @cached_property
     def own(self) -> Path | None:
-        """The user's ``./conf``, unless it is the shipped one or there is none."""
+        """The user's ``./conf``; None if it is missing or is the shipped folder."""
         folder = (self.here / "conf").resolve()
         return folder if folder.is_dir() and folder != SHIPPED else None
 
@@ -41,7 +41,7 @@ class Library:
 
     @cached_property
     def defaults(self) -> dict[str, str]:
-        """The option of each group when nothing is said."""
+        """The default option of each group."""
         listed = yaml.safe_load((SHIPPED / "config.yaml").read_text("utf-8"))["defaults"]
         return {group: name for entry in listed if isinstance(entry, dict) for group, name in entry.items()}
 
@@ -55,13 +55,14 @@ class Library:
         if name in options:
             return None
         allowed = f"must be one of {', '.join(options)}"
-        return Problem(group, f'is "{name}", which is no file in conf/{group}/', allowed, nearest(name, options), place)
+        found = f'is "{name}", but conf/{group}/ has no such file'
+        return Problem(group, found, allowed, nearest(name, options), place)
 
     def shadows(self) -> list[Problem]:
-        """Files of the user's that bear the name of a shipped one and say something else."""
+        """The user's files that have the name of a shipped file and other content."""
         if self.own is None:
             return []
-        allowed = "must have a name of its own, or be the same"
+        allowed = "rename it, or make it identical to the shipped file"
         return [
             Problem(str(path.relative_to(self.own)), "shadows a shipped file", allowed, None, self.show(path))
             for path in sorted(self.own.rglob("*.yaml"))
@@ -70,7 +71,7 @@ class Library:
 
     @cached_property
     def broken(self) -> dict[Path, Problem]:
-        """The user's files that are not YAML, each with the line, and those whose keys Hydra would put elsewhere."""
+        """The user's files that are not YAML, with the line, and those whose keys Hydra would misplace."""
         files = sorted(self.own.rglob("*.yaml")) if self.own else []
         return {path: problem for path in files if (problem := self._broken(path)) is not None}
 
@@ -82,8 +83,8 @@ class Library:
             mark = getattr(error, "problem_mark", None)
             place = f"{self.show(path)}:{mark.line + 1}" if mark else self.show(path)
             cause = getattr(error, "problem", None) or str(error)
-            return Problem(path.stem, f"cannot be read: {cause}", "must be YAML", None, place)
-        shadows = (SHIPPED / path.parent.name / path.name).exists()  # refused for that
+            return Problem(path.stem, f"cannot be read: {cause}", "must be valid YAML", None, place)
+        shadows = (SHIPPED / path.parent.name / path.name).exists()  # already refused
         if path.parent.name in ABOUT_ALL_GROUPS and not HEADER.match(text) and not shadows:
             found = 'lacks "# @package _global_"'
             return Problem(path.stem, found, "must begin with that line", None, f"{self.show(path)}:1")
@@ -96,12 +97,12 @@ class Library:
         return next(p for folder in self._folders() if (p := folder / group / f"{name}.yaml").exists())
 
     def show(self, path: Path) -> str:
-        """A path as short as the user can still open it."""
+        """A path in the form that the user can open: relative to ``here`` if it lies inside."""
         return str(path.relative_to(self.here)) if path.is_relative_to(self.here) else str(path)
 
     def locate(self, key: str, choices: dict[str, str]) -> str | None:
-        """file:line of the file whose value stands: the row's, else the scale's, config.yaml's, the other groups'."""
-        there = [group for group, name in choices.items() if name in self.options(group)]  # a recorded row may be gone
+        """file:line of the first file that sets the key: the row's, the scale's, config.yaml, the other groups'."""
+        there = [group for group, name in choices.items() if name in self.options(group)]  # a row's may be gone
         last = [group for group in ABOUT_ALL_GROUPS if group in there]
         others = sorted(group for group in there if group not in last)
         files = [

@@ -1,4 +1,4 @@
-"""Why a process of a sweep died, in words: from what Ray says, and from the last that the process wrote."""
+"""Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ from transformer.messages import Lost
 
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"
-"""What Ray says of each process that was killed, crashed or left by itself: it only saw the connection end."""
+"""Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
 
 
 def describe(error: BaseException, name: str) -> Lost:
-    """``error`` is what Ray raised on asking the process; ``name`` what to call it, such as "worker 0"."""
+    """``error`` is Ray's exception from a call to the process; ``name`` is its name, such as "worker 0"."""
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
-    words = _last_words(pid, address)
-    who = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
-    return Lost(f"{who} {_cause(text, words)}", "\n\n".join(filter(None, [text, "\n".join(words)])))
+    lines = _last_lines(pid, address)
+    process = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
+    return Lost(f"{process} {_cause(text, lines)}", "\n\n".join(filter(None, [text, "\n".join(lines)])))
 
 
-def _cause(text: str, words: list[str]) -> str:
-    """One line: the surest that is known."""
-    signals = [match[1] for line in words if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
+def _cause(text: str, lines: list[str]) -> str:
+    """The most certain explanation, as one line."""
+    signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
         return "was killed by Ray, because its node ran out of memory"
     if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
@@ -37,11 +37,11 @@ def _cause(text: str, words: list[str]) -> str:
     if "SIGTERM" in text:
         return "was ended by SIGTERM"
     if code := _found(r"exit code (\d+)", text):
-        return f"left with exit code {code}"
+        return f"exited with code {code}"
     if UNKNOWN_EXIT in text:
-        last = f"; its last words: {words[-1]}" if words else ""
-        return f"was killed (SIGKILL, which is also what the kernel sends when memory runs out){last}"
-    return f"is lost: {text.splitlines()[0]}"
+        last = f"; last line of its log: {lines[-1]}" if lines else ""
+        return f"was killed (SIGKILL; the kernel also sends it when memory runs out){last}"
+    return f"was lost: {text.splitlines()[0]}"
 
 
 def _found(pattern: str, text: str) -> str | None:
@@ -49,10 +49,10 @@ def _found(pattern: str, text: str) -> str | None:
     return match[1] if match else None
 
 
-def _last_words(pid: str | None, address: str | None) -> list[str]:
-    """The last lines that a process of this node wrote to its standard error, without Ray's own.
+def _last_lines(pid: str | None, address: str | None) -> list[str]:
+    """The last lines that a process of this node wrote to its standard error, without Ray's own lines.
 
-    None of another node's: here its pid may be that of another process.
+    Empty for a process of another node: on this node its pid may belong to another process.
     """
     logs = _log_folder(address)
     paths = sorted(logs.glob(f"worker-*-{pid}.err")) if pid and logs else []
@@ -61,6 +61,6 @@ def _last_words(pid: str | None, address: str | None) -> list[str]:
 
 
 def _log_folder(address: str | None) -> Path | None:
-    """Of this node, if that is its address."""
+    """Ray's log folder of this node; None if ``address`` is that of another node."""
     node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
     return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None

@@ -1,4 +1,4 @@
-"""Running a plan: prepare data once, schedule the trials on Ray, write down what they report, carry it to MLflow."""
+"""Run a plan: prepare its data once, schedule its trials on Ray, record their events, carry them to MLflow."""
 
 import os
 import signal
@@ -24,13 +24,13 @@ RAY_ENV = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is ours: it must end with what to type next
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
     "TUNE_MAX_PENDING_TRIALS_PG": "16",
 }
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
-    """Run what is pending; afterwards the study on disk says how it went. Raises RefusedError, Interrupted."""
+    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted."""
     plan = readable(plan, console)
     with open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
@@ -39,12 +39,12 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
 
 
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
-    """Queue the pending trials, longest first, over the resources there are."""
+    """Queue the pending trials, longest first, on the available resources."""
     os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
     import ray
     from ray import tune
 
-    from sweeps.running.tune_callback import Scribe
+    from sweeps.running.tune_callback import TuneCallback
     from sweeps.running.worker_group import bundles, run_trial, start_bell
 
     cluster = plan.trials[0].settings.cluster
@@ -54,9 +54,9 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
         check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
         assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
         bell = start_bell()
-        scribe = Scribe(recorders, progress, stopping, bell)
+        callback = TuneCallback(recorders, progress, stopping, bell)
         trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
-        with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _left(scribe), stopping.gentle():
+        with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _interruptible(callback), stopping.gentle():
             tune.Tuner(
                 tune.with_resources(trainable, bundles(cluster)),
                 param_space={"trial": tune.grid_search(list(recorders)), "again": None},
@@ -64,7 +64,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
                 run_config=tune.RunConfig(
                     storage_path=storage,
                     verbose=0,
-                    callbacks=[scribe],
+                    callbacks=[callback],
                     failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
                 ),
             ).fit()
@@ -73,14 +73,15 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
 
 
 @contextmanager
-def _left(scribe: Any) -> Iterator[None]:
-    """Around the sweep: left in the middle, its open attempts end, and what is lost by it is told."""
+def _interruptible(callback: Any) -> Iterator[None]:
+    """On an interruption, end the open attempts and raise Interrupted with one line per running trial."""
     try:
         yield
     except KeyboardInterrupt as error:
-        told = scribe.stopping.told(error, scribe.progress.left())  # first: a further signal may end the rest
-        scribe.end()
-        raise told from None
+        # first: another signal may end what follows
+        interrupted = callback.stopping.with_lines(error, callback.progress.left())
+        callback.end()
+        raise interrupted from None
 
 
 def _connect(cluster: Cluster, stopping: Stopping) -> None:
@@ -96,13 +97,13 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
                 log_to_driver=False,
                 logging_level="ERROR",
             )
-    except SystemExit:  # Ray's own answer to SIGTERM, until ours is back
+    except SystemExit:  # Ray's own SIGTERM handler, until ours is back
         stopping.note(signal.SIGTERM)
         raise stopping.interrupted(()) from None
-    except Exception as error:  # what Ray raises where it cannot start is of many kinds, also a bare Exception
+    except Exception as error:  # Ray fails to start with many types of errors, even a bare Exception
         found = f"Ray did not start on this machine: {error}" if here else f"{cluster.address}: {error}"
-        allowed = "must be the address of a running Ray cluster, auto for the one this machine has joined, or null"
-        looking = "free memory and processors, or see the logs in /tmp/ray/session_latest/logs"
+        allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+        looking = "free memory and processors, or read the logs in /tmp/ray/session_latest/logs"
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()
@@ -110,8 +111,11 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
 
 @contextmanager
 def _own_groups() -> Iterator[None]:
-    """Each process that Ray starts leads a process group of its own. A signal to ours, as timeout(1) and a closed
-    terminal send it, would end them at once, but the trials need them to stop with a checkpoint."""
+    """Each process that Ray starts leads a new process group.
+
+    timeout(1) and a closed terminal send a signal to our whole group. The trials need Ray's processes to stop with a
+    checkpoint, so the signal must not reach these.
+    """
     from ray._private import services
 
     popen = services.ConsolePopen
@@ -123,7 +127,7 @@ def _own_groups() -> Iterator[None]:
 
 
 def check_resources(nodes: list[dict[str, float]], planned: PlannedTrial) -> None:
-    """Refuse a worker group that can never be placed: it would wait forever. One worker needs one node."""
+    """Refuse a worker group that never fits: it would wait forever. Each worker must fit on one node."""
     cluster = planned.settings.cluster
     for kind, each, key in (
         ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),

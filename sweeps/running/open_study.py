@@ -1,4 +1,4 @@
-"""One run of a study, whatever runs its trials: its trials locked, its data ready, its journals carried to MLflow."""
+"""One run of a study, with or without Ray: lock its trials, prepare its data, carry its journals to MLflow."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,7 +31,7 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tup
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(stopping.watching())
-        known_study(plan.folder)  # a damaged one is refused before its data is prepared
+        known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
         texts = _prepare_data(plan, console)
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
@@ -48,16 +48,16 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tup
 
 
 def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
-    """Prepare every corpus of the plan, and refuse models that could not take its sentences. By fingerprint.
+    """Prepare every corpus of the plan, and refuse models with too few positions for its sentences. By fingerprint.
 
-    Reads no file of a trial: a damaged one is repaired under the trial's lock, and a refused study makes no lock.
+    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
     """
     texts: dict[str, Prepared] = {}
     corpora = {trial.fingerprint: trial for trial in plan.pending}
     for planned in corpora.values():
         data = Path(planned.settings.paths.data)
         if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
-            console.print(f"Preparing {planned.settings.data.name}")  # where no spinner turns
+            console.print(f"Preparing {planned.settings.data.name}")  # no spinner is shown here
         with console.status(f"Preparing {planned.settings.data.name}"):
             texts[planned.fingerprint] = prepared = prepare(planned.settings.data, data, planned.fingerprint)
             prepared.check()
@@ -69,14 +69,14 @@ def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
 
 
 def _refuse_other_vocabularies(plan: Plan, texts: dict[str, Prepared]) -> None:
-    """All trials of the plan with the same text share one vocabulary.
+    """Refuse the plan unless its trials with the same text share one vocabulary.
 
-    The finished ones are asked too: a trial whose own record was damaged may not go on with another one.
+    Finished trials are checked too: a trial whose record was damaged must not resume with another vocabulary.
     """
     problems: list[Problem] = []
     for planned in plan.trials:
         if planned.fingerprint in texts:
             check = partial(check_vocabulary, texts[planned.fingerprint], planned.folder)
-            problems += unless_damaged(check, [])  # still damaged: another process has that trial, and repairs it
+            problems += unless_damaged(check, [])  # still damaged: another process runs that trial and repairs it
     if problems:
         raise RefusedError(dict.fromkeys(problems))

@@ -1,4 +1,4 @@
-"""How a running sweep looks: a live table in a terminal, a line now and then elsewhere."""
+"""The display of a running sweep: a live table in a terminal, occasional lines elsewhere."""
 
 import time
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ LINE_EVERY_SECONDS = 30
 
 @dataclass
 class Line:
-    """One trial as it is shown."""
+    """One trial as displayed."""
 
     planned: PlannedTrial
     state: str
@@ -42,7 +42,7 @@ class Line:
     began: float | None = None
     began_step: int = 0
     note: str = ""
-    safe: int = 0  # the newest step of which a whole checkpoint is known
+    safe: int = 0  # step of the newest complete checkpoint
 
     @property
     def steps(self) -> int:
@@ -54,7 +54,7 @@ class Line:
 
     @property
     def seconds_left(self) -> float | None:
-        """Extrapolated from this attempt's pace; None before there is one."""
+        """Extrapolated from this attempt's pace; None before its second report."""
         if self.state != "running" or self.began is None or self.step <= self.began_step:
             return None
         pace = (time.monotonic() - self.began) / (self.step - self.began_step)
@@ -62,7 +62,7 @@ class Line:
 
 
 class Progress:
-    """Takes what trials report and shows it; use as a context."""
+    """Displays the events of trials; use it as a context manager."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
@@ -101,17 +101,17 @@ class Progress:
                 line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
                 line.began = time.monotonic()
             case Report(step, metrics, _, checkpoint):
-                if line.began is None:  # it did not resume, so earlier checkpoints are none of its own
+                if line.began is None:  # it did not resume, so earlier checkpoints do not count
                     line.began, line.safe = time.monotonic(), 0
-                line.began_step = line.began_step or step  # the pace is taken from the first report on
+                line.began_step = line.began_step or step  # the pace counts from the first report
                 line.step, line.metrics = step, {**line.metrics, **metrics}
                 line.safe = line.safe if checkpoint is None else checkpoint
             case Stopped(step):
                 line.state, line.step, line.safe, line.note = "stopped", step, step, ""
             case Evaluating():
-                line.state = "scoring"
+                line.state = "evaluating"
             case Evaluated(_, set_name):
-                line.note = f"{set_name} is scored"
+                line.note = f"{set_name} is evaluated"
             case Finished(_, _, scores):
                 self._finish(line, scores.get("dev", {}))
             case Failed(cause):
@@ -121,19 +121,19 @@ class Progress:
         self.tick()
 
     def stop(self) -> None:
-        """The run is asked to stop."""
+        """Show that the run is stopping."""
         self.stopping = True
         self._say(ONCE)
 
     def left(self) -> tuple[str, ...]:
-        """For each trial that was running, from which step it goes on, and what is lost."""
-        active = ("starting", "running", "scoring", "stopped")
+        """One line per running trial: the step that it resumes from, and the steps that are lost."""
+        active = ("starting", "running", "evaluating", "stopped")
         return tuple(_resumes(name, line) for name, line in self.lines.items() if line.state in active)
 
     def retry(self, name: str, cause: str) -> None:
         line = self.lines[name]
-        line.state, line.note = "starting", f"again after: {cause}"
-        self._say(f"{name}: {cause}; starting again from the last checkpoint")
+        line.state, line.note = "starting", f"retry after: {cause}"
+        self._say(f"{name}: {cause}; resuming from the last checkpoint")
 
     def fail(self, name: str, cause: str) -> None:
         line = self.lines[name]
@@ -141,11 +141,11 @@ class Progress:
         self._say(f"{name}: FAILED: {cause}")
 
     def tick(self) -> None:
-        """Where no table can be shown, say in one line how far everything is."""
+        """Print one line of progress if no table is shown and the last line is old enough."""
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
             return
         self._said = time.monotonic()
-        running = [f"{n} {line.progress}" for n, line in self.lines.items() if line.state in ("running", "scoring")]
+        running = [f"{n} {line.progress}" for n, line in self.lines.items() if line.state in ("running", "evaluating")]
         self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
 
     def headline(self) -> str:
@@ -160,7 +160,7 @@ class Progress:
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
     def table(self) -> Table:
-        """The whole study, one line a trial."""
+        """The whole study, one line per trial."""
         table = Table(title=Text(f"{self.plan.folder.name}: {self.headline()}", "bold"), title_justify="left", box=None)
         for name, justify in (("row", "left"), ("seed", "right"), ("", "left"), ("step", "right"), ("loss", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
@@ -172,11 +172,11 @@ class Progress:
         return table
 
     def _visible(self) -> list[Line]:
-        """All lines where they fit; otherwise those that move first."""
+        """All lines if they fit; otherwise as many as fit, running trials first."""
         lines, room = list(self.lines.values()), max(self.console.height - 4, 5)
         if len(lines) <= room:
             return lines
-        order = {"running": 0, "scoring": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}
+        order = {"running": 0, "evaluating": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}
         return sorted(lines, key=lambda line: order[line.state])[:room]
 
     def _finish(self, line: Line, dev: dict[str, Any]) -> None:
@@ -188,10 +188,11 @@ class Progress:
         self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
 
     def _say(self, text: str) -> None:
-        self.console.print(escape(text), soft_wrap=True, highlight=False)  # a cause may hold what looks like markup
+        # a cause may contain text that looks like markup
+        self.console.print(escape(text), soft_wrap=True, highlight=False)
 
     def _seconds_left(self) -> float | None:
-        """Extrapolated: the FLOPs still planned at the rate of those done in this run."""
+        """Extrapolated: the remaining FLOPs at the rate of this run."""
         done = sum(line.planned.flops * (line.step - line.began_step) / line.steps for line in self._timed())
         left = sum(
             line.planned.flops * (1 - line.step / line.steps)
@@ -205,16 +206,16 @@ class Progress:
 
 
 def _safe(planned: PlannedTrial) -> int:
-    """The newest step of which the journal knows a whole checkpoint."""
+    """The step of the newest complete checkpoint in the journal."""
     reports = unless_damaged(planned.folder.journal, [])
     return max((report.checkpoint or 0 for report in reports), default=0)
 
 
 def _resumes(name: str, line: Line) -> str:
-    if line.state == "scoring" or (line.state == "stopped" and line.step == line.steps):
-        return f"{name} is trained; its scoring goes on"
+    if line.state == "evaluating" or (line.state == "stopped" and line.step == line.steps):
+        return f"{name} is trained; its evaluation resumes"
     lost = f"; steps {line.safe + 1} to {line.step} are lost" if line.step > line.safe else ""
-    return f"{name} goes on from step {line.safe}{lost}"
+    return f"{name} resumes from step {line.safe}{lost}"
 
 
 def _cells(line: Line) -> list[str]:

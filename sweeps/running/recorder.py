@@ -1,4 +1,4 @@
-"""What a trial's workers report, written into its folder. Only the sweep's own process writes there."""
+"""Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
 
 import os
 import socket
@@ -27,21 +27,21 @@ from transformer.versions import settled
 
 
 class Recorder:
-    """One trial's folder over its attempts, which are counted here alone.
+    """One trial's folder across its attempts. Nothing counts attempts except this class.
 
-    ``attempt`` is the number of the one that runs or comes next, the only one whose events count.
+    ``attempt`` is the number of the current or next attempt. Events of earlier attempts are dropped.
     """
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
         self.vocabulary = known_vocabulary(Path(planned.settings.paths.data), planned.fingerprint)
-        self.began = False  # whether ``attempt`` is written down
-        self.founded = False  # whether it is known from which step it resumed
-        self.lost: Lost | None = None  # what ended it, where its own process could still say so
+        self.began = False  # whether ``attempt`` is on disk
+        self.restored = False  # whether the journal ends at the step that the attempt started from
+        self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
     def assignment(self) -> Assignment:
-        """What the workers of the attempt are told."""
+        """The attempt as its workers receive it."""
         settings = self.planned.settings
         return Assignment(
             settings.trial,
@@ -57,7 +57,7 @@ class Recorder:
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """Scores by set of an attempt that ended while it evaluated, unless they are of other settings."""
+        """Scores by set of an attempt that ended during evaluation, if the settings are the same."""
         settings = self.planned.settings
         end = (self.planned.trial.key, settings.train.steps, settled(settings.decode))
         heads = self.folder.evaluated().items()
@@ -66,24 +66,24 @@ class Recorder:
         }
 
     def begin(self) -> None:
-        """Write down that the attempt begins, before it does."""
+        """Record the start of the attempt before it starts."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
         self.began = True
 
     def give_up(self, cause: str) -> None:
-        """The attempt lost a worker, maybe before it began: count on."""
+        """The attempt lost a worker, perhaps before it began: record its end and count the next one."""
         if not self.began:
             self.begin()
         self.end(f"worker lost: {cause}")
         self.attempt += 1
-        self.began = self.founded = False
+        self.began = self.restored = False
         self.lost = None
 
     def take(self, attempt: int, event: Event) -> bool:
-        """Write down one event; False if it comes from an attempt that was given up.
+        """Record one event; False if its attempt was given up.
 
-        Raises RuntimeError if it comes from one that never began: its whole work would be lost.
+        Raises RuntimeError if its attempt never began: all work of that attempt would be lost.
         """
         if attempt < self.attempt:
             return False
@@ -95,9 +95,9 @@ class Recorder:
                 content = collect(device, self.planned.fingerprint) | {"vocabulary": self.vocabulary}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
-                self._found(step, reports)
+                self._restore(step, reports)
             case Report(step, metrics, ts, checkpoint):
-                self._found(0)  # no checkpoint was found: what an earlier attempt reported is not its history
+                self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
                 self.folder.report(attempt, step, metrics, ts, checkpoint)
             case Stopped():
                 self.end("interrupted")
@@ -108,23 +108,23 @@ class Recorder:
             case Failed(cause, details):
                 self.fail(cause, details)
             case Lost():
-                self.lost = event  # Tune starts the next attempt, or says that there is none
+                self.lost = event  # Tune starts the next attempt, or reports an error
         return True
 
-    def _found(self, step: int, reports: tuple[Report, ...] = ()) -> None:
-        """The attempt resumed from this step: from now on the journal holds what was reported up to it."""
-        if not self.founded:
+    def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
+        """Make the journal end at the step that the attempt started from, with all reports up to that step."""
+        if not self.restored:
             history = [(each.ts, each.step, each.metrics, each.checkpoint) for each in reports]
             self.folder.restore(self.attempt, step, history)
-            self.founded = True
+            self.restored = True
 
     def fail(self, cause: str, details: str = "") -> None:
-        """The trial is given up: say why, the cause in the first line."""
+        """Give up the trial and write its error, with the cause in the first line."""
         self.folder.write_error(f"{cause}\n\n{details.strip()}\n" if details else f"{cause}\n")
         self.end(f"failed: {cause}")
 
     def end(self, reason: str) -> None:
-        """Note the end of the attempt, unless it never began or has ended."""
+        """Record the end of the attempt, unless it never began or already ended."""
         if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
             self.folder.end_attempt(self.attempt, reason)
 
@@ -142,7 +142,7 @@ class Recorder:
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
-    """Scores of further sets that an earlier result has of the same model, decoded as this one: none are mixed."""
+    """Scores of other sets from an earlier result of the same model, if its decode settings were the same."""
     if before is None or (before["key"], before["step"]) != (key, event.step):
         return {}
     decodes = [scores["decode"] for scores in event.scores.values()]

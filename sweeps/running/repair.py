@@ -1,4 +1,4 @@
-"""Damaged files of a plan's trials: kept, told, and rebuilt where something else says what they held."""
+"""Damaged files of a plan's trials: keep and report each, and rebuild it where other files hold its content."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -16,44 +16,46 @@ from tracking.files import write_atomic
 from tracking.salvage import salvage
 from transformer.schema import RefusedError
 
-NO_VOCABULARY = "the vocabulary that it recorded is lost, so only other trials of the study can tell a change of it"
+NO_VOCABULARY = "its record of the vocabulary is lost, so only other trials of the study can reveal another one"
 WHAT_FOLLOWS = {
-    "result.json": "the trial goes on from its last checkpoint and writes it again",
+    "result.json": "the trial resumes from its last checkpoint and writes it again",
     "config.yaml": "it is written again",
     "provenance.json": f"the next attempt writes it again; {NO_VOCABULARY}",
-    "journal.jsonl": "a resume fills in what its checkpoint holds",
+    "journal.jsonl": "a resume restores the reports that its checkpoint holds",
 }
 FINISHED = {
-    "provenance.json": f"the trial is finished, and nothing writes it again; {NO_VOCABULARY}",
-    "journal.jsonl": "the trial is finished, and nothing fills them in",
+    "provenance.json": f"the trial is finished, so it is not written again; {NO_VOCABULARY}",
+    "journal.jsonl": "the trial is finished, so these reports stay lost",
 }
-"""What follows where no further attempt does."""
+"""The same for a finished trial, which has no further attempt."""
 
 
 def readable(plan: Plan, console: Console) -> Plan:
-    """The plan without the trials that would run but have an unreadable file, which are told.
+    """The plan without its pending trials that have an unreadable file; prints a line for each of them.
 
-    Raises RefusedError if no other trial is to run, or the study is not recorded yet.
+    Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
     """
     left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
     kept = replace(plan, trials=tuple(planned for planned in plan.trials if planned.trial.name not in left_out))
     if left_out and (plan.before is None or not kept.pending):
         refuse_unreadable(plan)
     for name, errors in left_out.items():
-        told = ", ".join(error.note for error in errors)
-        console.print(escape(f"{name}: {told}; it stays as it is, and the trial is left out"), soft_wrap=True)
+        faults = ", ".join(error.note for error in errors)
+        console.print(escape(f"{name}: {faults}; it stays as it is, and the trial is skipped"), soft_wrap=True)
     return kept
 
 
 def refuse_unreadable(plan: Plan) -> None:
-    """Raises RefusedError if a trial that is to run has an unreadable file: it may be whole, so nothing replaces it."""
+    """Raises RefusedError if a pending trial has an unreadable file: it may be intact, so nothing replaces it."""
     if problems := [damaged(error) for planned in plan.pending for error in _unreadable(planned)]:
         raise RefusedError(problems)
 
 
 def repair(plan: Plan, console: Console) -> None:
-    """Make every trial of the plan readable. Pending ones must be locked; a finished one that another process holds is
-    left to that process, and one with an unreadable file stays as it is."""
+    """Make every trial of the plan readable. Pending trials must be locked.
+
+    Skips a finished trial that another process has locked, and a trial with an unreadable file.
+    """
     for planned in plan.trials:
         if _is_whole(planned) or _unreadable(planned):
             continue
@@ -73,7 +75,7 @@ def _is_whole(planned: PlannedTrial) -> bool:
 def _repaired(planned: PlannedTrial) -> Iterator[str]:
     folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
-        words = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
-        yield "; ".join(filter(None, words))
+        parts = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
+        yield "; ".join(filter(None, parts))
     if folder.path.is_dir() and not folder.config_path.exists():
         write_atomic(folder.config_path, yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True))

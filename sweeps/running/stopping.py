@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: once, trials finish their step, save a checkpoint and leave; twice, this process leaves now."""
+"""Ctrl-C and SIGTERM: after one, trials finish their step and save a checkpoint; a second ends this process now."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ECHO_S = 0.5  # timeout(1) and a shell that closes send the same signal twice: to the process, then to its group
-ONCE = "Stopping after the current step, with a checkpoint. Ctrl-C again leaves at once."
+ONCE = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was ended from outside: by which signal, and a line on each trial that was running.
+    """A signal ended the run: its number, and one line per trial that was running.
 
-    ``at_once`` is set by a further signal: then nothing more is waited for.
+    ``at_once`` is set by a second signal: then the run waits for nothing more.
     """
 
     def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False) -> None:
@@ -30,40 +30,40 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stopping:
-    """Which signal asked this process to stop, if any did."""
+    """The signal that requested this process to stop, if any."""
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._gentle = self._at_once = False
         self._since = 0.0
-        self._lines: tuple[str, ...] = ()  # told once, they are kept: a further signal knows none
+        self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
 
     def requested(self) -> bool:
-        """Whether trials are to stop."""
+        """Whether the trials should stop."""
         return self.number is not None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it each of the signals raises Interrupted. What this process was told to ignore stays ignored."""
+        """Within it each signal raises Interrupted. A signal that this process already ignores stays ignored."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         try:
             self.install()
             yield
         except KeyboardInterrupt as error:
-            raise self.told(error, ()) from None
+            raise self.with_lines(error, ()) from None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def install(self) -> None:
-        """Handle the signals here; to be repeated after ``ray.init``, which takes SIGTERM for itself."""
+        """Handle the signals here; repeat it after ``ray.init``, which installs its own SIGTERM handler."""
         for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._handle)
 
     @contextmanager
     def gentle(self) -> Iterator[None]:
-        """Within it the first signal only asks the trials to stop."""
+        """Within it the first signal raises nothing: it only asks the trials to stop."""
         self._gentle = True
         try:
             yield
@@ -71,7 +71,7 @@ class Stopping:
             self._gentle = False
 
     def note(self, number: int) -> bool:
-        """A signal has come; False if it is only the echo of the one before."""
+        """Record a signal; False if it is only the echo of the signal before."""
         again, now = self.requested(), time.monotonic()
         if number == self.number and now - self._since < ECHO_S:
             return False
@@ -79,12 +79,12 @@ class Stopping:
         return True
 
     def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
-        """What to raise when the trials have left, with a line on each."""
+        """The exception to raise once the trials have stopped, with one line per trial."""
         self._lines = lines or self._lines
         return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once)
 
-    def told(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
-        """The same error with these lines, if it has none: Ray turns one that meets it in a call into a bare one."""
+    def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
+        """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""
         known = error.lines if isinstance(error, Interrupted) else ()
         return self.interrupted(known or lines)
 
@@ -97,7 +97,7 @@ class Stopping:
 
 
 def _leave_closed_terminal() -> None:
-    """Output to a terminal that was closed goes nowhere: as an error it would end the trials that stop."""
+    """Discard output to a closed terminal: an error of writing would end the trials that are stopping."""
     for descriptor in (1, 2):
         if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -107,7 +107,7 @@ def _leave_closed_terminal() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Within it the signals wait; in a process that is started here they wait for ever."""
+    """Within it the signals are blocked; in a process that starts here they stay blocked forever."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

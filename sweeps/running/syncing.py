@@ -1,4 +1,4 @@
-"""The process that carries a study's journals to MLflow, while a plan runs and afterwards."""
+"""The process that carries a study's journals to MLflow, while a plan runs and at its end."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before the syncer is started again: doubled each time it ends early
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
 CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
 
 
@@ -34,9 +34,9 @@ def sync_environment(settings: Settings) -> dict[str, str]:
 
 @contextmanager
 def syncing(settings: Settings, console: Console) -> Iterator[None]:
-    """A process that carries the study's journals to MLflow, and is done when everything has been carried.
+    """A process that carries the study's journals to MLflow; at the end, wait until it has carried everything.
 
-    Whatever it has not carried when the run is left at once is left to `ablate sync`.
+    A run that is left at once does not wait: `ablate sync` carries the rest.
     """
     syncer, patience = Syncer(settings, console), CARRYING_S
     try:
@@ -48,32 +48,32 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Carrying the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print("MLflow has not everything yet; `ablate sync` carries the rest")
+            console.print("MLflow is not up to date; run `ablate sync`")
 
 
 class Syncer:
-    """The process, started again whenever it ends before it is told to: a sweep of days must not be blind.
+    """The process, restarted whenever it ends early, so that MLflow follows a sweep of days.
 
-    There are never two: a thread waits for the end of one before it starts the next. What a dead one had not carried
-    the next one does, since the journals are on disk.
+    There are never two: a thread waits for one to end before it starts the next. The next one carries the rest,
+    because the journals are on disk.
     """
 
     def __init__(self, settings: Settings, console: Console) -> None:
         self._settings, self._console = settings, console
         self._closing = threading.Event()
-        self._lock = threading.Lock()  # of the process: none may be started once the end was told
+        self._lock = threading.Lock()  # of the process: none may start after ``close``
         self._process = self._start()
         self._thread = threading.Thread(target=self._keep_alive, name="syncer", daemon=True)
         self._thread.start()
 
     def close(self, patience: float) -> bool:
-        """Tell it that nothing follows, and wait so many seconds; whether everything was carried.
+        """Announce the end, and wait ``patience`` seconds; returns whether everything was carried.
 
-        Another sweep of this study may hold the syncer's lock for long: then it carries our journals too.
+        Another sweep of this study may hold the syncer's lock for a long time: then it carries our journals too.
         """
         with self._lock:
             self._closing.set()
-            if self._process.poll() is not None:  # dead, and not started again yet
+            if self._process.poll() is not None:  # dead, and not restarted yet
                 self._process = self._start()
             process = self._process
         assert process.stdin
@@ -83,14 +83,14 @@ class Syncer:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            process.terminate()  # if it has not ended, also where a signal has ended the wait
+            process.terminate()  # if it still runs, also after a signal ended the wait
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [*sync_command(self._settings), "--follow"],
             env=sync_environment(self._settings),
             stdin=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us; its end is the end of its stdin
+            start_new_session=True,  # Ctrl-C is for us; the process ends with its stdin
         )
 
     def _keep_alive(self) -> None:
@@ -102,8 +102,8 @@ class Syncer:
                 return
             if time.monotonic() - began > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
-            told = f"The process that carries journals to MLflow ended with {_end(code)}"
-            self._console.print(f"{told}; it starts again in {pause:g} s", soft_wrap=True)
+            fault = f"The process that carries journals to MLflow ended with {_end(code)}"
+            self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
             if self._closing.wait(pause) or not self._start_again():
                 return
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -114,7 +114,7 @@ class Syncer:
                 return False
             assert self._process.stdin
             self._process.stdin.close()
-            with suppress(OSError):  # no memory for a process: tried again after the next pause
+            with suppress(OSError):  # no memory for a process: retried after the next pause
                 self._process = self._start()
             return True
 

@@ -1,4 +1,4 @@
-"""What Tune tells about its trials, written down and shown."""
+"""Tune's events of its trials, recorded and displayed."""
 
 import pickle
 from pathlib import Path
@@ -13,10 +13,10 @@ from sweeps.running.stopping import Stopping
 from transformer.messages import Failed, Finished, Lost, Stopped
 
 
-class Scribe(tune.Callback):  # type: ignore[misc]
-    """Hands each attempt its number before the trial's process exists, which fences what its reports count for.
+class TuneCallback(tune.Callback):  # type: ignore[misc]
+    """Gives each attempt its number before its process exists, so that late events of an older attempt are dropped.
 
-    ``bell`` is rung when the sweep is asked to stop.
+    ``bell`` rings when a person stops the sweep.
     """
 
     def __init__(self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any) -> None:
@@ -25,12 +25,12 @@ class Scribe(tune.Callback):  # type: ignore[misc]
         self.rang = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune stores its callbacks to restore an experiment, but our memory is the study on disk."""
+        """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
         return {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name = trial.config["trial"]
-        if self.rang:  # it will leave at once
+        if self.rang:  # the trial will return at once
             return
         self.recorders[name].begin()
         self.running.add(name)
@@ -49,7 +49,7 @@ class Scribe(tune.Callback):  # type: ignore[misc]
             self._stop()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A worker was lost: the next attempt starts from the last whole checkpoint."""
+        """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name = trial.config["trial"]
         recorder, lost = self.recorders[name], self._lost(trial)
         recorder.give_up(lost.cause)
@@ -58,7 +58,7 @@ class Scribe(tune.Callback):  # type: ignore[misc]
         self.progress.retry(name, lost.cause)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial that still counts as running returned without a word: the bell was rung before it began."""
+        """A trial that still counts as running returned without an event: the bell rang before it began."""
         name = trial.config["trial"]
         if name in self.running:
             self.recorders[name].end("interrupted")
@@ -71,12 +71,12 @@ class Scribe(tune.Callback):  # type: ignore[misc]
         self.progress.fail(name, lost.cause)
 
     def end(self) -> None:
-        """The sweep is being left: close what is open."""
+        """End the open attempts of an interrupted sweep."""
         for recorder in self.recorders.values():
             recorder.end("interrupted")
 
     def _stop(self) -> None:
-        """Ask once; raises Interrupted when no trial runs any more."""
+        """Ring the bell once; raises Interrupted when no trial is running."""
         if not self.rang:
             self.rang = True
             self.bell.ring.remote()
@@ -85,15 +85,15 @@ class Scribe(tune.Callback):  # type: ignore[misc]
             raise self.stopping.interrupted(self.progress.left())
 
     def _lost(self, trial: Any) -> Lost:
-        """What ended the trial's process: its own last event says it best."""
-        told = self.recorders[trial.config["trial"]].lost
-        return told or describe(_error(trial), "the trial's process")
+        """Why the trial's process ended: its own last event is the best source."""
+        reported = self.recorders[trial.config["trial"]].lost
+        return reported or describe(_error(trial), "the trial's process")
 
 
 def _error(trial: Any) -> BaseException:
-    """What Tune keeps on this machine; ``trial.get_error()`` looks where nothing is uploaded yet."""
+    """The error that Tune saved on this machine; ``trial.get_error()`` reads an upload that may not exist yet."""
     path = trial.pickled_error_file
     if path and Path(path).is_file():
         error: BaseException = pickle.loads(Path(path).read_bytes())
         return error
-    return RuntimeError("Tune gave no cause")
+    return RuntimeError("Tune saved no cause")

@@ -24,19 +24,19 @@ from transformer.messages import Assignment, Event, Failed, Lost, Stopped
 from transformer.schema import RefusedError
 
 EVENTS_AHEAD = 4
-"""How far a worker may run ahead of a sweep that takes no events: then it waits, and so do its peers."""
+"""How many events a worker may send before the sweep takes one; then the worker and its peers wait."""
 PATIENCE_S = 5.0
-"""How long the death of a peer may take to be known after a worker has felt it; and an answer of the bell."""
+"""How long to wait for the cause of a peer's death, and for the bell's answer."""
 LISTEN_S = 10.0
-"""How long one question to the bell stays open."""
+"""How long one call to the bell may wait."""
 
 
 class LostWorkerError(RuntimeError):
-    """A worker is gone: Tune starts the trial again."""
+    """A worker is lost: Tune retries the trial."""
 
 
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
-    """What a whole worker group needs at once; the empty head stands for the trial function, which only waits."""
+    """The resources of a whole worker group; the empty first bundle is for the trial function, which only waits."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     return tune.PlacementGroupFactory(
         [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK"
@@ -45,7 +45,7 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
 
 @ray.remote(num_cpus=0)
 class Bell:
-    """Tells the workers on all nodes that the sweep is asked to stop."""
+    """Tells the workers on all nodes to stop."""
 
     def __init__(self) -> None:
         self.rung = asyncio.Event()
@@ -54,20 +54,20 @@ class Bell:
         self.rung.set()
 
     async def is_rung(self, within: float = 0.0) -> bool:
-        """Answers as soon as it is rung, after ``within`` seconds at the latest: Ray runs 1000 calls at a time."""
+        """Returns once the bell is rung, after ``within`` seconds at the latest. Ray runs 1000 calls at a time."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.rung.wait(), within)
         return self.rung.is_set()
 
 
 def start_bell() -> Any:
-    """On this process's node, so that no other node's death can take it away."""
+    """A bell on this process's node, so that it survives the death of any other node."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return Bell.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
 
 
 def _is_rung(bell: Any, within: float = 0.0) -> bool:
-    """A bell that does not answer was not rung: training goes on without it."""
+    """A bell that does not answer was not rung: training continues without it."""
     try:
         return bool(ray.get(bell.is_rung.remote(within), timeout=within + PATIENCE_S))
     except RayError:
@@ -75,14 +75,14 @@ def _is_rung(bell: Any, within: float = 0.0) -> bool:
 
 
 @ray.remote(max_restarts=0)
-class Worker:
-    """One process of a worker group, over all trials that it is given."""
+class WorkerActor:
+    """One process of a worker group, for all trials that Tune gives the group."""
 
     def __init__(self) -> None:
         self.rung: Callable[[], bool] | None = None  # the one listener of this process
 
     def address(self) -> str:
-        """host:port on this worker's node at which the group can meet."""
+        """host:port on this worker's node where the group can meet."""
         with socket.socket() as probe:
             probe.bind(("", 0))
             return f"{get_node_ip_address()}:{probe.getsockname()[1]}"
@@ -97,18 +97,18 @@ class Worker:
         except RefusedError as error:
             yield Failed(str(error.problems[0]), str(error))
         except Exception as error:
-            told = Lost if is_lost_peer(error) else Failed
-            yield told(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
+            kind = Lost if is_lost_peer(error) else Failed
+            yield kind(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
 
 
 def _listener(bell: Any) -> Callable[[], bool]:
-    """Whether the bell was rung. A thread waits for it: this one is busy training."""
+    """A function that returns whether the bell was rung. A thread waits for it: this one is busy training."""
     rung = threading.Event()
 
     def wait() -> None:
         asked = time.monotonic()
         while not _is_rung(bell, LISTEN_S):
-            time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # one that is gone answers at once
+            time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # a dead bell fails at once
             asked = time.monotonic()
         rung.set()
 
@@ -117,15 +117,15 @@ def _listener(bell: Any) -> Callable[[], bool]:
 
 
 _idle_workers: list[Any] = []
-"""The worker group of the last trial, if that went well. Tune gives this process one trial after another, in the same
-placement group, and a fresh worker takes seconds to import torch."""
+"""The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
+same placement group. A new worker would take seconds to import torch."""
 
 
 def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluster: Cluster, bell: Any) -> None:
-    """The Tune trial function: start the worker group, pass on what it reports.
+    """The Tune trial function: start the worker group and pass on its events.
 
-    A worker that dies raises LostWorkerError here, and Tune starts the trial again as the next attempt; a failure
-    that another try would meet again is reported and not raised.
+    Raises LostWorkerError if a worker dies; then Tune retries the trial as the next attempt. A failure that a retry
+    would repeat is reported, not raised.
     """
     if _is_rung(bell):
         return
@@ -137,13 +137,13 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     finally:
         if finished:
             _idle_workers.extend(workers)
-        else:  # nobody knows in what state they are
+        else:  # their state is unknown
             for worker in workers:
                 ray.kill(worker)
 
 
 def _run(workers: list[Any], assignment: Assignment, bell: Any) -> bool:
-    """Pass on what the workers report; whether they came to a good end."""
+    """Pass on the events of the workers; returns whether the trial finished."""
     event: Event | None = None
     for event in _events(workers, assignment, bell):
         tune.report({"attempt": assignment.attempt, "event": event})
@@ -155,7 +155,7 @@ def _run(workers: list[Any], assignment: Assignment, bell: Any) -> bool:
 
 
 def _events(workers: list[Any], assignment: Assignment, bell: Any) -> Iterator[Event]:
-    """What any worker yields, as it comes: waiting on all at once, so that a death is seen at once."""
+    """The events of all workers as they come. Waits for all workers together, so that a death shows at once."""
     streams: dict[Any, int] = {}
     try:
         address = ray.get(workers[0].address.remote())
@@ -179,7 +179,7 @@ def _as_they_come(streams: dict[Any, int]) -> Iterator[Event]:
             except RayError as error:
                 yield describe(error, f"worker {rank}")
                 return
-            if isinstance(event, Lost):  # felt by a peer: Ray may know who died, and how
+            if isinstance(event, Lost):  # noticed by a peer: Ray may know which worker died, and why
                 yield _death(streams) or event
                 return
             streams[stream] = rank
@@ -187,7 +187,7 @@ def _as_they_come(streams: dict[Any, int]) -> Iterator[Event]:
 
 
 def _death(streams: dict[Any, int]) -> Lost | None:
-    """Which worker died, if that comes to be known."""
+    """The worker that died, if Ray reports it in time."""
     ready, _ = ray.wait(list(streams), num_returns=len(streams), timeout=PATIENCE_S) if streams else ([], [])
     for stream in ready:
         try:
@@ -202,7 +202,7 @@ def _death(streams: dict[Any, int]) -> Lost | None:
 def _start_workers(cluster: Cluster) -> list[Any]:
     group = get_current_placement_group()
     return [
-        Worker.options(  # type: ignore[attr-defined]
+        WorkerActor.options(  # type: ignore[attr-defined]
             num_cpus=cluster.cpus_per_worker,
             num_gpus=cluster.gpus_per_worker,
             scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),

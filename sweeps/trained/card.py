@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what it is, how to use it, how good it is, where it comes from."""
+"""The README.md of an exported model: its size, use, scores, data and provenance."""
 
 import json
 from collections.abc import Iterable
@@ -7,8 +7,9 @@ from typing import Any, assert_never
 
 from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.saved_trial import SavedTrial
-from sweeps.trained.scores import COLUMNS, SIGNATURES
+from sweeps.trained.scores import signatures
 from tracking import formats
+from tracking.metrics import PRINTED, SetScores
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 
@@ -21,7 +22,7 @@ PENALTY = (
 
 @dataclass(frozen=True)
 class Card:
-    """``config`` is what was exported, ``scores`` those of its weights and settings, ``example`` a source sentence."""
+    """``config`` is the exported one, ``scores`` belong to its weights and settings, ``example`` is a source line."""
 
     trial: SavedTrial
     config: TrialConfig
@@ -30,7 +31,7 @@ class Card:
     example: str
 
     def text(self, to: ExportKind) -> str:
-        """As Markdown, for a model exported ``to`` this format."""
+        """The card in Markdown, for a model exported ``to`` this format."""
         sections = (self._head(), *self._use(to), *self._scores(), *self._data(), *self._provenance())
         return "\n\n".join(sections) + "\n"
 
@@ -100,18 +101,12 @@ class Card:
         if not self.scores:
             yield "Not measured with these settings: `ablate evaluate` does it."
             return
-        yield _table(["set", *(title for title, _ in COLUMNS.values())], map(self._score_line, self.scores))
-        signatures = [
-            f"- {name}: `{each[key]}`"
-            for name, key in SIGNATURES.items()
-            for each in self.scores.values()
-            if key in each
-        ]
-        yield "\n".join(dict.fromkeys(signatures))
+        yield _table(["set", *(metric.label for metric in PRINTED)], map(self._score_line, self.scores))
+        yield "\n".join(f"- {label}: `{each}`" for label, each in signatures(self.scores.values()))
 
     def _score_line(self, name: str) -> list[str]:
-        scores = self.scores[name]
-        return [name, *(formats.number(scores.get(key), places) for key, (_, places) in COLUMNS.items())]
+        values = SetScores.of(self.scores[name]).values
+        return [name, *(metric.text(values[metric.name]) for metric in PRINTED)]
 
     def _data(self) -> Iterable[str]:
         data = self.config.data

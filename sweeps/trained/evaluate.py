@@ -1,7 +1,7 @@
-"""``ablate evaluate``: finished trials evaluated on sets, what was evaluated before taken from their folders.
+"""``ablate evaluate``: evaluates finished trials on sets, and reuses earlier evaluations from their folders.
 
-Settings of ``decode`` other than the trial's own leave its result as it is: what they give is kept under a name of its
-own, such as ``hypotheses/dev@beam8.txt``.
+Other ``decode`` settings than the trial's leave its result unchanged. Their output has a separate name, such as
+``hypotheses/dev@beam8.txt``.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
 from transformer.schema import Problem, RefusedError, nearest
 from transformer.training.parallel import Worker
-from transformer.versions import settled, settled_under_first_names
+from transformer.versions import settled, under_first_names
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One trial on one set; ``decoded`` tells whether it was translated now."""
+    """One trial on one set; ``decoded`` means that it was translated now."""
 
     trial: SavedTrial
     set_name: str
@@ -42,7 +42,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is wanted of one trial: sets in their order, those that are known already, and those to evaluate."""
+    """The requested sets of one trial, in order: ``known`` were evaluated before, ``missing`` are not evaluated yet."""
 
     trial: SavedTrial
     sets: list[str]
@@ -63,14 +63,14 @@ def evaluate(arguments: list[str], set_name: str | None, average: int | None, er
 
 
 def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[str, Any]]:
-    """By set, what the trial's folder knows of its model with these settings: nothing is evaluated now."""
+    """Scores by set that the trial's folder holds for its model with these settings. Evaluates nothing."""
     known = {name: scores for name, scores in trial.result()["scores"].items() if scores["decode"] == settled(decode)}
     others = {name: _recorded(trial, name, decode) for name in _sets_of(trial) if name not in known}
     return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
 
 
 def _all_asked(request: Request) -> list[_Asked]:
-    """Every set is read before the first is evaluated. Raises RefusedError with all that is wrong."""
+    """Reads every set before the first evaluation. Raises RefusedError with every problem."""
     asked, problems = list[_Asked](), list[Problem]()
     for trial in named_trials(request):
         try:
@@ -94,7 +94,7 @@ def _ask(trial: SavedTrial, request: Request) -> _Asked:
 def _outcome(evaluations: list[Evaluation]) -> str:
     evaluated = sum(evaluation.decoded for evaluation in evaluations)
     return (
-        f"What was evaluated before ({evaluated}) is kept, and not evaluated again."
+        f"The evaluations that finished before ({evaluated}) are kept and not repeated."
         if evaluated
         else "Nothing was evaluated."
     )
@@ -108,7 +108,7 @@ def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
     evaluated = _sets_of(trial)
     if name in evaluated or known_set(name):
         return []
-    allowed = f"must be one of {', '.join(evaluated)}, or a test set that sacreBLEU has, such as wmt13 or wmt14/full"
+    allowed = f"must be one of {', '.join(evaluated)}, or a test set of sacreBLEU, such as wmt13 or wmt14/full"
     found = f'{trial.config.data.name} has no set "{name}"'
     return [Problem("--set", found, allowed, nearest(name, evaluated) or nearest_set(name))]
 
@@ -120,21 +120,21 @@ def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]
             translator = of_trial(trial, request)
             for name, evaluated in asked.missing.items():
                 status.update(escape(f"{trial.name}: evaluating {name}"))
-                _tell_damage(trial, _label(trial, name, translator.decode), err)
+                _report_damage(trial, _label(trial, name, translator.decode), err)
                 found[name] = _evaluate_one(trial, name, evaluated, translator, request)
     return [found[name] for name in asked.sets]
 
 
-def _tell_damage(trial: SavedTrial, label: str, err: Console) -> None:
+def _report_damage(trial: SavedTrial, label: str, err: Console) -> None:
     try:
         trial.folder.statistics(label)
     except DamagedFileError as error:
-        told = f"{trial.name}: statistics/{error.note}; it is kept, and the set evaluated again"
-        err.print(escape(told), soft_wrap=True)
+        fault = f"{trial.name}: statistics/{error.note}"
+        err.print(escape(f"{fault}; the file is kept, and the set is evaluated again"), soft_wrap=True)
 
 
 def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:
-    """What the trial's folder knows of this set, this checkpoint and these settings."""
+    """The evaluation that the trial's folder holds for this set, checkpoint and settings, if any."""
     label = _label(trial, name, decode)
     statistics = unless_lost(partial(trial.folder.statistics, label), None)
     hypotheses = trial.folder.hypotheses_path(label)
@@ -159,21 +159,21 @@ def _evaluate_one(
     folder.write_statistics(label, head, evaluation.statistics)
     scores = result["scores"] | {name: evaluation.scores}
     alike = all(each["decode"] == evaluation.scores["decode"] for each in scores.values())
-    if label == name and alike:  # after a change of settings `ablate sweep` scores all sets anew, and mixes none
+    if label == name and alike:  # after a change of settings `ablate sweep` evaluates all sets again: results never mix
         folder.write_result(result | {"scores": scores})
     hypotheses = folder.hypotheses_path(label)
     return Evaluation(trial, name, evaluation.scores, len(evaluation.hypotheses), hypotheses, decoded=True)
 
 
 def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
-    """The set's name, with the settings that are not the trial's own: dev@beam8."""
-    own, asked = (settled_under_first_names(settings) for settings in (trial.config.decode, decode))
-    other = [f"{key}{value:g}" for key, value in asked.items() if value != own.get(key)]
+    """The set's name, with the settings that differ from the trial's: dev@beam8."""
+    own, asked = (under_first_names(DecodeConfig, vars(settings)) for settings in (trial.config.decode, decode))
+    other = [f"{key}{value:g}" for key, value in asked.items() if value != own[key]]
     return "@".join([name, "-".join(other)]) if other else name
 
 
 def _evaluation_set(trial: SavedTrial, name: str) -> EvaluationSet:
-    """A set of the trial's own data, or one of sacreBLEU's. Raises RefusedError."""
+    """A set of the trial's data, or a test set of sacreBLEU. Raises RefusedError."""
     data, prepared = trial.config.data, trial.prepared()
     if name in prepared.evaluation_sets:
         return EvaluationSet.of(prepared, name, data.target)
@@ -182,5 +182,5 @@ def _evaluation_set(trial: SavedTrial, name: str) -> EvaluationSet:
     longest, allowed = int(pairs.longest_sides.max()), trial.config.model.max_positions
     if longest > allowed:
         found = f"{name} has a sentence of {longest} pieces"
-        raise RefusedError([Problem("--set", found, f"the model has positions for {allowed}")])
+        raise RefusedError([Problem("--set", found, f"must fit into the {allowed} positions of the model")])
     return EvaluationSet(name, pairs, sides[1], data.target)

@@ -1,4 +1,4 @@
-"""``ablate export``: a finished trial's model as others use it, with a card."""
+"""``ablate export``: a finished trial's model in a format of another tool, with a card."""
 
 import re
 import tempfile
@@ -28,14 +28,14 @@ from transformer.decoding.translate import Translator
 from transformer.schema import Problem, RefusedError
 
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
-"""What the exported code imports."""
+"""The packages that the exported code imports."""
 NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")
-"""What may be registered: MLflow itself takes v1 and latest for versions."""
+"""The names that may be registered: MLflow reads the aliases v1 and latest as versions."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """The name and alias to register a model under, and its trial's run at ``uri``, "" if it has none there."""
+    """The name and alias of a registered model, and its trial's run at ``uri``: "" if there is no run."""
 
     name: str
     alias: str | None
@@ -50,7 +50,7 @@ class Registration:
 def export(
     arguments: list[str], to: ExportKind, output: Path | None, average: int | None, name: str | None, err: Console
 ) -> tuple[Path, Registration | None]:
-    """The folder that was written, and how it was registered. Raises RefusedError."""
+    """Returns the new folder and the registration, if any. Raises RefusedError."""
     request = read_request("export", arguments, average)
     trial = _one(named_trials(request))
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
@@ -66,7 +66,7 @@ def export(
     with err.status(f"Exporting {escape(trial.name)}"):
         translator = of_trial(trial, request)
         card = _card(trial, translator).text(to)
-        with new_folder(folder) as made:  # all of it or nothing, so that it can be typed again
+        with new_folder(folder) as made:  # all of it or nothing, so that the command can be repeated
             _write(trial, translator, to, made)
             (made / "README.md").write_text(card, "utf-8")
             if registration:
@@ -75,7 +75,7 @@ def export(
 
 
 def _write(trial: SavedTrial, translator: Translator, to: ExportKind, folder: Path) -> None:
-    """Into ``folder``, which is there and empty."""
+    """Write into ``folder``, which exists and is empty."""
     vocabulary = trial.prepared().vocabulary_path
     match to:
         case ExportKind.ctranslate2:
@@ -93,7 +93,7 @@ def _write(trial: SavedTrial, translator: Translator, to: ExportKind, folder: Pa
 
 
 def _as_exported(trial: SavedTrial, translator: Translator) -> TrialConfig:
-    """The weights are a mean already, if they are one."""
+    """Without averaging: the exported weights are the mean already."""
     return replace(trial.config, decode=replace(translator.decode, average_checkpoints=1))
 
 
@@ -107,31 +107,31 @@ def _card(trial: SavedTrial, translator: Translator) -> Card:
 def _one(trials: list[SavedTrial]) -> SavedTrial:
     if len(trials) > 1:
         found = f"names {len(trials)} trials: {', '.join(trial.name for trial in trials)}"
-        raise RefusedError([Problem("TRIAL", found, "one model is exported at a time")])
+        raise RefusedError([Problem("TRIAL", found, "must name one trial")])
     return trials[0]
 
 
 def _registration(trial: SavedTrial, request: Request, name: str) -> Registration:
-    """What --register NAME[@ALIAS] asks for."""
+    """The registration that --register NAME[@ALIAS] requests."""
     uri = request.shared.tracking.uri or default_uri(trial.path.parents[1])
     model, _, alias = name.partition("@")
     return Registration(model, alias or None, run_of_trial(trial.path.parent, trial.key, uri) or "", uri)
 
 
 def _not_registered(trial: SavedTrial, to: ExportKind, name: str, registration: Registration) -> Iterator[Problem]:
-    """What is wrong with --register, seen before anything is written."""
+    """The problems of --register, found before anything is written."""
     if to is not ExportKind.mlflow:
-        yield Problem("--register", f"is given with --to {to}", "only --to mlflow makes what MLflow serves")
+        yield Problem("--register", f"is given with --to {to}", "needs --to mlflow: MLflow serves no other format")
     if not NAME.fullmatch(name):
-        allowed = "must be NAME or NAME@ALIAS, the name without / and :, the alias of letters, digits, - and _"
+        allowed = "must be NAME or NAME@ALIAS: no / or : in NAME; only letters, digits, - and _ in ALIAS"
         yield Problem("--register", f'is "{name}"', allowed)
     if not registration.run_id:
         found = f"{trial.name} has no run at {without_password(registration.uri, mark='')}"
-        yield Problem("--register", found, "`ablate sync` carries it there")
+        yield Problem("--register", found, "run `ablate sync` to create it")
 
 
 def _register(folder: Path, to: Registration, card: str) -> None:
     try:
         register(folder, to.name, to.alias, to.run_id, to.uri, card)
     except RegistryError as error:
-        raise RefusedError([Problem("--register", f"failed: {error}", "when that is mended, type it again")]) from error
+        raise RefusedError([Problem("--register", f"failed: {error}", "fix the cause, then run it again")]) from error

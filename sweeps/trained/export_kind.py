@@ -1,10 +1,10 @@
-"""What `ablate export` can write."""
+"""The formats that `ablate export` writes."""
 
 from enum import StrEnum
 
 
 class ExportKind(StrEnum):
-    """A format, by the name that ``--to`` takes."""
+    """A format, by its name in ``--to``."""
 
     ctranslate2 = "ctranslate2"
     safetensors = "safetensors"

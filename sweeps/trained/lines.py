@@ -1,17 +1,17 @@
-"""Lines of a file, a pipe or a keyboard, as they come."""
+"""Lines of a file, a pipe or a keyboard, as they arrive."""
 
 import os
 import select
 from collections.abc import Iterator
 
-PAUSE_S = 0.05  # lines that come closer together than this are taken together
-LOOK_UP_S = 0.5  # Ctrl-C just before a call that blocks would else wait for the next line
+PAUSE_S = 0.05  # lines that arrive within this time share a window
+LOOK_UP_S = 0.5  # so that Ctrl-C just before a blocking call does not wait for the next line
 
 
 def windows(descriptor: int, size: int) -> Iterator[list[bytes]]:
-    """The lines of a file descriptor without their ends, ``size`` at once, or as many as there are when no more come.
+    """The lines of a file descriptor without their ends: ``size`` at once, or fewer when no more arrive.
 
-    A line ends with a line feed, a carriage return before it left out; the last one may do without.
+    A line ends with a line feed, or a carriage return and a line feed. The last line needs no end.
     """
     waiting: list[bytes] = []
     rest = b""
@@ -33,7 +33,7 @@ def windows(descriptor: int, size: int) -> Iterator[list[bytes]]:
 
 
 def decode(lines: list[bytes]) -> list[str]:
-    """The lines before the first that is not UTF-8."""
+    """The lines before the first line that is not UTF-8."""
     decoded: list[str] = []
     for line in lines:
         try:
@@ -44,5 +44,5 @@ def decode(lines: list[bytes]) -> list[str]:
 
 
 def _readable(descriptor: int, seconds: float) -> bool:
-    """Whether something can be read within this time; the end of a file can."""
+    """Whether a read would return within this time, as it also does at the end of a file."""
     return bool(select.select([descriptor], [], [], seconds)[0])

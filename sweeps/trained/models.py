@@ -23,7 +23,7 @@ EXPORTED = "exported"  # within an MLflow model's data
 
 
 def open_model(request: Request, err: Console) -> Translator:
-    """The model of the request's first name, decoding as asked. Raises RefusedError."""
+    """The model of the request's first name, with the requested decode settings. Raises RefusedError."""
     path = find(request.names[0], request.shared)
     with err.status(f"Loading {escape(path.name)}"):
         if (path / "manifest.json").is_file():
@@ -43,10 +43,10 @@ def of_trial(trial: SavedTrial, request: Request) -> Translator:
 
 
 def _exported(path: Path) -> Path | None:
-    """The folder that ``export --to safetensors`` wrote: this one, or the one within an MLflow model."""
+    """The folder that ``export --to safetensors`` wrote: this folder, or a folder within an MLflow model."""
     if (path / "model.bin").is_file():
-        found = f"{path} is a CTranslate2 model, which its own package translates with"
-        raise RefusedError([Problem("TRIAL", found, f"{path / 'README.md'} says how")])
+        found = f"{path} is a CTranslate2 model"
+        raise RefusedError([Problem("TRIAL", found, f"use the ctranslate2 package, as {path / 'README.md'} shows")])
     inner = path / "data" / EXPORTED if (path / "MLmodel").is_file() else path
     return inner if (inner / "model.safetensors").is_file() else None
 
@@ -64,20 +64,20 @@ def _of_checkpoint(path: Path, request: Request) -> Translator:
     place = re.search(rf"(?:/([0-9a-f]{{{KEY_DIGITS}}}))?/a(\d+)/step-(\d+)$", path.as_posix())
     if place is None:
         allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
-        raise RefusedError([Problem("TRIAL", f"{path} is no checkpoint of a trial", allowed)])
+        raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
     key, attempt, step = place[1], int(place[2]), int(place[3])
     folder = path.parents[2 if key else 1]
     trial = read_trial(_owner(folder, request.shared), request.shared)
     if key is None:
         return _load_keyless(trial, request, Checkpoints(str(folder), None, attempt, 1), step)
     if not trial.key.startswith(key):
-        found = f"{path} is of trial {key}, but {trial.name} has the key {trial.key[:KEY_DIGITS]}"
-        raise RefusedError([Problem("TRIAL", found, "must be a checkpoint of the trial that it lies with")])
+        found = f"{path} belongs to trial {key}, but the key of {trial.name} is {trial.key[:KEY_DIGITS]}"
+        raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
     return _load(trial, request, Checkpoints(str(folder), trial.key, attempt, 1), step)
 
 
 def _owner(checkpoints: Path, shared: Settings) -> Path:
-    """The folder of the trial whose checkpoints these are; ``paths.checkpoints`` puts them elsewhere."""
+    """The folder of the trial that owns these checkpoints; ``paths.checkpoints`` may place them elsewhere."""
     if checkpoints.name == "checkpoints":
         return checkpoints.parent
     return Path(shared.paths.runs) / checkpoints.parent.name / checkpoints.name
@@ -91,11 +91,11 @@ def _load(
 
 
 def _load_keyless(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
-    """Of a trial that finished before checkpoints had keys; its last one took as long as ``result.json`` says."""
+    """A trial that finished before checkpoints had keys. Its last checkpoint must match the time in ``result.json``."""
     result = trial.result()
 
     def check(state: SavedState) -> None:
         if state["step"] == result["step"] and state.get("seconds") != result["seconds"]:
-            raise DamagedError("has no key, and took another time than result.json says")
+            raise DamagedError("has no key, and its training time differs from result.json")
 
     return _load(trial, request, checkpoints, step, check)

@@ -1,4 +1,4 @@
-"""What is typed after a verb that takes finished models: which ones, and how to decode with them."""
+"""The arguments of a verb that takes finished models: which models, and how to decode with them."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from transformer.schema import Problem, RefusedError, parse
 
 @dataclass(frozen=True)
 class Request:
-    """Names of models, overrides of ``decode``, the set if one was named, and where the study that is meant lies."""
+    """Names of models, overrides of ``decode``, the set if one was named, and the settings that locate the study."""
 
     names: list[str]
     decode: dict[str, Any]
@@ -23,7 +23,7 @@ class Request:
     shared: Settings
 
     def decoding(self, trained: DecodeConfig) -> DecodeConfig:
-        """How to decode: what was typed, and else as the model's trial did. Raises RefusedError."""
+        """The decode settings: the overrides, and otherwise those of the trial. Raises RefusedError."""
         decode, problems = parse(DecodeConfig, asdict(trained) | self.decode, "decode")
         if decode is None:
             raise RefusedError(replace(problem, place=COMMAND_LINE) for problem in problems)
@@ -39,9 +39,9 @@ def read_request(verb: str, arguments: list[str], average: int | None = None, se
     problems += [_foreign(verb, key) for key in (*parsed.choices, *parsed.values) if not _means(key)]
     if average is not None and "average_checkpoints" in decode:
         found = "is given with decode.average_checkpoints"
-        problems.append(Problem("--average", found, "give one of them", None, COMMAND_LINE))
+        problems.append(Problem("--average", found, "use only one of them", None, COMMAND_LINE))
     if not names:
-        problems.append(Problem("TRIAL", "is missing", "must name a trial, as `ablate status` lists them"))
+        problems.append(Problem("TRIAL", "is missing", "must name a trial; `ablate status` lists them"))
     if problems:
         raise RefusedError(problems)
     decode |= {"average_checkpoints": average} if average is not None else {}
@@ -54,6 +54,6 @@ def _means(key: str) -> bool:
 
 def _foreign(verb: str, key: str) -> Problem:
     ways = ", ".join(f"decode.{name}" for name in DecodeConfig.__dataclass_fields__)
-    where = "data=, scale=, sweep.name=, paths. and tracking., which say where the study and its runs lie"
+    where = "data=, scale=, sweep.name=, paths. and tracking., to find the study and its runs"
     allowed = f"`ablate {verb}` takes {ways}; and {where}"
     return Problem(key, "cannot be changed once a model is trained", allowed, None, COMMAND_LINE)

@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: a trial, a checkpoint, an exported model or an MLflow run."""
+"""Names on the command line: each stands for a trial, a checkpoint, an exported model or an MLflow run."""
 
 import re
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError, nearest, parse
 
-TRIALS = "must be one of the study's trials, or a trial's folder, or an MLflow run id"
-KINDS = "must be one of the study's trials, or the folder of a trial, checkpoint or exported model, or an MLflow run id"
-SOME = 30  # names that a refusal lists
+TRIALS = "must be a trial, a trial's folder, or an MLflow run id"
+KINDS = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"
+SOME = 30  # names in a refusal, at most
 
 
 @dataclass(frozen=True)
 class SavedTrial:
-    """A trial's folder and what it was trained with. ``data`` are the folders that may hold its prepared text."""
+    """A trial's folder and its training settings. ``data`` are the folders that may hold its prepared text."""
 
     path: Path
     config: TrialConfig
@@ -47,14 +47,14 @@ class SavedTrial:
         return f"{self.path.parent.name}/{self.path.name}"
 
     def result(self) -> dict[str, Any]:
-        """Of the finished trial. Raises RefusedError if it is not finished."""
+        """The result of the finished trial. Raises RefusedError if the trial is not finished."""
         result = self.folder.result()
         if result is None or result["key"] != self.key:
             raise RefusedError([_not_finished(self.path, self.folder.state(self.key))])
         return result
 
     def prepared(self) -> Prepared:
-        """Its text and vocabulary, made again where they are gone. Raises RefusedError."""
+        """Its text and vocabulary, prepared again if they are gone. Raises RefusedError."""
         prepared = self._prepared()
         if problems := list(check_vocabulary(prepared, self.folder)):
             raise RefusedError(problems)
@@ -66,14 +66,14 @@ class SavedTrial:
             if folder.is_dir():
                 return open_prepared(folder, self.data_fingerprint)
         if fingerprint(self.config.data) != self.data_fingerprint:
-            found = f"{self.name} was trained on other text than {self.config.data.name} is now"
+            found = f"{self.name} was trained on different text than the current {self.config.data.name}"
             allowed = f"must hold prepared/{self.data_fingerprint[:16]}, its vocabulary"
             raise RefusedError([Problem("paths.data", found, allowed)])
         return prepare(self.config.data, self.data[0], self.data_fingerprint)
 
 
 def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
-    """The folder that is meant. Raises RefusedError with what is allowed and the nearest name that there is."""
+    """The folder that ``name`` stands for. Raises RefusedError with the allowed kinds and the nearest known name."""
     runs = Path(shared.paths.runs)
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser().resolve()
@@ -84,19 +84,19 @@ def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
         found = trial_of_run(runs, name)
     if found is None:
         with suppress(StudyMissing):
-            read_study(shared.study_folder)  # a damaged one hides its trials: it is named
+            read_study(shared.study_folder)  # a damaged study hides its trials: this raises an error that names it
         raise RefusedError([_unknown(name, shared, list(known), list(everywhere), allowed)])
     return found
 
 
 def studies_there(runs: Path) -> str:
-    """What to say to who named a study that is not there."""
+    """A hint for a person who named a study that does not exist."""
     names = [study.name for study in _studies(runs)]
-    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` makes one"
+    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` creates one"
 
 
 def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
-    """The trial whose folder this is. Raises RefusedError or DamagedFileError."""
+    """The trial of this folder. Raises RefusedError or DamagedFileError."""
     folder = TrialFolder(path)
     if not folder.config_path.exists():
         state = folder.state()
@@ -117,7 +117,7 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
 
 
 def named_trials(request: Request) -> list[SavedTrial]:
-    """The finished trials that were named, each once; all that is wrong with them is told at once in RefusedError."""
+    """The named finished trials, each once. Raises RefusedError with all their problems."""
     trials: dict[Path, SavedTrial] = {}
     problems: list[Problem] = []
     for name in request.names:
@@ -135,7 +135,7 @@ def named_trials(request: Request) -> list[SavedTrial]:
 
 
 def _as_typed(stored: str | None, typed: str | None) -> str | None:
-    """The address with the password that a trial's files do not hold, where the one that was given is the same."""
+    """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise ``stored``."""
     return typed if stored and typed and without_password(typed) == stored else stored
 
 
@@ -146,7 +146,7 @@ def _studies(runs: Path) -> Iterator[Path]:
 def _trials(study: Path) -> list[str]:
     try:
         return [trial.name for trial in read_study(study).trials]
-    except (StudyMissing, ValueError):  # a damaged one hides its own trials, not those of others
+    except (StudyMissing, ValueError):  # a damaged study hides only its own trials
         return []
 
 
@@ -155,7 +155,7 @@ def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str
     same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
     if not known:
         there = studies_there(Path(shared.paths.runs))
-        found = f'is "{name}", and there is no study {study} in {shared.paths.runs}; {there}'
+        found = f'is "{name}", but {shared.paths.runs} holds no study {study}; {there}'
     else:
         more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
         found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
@@ -163,9 +163,9 @@ def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str
 
 
 def _not_finished(path: Path, state: str) -> Problem:
-    words = {"missing": "has not begun", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    allowed = "must be finished; `ablate status` shows where each trial stands, `ablate sweep` goes on with them"
-    return Problem("TRIAL", f"{path.name} {words}", allowed)
+    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
+    allowed = "must be finished; `ablate status` shows the state of each trial, `ablate sweep` resumes them"
+    return Problem("TRIAL", f"{path.name} {fault}", allowed)
 
 
 def _no_trial(path: Path, allowed: str) -> Problem:

@@ -1,4 +1,4 @@
-"""``ablate translate``: lines in, lines out, in order and as soon as they are known."""
+"""``ablate translate``: lines in, translations out, in order and as soon as they are ready."""
 
 import os
 import stat
@@ -45,7 +45,7 @@ def translate(
 
 
 class Translating:
-    """One stream of lines on its way through a model."""
+    """Translates one stream of lines."""
 
     def __init__(
         self, translator: Translator, out: BinaryIO, nbest: int | None, err: Console, progress: "Shown", name: str
@@ -55,7 +55,7 @@ class Translating:
         self.done = 0  # lines
 
     def run(self, descriptor: int) -> int:
-        """Until the input ends, or nobody reads the output; the exit code."""
+        """Translate until the input ends or no process reads the output; returns the exit code."""
         try:
             for window in windows(descriptor, WINDOW):
                 lines = decode(window)
@@ -77,7 +77,7 @@ class Translating:
         sources, long = self.translator.sources(lines)
         longest, first = self.translator.model.config.max_positions, self.done + 1
         for place in long:
-            what = f"line {first + place} has more than {longest} pieces; what comes after them is left out"
+            what = f"line {first + place} has more than {longest} pieces; the rest of it is ignored"
             self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
         try:
             for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
@@ -100,12 +100,12 @@ class Translating:
 
     def _refuse(self) -> int:
         self.err.print(f"[bold red]Refused[/]: {escape(self.name)}:{self.done + 1} is not valid UTF-8.", soft_wrap=True)
-        self.err.print("What came before it is translated.")
+        self.err.print("The lines before it are translated.")
         return 2
 
 
 class Shown:
-    """How far a translation is, where someone waits for it."""
+    """The progress of a translation, displayed if a person waits for it."""
 
     def __init__(self, progress: Progress | None = None, size: int | None = None) -> None:
         self.progress, self.lines = progress, 0
@@ -120,7 +120,7 @@ class Shown:
 
 @contextmanager
 def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
-    """Nothing where the translations themselves are seen to come, or where a person types."""
+    """Displays nothing if the terminal shows the translations, or if a person types the lines."""
     if not err.is_terminal or out.isatty() or os.isatty(descriptor):
         yield Shown()
         return
@@ -132,13 +132,13 @@ def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
 
 
 def _check(request: Request, source: Path | None, target: Path | None) -> None:
-    """What would only be met after the model was loaded, or would destroy the input. Raises RefusedError."""
+    """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
     problems = []
     if len(request.names) > 1:
         found = f"names {len(request.names)} models: {', '.join(request.names)}"
-        problems.append(Problem("TRIAL", found, "one model translates at a time"))
+        problems.append(Problem("TRIAL", found, "must name one model"))
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
-        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence a line"))
+        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
     if target:
         problems += _problems_of_output(target, source)
     if problems:
@@ -147,29 +147,29 @@ def _check(request: Request, source: Path | None, target: Path | None) -> None:
 
 def _standard_input() -> int:
     if sys.stdin is None:
-        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "one of them is needed")])
+        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "must name a file")])
     return sys.stdin.fileno()
 
 
 def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
     folder = target.absolute().parent
     if not folder.is_dir():
-        return [Problem("--output", f"{target.parent} is no folder", "must be in a folder that exists")]
+        return [Problem("--output", f"{target.parent} is not a folder", "must be in a folder that exists")]
     if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
-        return [Problem("--output", f"{target} cannot be written", "must be a file that may be written")]
+        return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
     if target.is_file() and _is_input(target, source):
         return [Problem("--output", f"{target} is the input", "must be another file")]
     return []
 
 
 def _is_input(target: Path, source: Path | None) -> bool:
-    """Whether the file is what is about to be read."""
+    """Whether the output is the input."""
     try:
         return os.path.samestat(target.stat(), source.stat() if source else os.fstat(sys.stdin.fileno()))
-    except (OSError, AttributeError):  # the source is refused on its own; a closed standard input is None
+    except (OSError, AttributeError):  # an unreadable source is refused separately; a closed standard input is None
         return False
 
 
 def _forget(out: BinaryIO) -> None:
-    """Nobody reads any more: what is left in the buffer must not fail again when Python closes it."""
+    """No process reads the output: the rest of the buffer must not fail again when Python closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())

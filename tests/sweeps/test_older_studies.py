@@ -1,4 +1,4 @@
-"""What older versions wrote is still read, finished and compared, and later features leave its keys as they are."""
+"""Studies of older versions are still read, finished and compared, and later features keep their keys."""
 
 import json
 import os
@@ -33,7 +33,7 @@ ADDED = {
 
 @pytest.fixture
 def later_version(tmp_path: Path) -> Path:
-    """The code with a field more in each group, which no file of conf/ mentions."""
+    """The code with one more field per group, which no file of conf/ mentions."""
     for name in ("transformer", "sweeps", "tracking", "conf"):
         shutil.copytree(ROOT / name, tmp_path / "later" / name, ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "later" / "transformer" / "config.py"
@@ -87,7 +87,7 @@ def test_a_later_version_scores_nothing_again_and_refuses_another_value(later_ve
     assert [line["decoded"] for line in json.loads(scored.stdout)] == [False, False], scored.stderr
 
 
-def test_every_verb_that_reads_works_on_an_older_study_wherever_it_lies(tmp_path: Path) -> None:
+def test_every_reading_verb_works_on_an_older_study_in_any_place(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     status = json.loads(ablate("status", NAME, "--json", cwd=folder).stdout)
     assert [line["state"] for line in status] == ["finished", "interrupted"]
@@ -105,7 +105,7 @@ def test_every_verb_that_reads_works_on_an_older_study_wherever_it_lies(tmp_path
 
 
 @pytest.mark.ray
-def test_a_sweep_of_an_older_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_sweep_of_an_older_study_resumes_where_it_stopped(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     before = result_of(folder, "base-s1")
     done = ablate("sweep", NAME, cwd=folder)
@@ -127,7 +127,7 @@ def test_an_older_study_without_prepared_data_prepares_its_text_again(tmp_path: 
     assert len(json.loads(scored.stdout)) == 2, scored.stderr
 
 
-def test_other_semantics_are_named_and_reading_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_semantics_are_refused_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copied(tmp_path)
     monkeypatch.setattr("transformer.config.trial_key.__defaults__", (4,))
     monkeypatch.setattr("sweeps.planning.plan.SEMANTICS", 4)
@@ -137,7 +137,7 @@ def test_other_semantics_are_named_and_reading_goes_on(tmp_path: Path, monkeypat
     assert "base-s1 was trained with semantics 3" in str(caught.value.problems[0])
 
 
-def test_reading_verbs_do_not_ask_for_the_semantics(later_version: Path, tmp_path: Path) -> None:
+def test_reading_verbs_ignore_the_semantics(later_version: Path, tmp_path: Path) -> None:
     path = later_version / "transformer" / "config.py"
     path.write_text(path.read_text("utf-8").replace("SEMANTICS = 3", "SEMANTICS = 4"), "utf-8")
     folder = copied(tmp_path)

@@ -1,4 +1,4 @@
-"""What workers report, written into the trial's folder by one process."""
+"""The events of workers, recorded in the trial's folder by one process."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def journal(planned: PlannedTrial) -> list[tuple[int, int, dict[str, float]]]:
     return [(line.attempt, line.step, line.metrics) for line in planned.folder.journal()]
 
 
-def test_attempts_are_numbered_on_over_recorders(planned: PlannedTrial) -> None:
+def test_attempts_are_numbered_across_recorders(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
     assert (recorder.attempt, recorder.assignment().attempt) == (1, 1)
     recorder.begin()
@@ -93,7 +93,7 @@ def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path
     assert assignment.threads == 1
 
 
-def test_checkpoints_elsewhere_are_told_apart_by_study_and_trial(tmp_path: Path) -> None:
+def test_checkpoints_elsewhere_are_separated_by_study_and_trial(tmp_path: Path) -> None:
     elsewhere = plan(tmp_path, "sweep.rows=[base]", "paths.checkpoints=s3://bucket/deep", "sweep.name=first").trials[0]
     assert Recorder(elsewhere).assignment().checkpoints == "s3://bucket/deep/first/base-s1"
 
@@ -193,7 +193,7 @@ def test_resuming_fills_in_the_reports_that_were_never_written(planned: PlannedT
 
 
 def test_an_attempt_that_found_no_checkpoint_writes_its_own_steps(planned: PlannedTrial) -> None:
-    """It begins again at step 0 and sends no Resumed, so what the lost attempt reported is not its history."""
+    """It starts at step 0 and sends no Resumed, so the reports of the lost attempt are not its history."""
     recorder = begun(planned)
     for step in (20, 40):
         recorder.take(1, Report(step, {"train/loss": 5.0}))
@@ -227,7 +227,7 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
     assert planned.finished
 
 
-def test_what_was_evaluated_is_known_to_the_next_attempt(planned: PlannedTrial) -> None:
+def test_the_next_attempt_reuses_evaluations(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     assert recorder.assignment().evaluated == {}
     recorder.take(1, evaluated("dev", "ein Hund", "zwei Hunde"))
@@ -241,7 +241,7 @@ def test_what_was_evaluated_is_known_to_the_next_attempt(planned: PlannedTrial) 
     assert again.assignment().evaluated == {}
 
 
-def test_what_was_evaluated_otherwise_is_not_taken_for_it(planned: PlannedTrial) -> None:
+def test_evaluations_with_other_settings_are_not_reused(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, evaluated("dev", "ein Hund", step=400))
     recorder.take(1, evaluated("test", "ein Hund", beam=8))
@@ -251,7 +251,7 @@ def test_what_was_evaluated_otherwise_is_not_taken_for_it(planned: PlannedTrial)
     assert Recorder(other).assignment().evaluated == {}
 
 
-def test_a_set_that_was_evaluated_besides_stays_in_the_result_until_decoding_changes(planned: PlannedTrial) -> None:
+def test_another_evaluated_set_stays_in_the_result_until_decoding_changes(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, finished())
     first = planned.folder.result()

@@ -1,4 +1,4 @@
-"""What a row changes before the first step is what its file says: the start of the weights, the batches, the rates."""
+"""Before the first step a row changes only what its file names: initial weights, batches and learning rates."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,7 @@ from transformer.model.encoder_decoder import Transformer
 
 VOCAB_SIZE = 500
 Kind = tuple[str, tuple[int, ...]]
-"""What a weight is for, and its shape."""
+"""The role of a weight, and its shape."""
 
 
 def attention(name: str, module: SelfAttention | CrossAttention) -> dict[str, Tensor]:

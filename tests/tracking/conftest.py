@@ -1,4 +1,4 @@
-"""One MLflow database for all tests, since making its schema takes seconds; a study of its own for each."""
+"""One MLflow database for all tests, since creating its schema takes seconds; one study per test."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def store(runs: Path) -> Store:
 
 @pytest.fixture
 def study(runs: Path, request: pytest.FixtureRequest) -> Study:
-    """Three rows of one seed, nothing begun; its own folder below the shared database's."""
+    """Three rows with one seed each, none begun, in a folder next to the shared database."""
     return make_study(runs / request.node.name, {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
 
 

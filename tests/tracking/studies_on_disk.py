@@ -1,4 +1,4 @@
-"""Studies on disk as a sweep leaves them, and what MLflow then holds of them."""
+"""Studies on disk as a sweep leaves them, and their runs in MLflow."""
 
 import os
 import socket

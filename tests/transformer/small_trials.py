@@ -1,4 +1,4 @@
-"""Models, trials and sets of pieces small enough to compute by hand or in a moment."""
+"""Small models, trials and sets of pieces, quick to compute or simple enough to check by hand."""
 
 import random
 import socket
@@ -34,7 +34,7 @@ PAPER_BASE = ModelConfig(
     relu_dropout=0.0,
 )
 KEY = "0123456789abcdef" * 4
-"""A trial's, where it does not matter which."""
+"""The key of an arbitrary trial."""
 OWN = KEY[:16]  # the folder of its checkpoints
 SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
 TRAIN = TrainConfig(
@@ -55,13 +55,13 @@ SYNTHETIC = DataConfig("synthetic", "en", "de", 1000, None, None, None, None)
 
 
 def small_model(vocab_size: int = 30, seed: int = 1, **changes: Any) -> Transformer:
-    """``SMALL`` with these changes, in evaluation mode, its weights drawn from ``seed``."""
+    """``SMALL`` with these changes, in evaluation mode, with weights drawn from ``seed``."""
     torch.manual_seed(seed)
     return Transformer(replace(SMALL, **changes), vocab_size).eval()
 
 
 class DamagedTransformer(Transformer):
-    """Its encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
+    """The encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
 
     longest = 0
 
@@ -104,7 +104,7 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
 
 
 def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) -> Batch:
-    """A worker's share of a batch that is one block, in one pass."""
+    """A worker's share of a batch of one block, in one micro-batch."""
     (batch,) = batches.micro_batches(step, rank, world, tokens_per_micro_batch=25_000)
     return batch
 
@@ -128,14 +128,14 @@ def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest:
 
 
 def free_address() -> str:
-    """Where workers on this machine can meet."""
+    """A free address for a worker group on this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 def wait_for_file(path: Path) -> None:
-    """Until what is written in the background is there."""
+    """Wait until the background write is finished."""
     deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} was not written"

@@ -1,4 +1,4 @@
-"""A whole trial as one worker runs it: its events, its scores, its resume, and that it learns."""
+"""A complete trial on one worker: its events, scores, resume and learning."""
 
 import itertools
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def run(
     evaluated: dict[str, dict[str, Any]] | None = None,
     stop: Callable[[], bool] = never,
 ) -> list[Event]:
-    """The events of one attempt; it dies after the report of step ``until``, when its checkpoint is written."""
+    """The events of one attempt; it dies after the report of step ``until``, once that step's checkpoint is written."""
     events: list[Event] = []
     for event in work(assignment(trial, attempt, folder, checkpoints, evaluated=evaluated or {}), stop=stop):
         events.append(event)
@@ -70,7 +70,7 @@ def run(
 
 
 def count_to(n: int) -> Callable[[], bool]:
-    """A stop that is asked for by the nth time that the trial looks."""
+    """A stop request that appears at the trial's nth check."""
     calls = itertools.count(1)
     return lambda: next(calls) >= n
 
@@ -84,7 +84,7 @@ def finished(events: list[Event]) -> Finished:
     return events[-1]
 
 
-def test_a_trial_says_that_it_started_reports_evaluates_and_finishes(
+def test_a_trial_announces_its_start_reports_evaluates_and_finishes(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     events = run(trial, folder, tmp_path)
@@ -93,7 +93,7 @@ def test_a_trial_says_that_it_started_reports_evaluates_and_finishes(
     assert [event.step for event in events[1:]] == [5, 10, 10, 10, 10, 10]
 
 
-def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
+def test_the_last_events_hold_costs_scores_and_the_scored_text(
     trial: TrialConfig, folder: Path, tmp_path: Path, prepared: Prepared
 ) -> None:
     events = run(trial, folder, tmp_path)
@@ -115,7 +115,7 @@ def test_the_end_of_a_trial_holds_costs_scores_and_the_text_they_are_of(
 
 
 def test_a_trial_is_trained_and_scored_on_the_text_of_its_plan(tmp_path: Path) -> None:
-    """Its files are changed, and then gone, after they were prepared."""
+    """After the preparation, its files are changed and then removed."""
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270))
     planned = assignment(trial, 1, tmp_path, tmp_path / "alone")
     before = finished(list(work(planned)))
@@ -130,7 +130,7 @@ def test_a_trial_is_trained_and_scored_on_the_text_of_its_plan(tmp_path: Path) -
     assert before.costs["flops"] == after.costs["flops"] == at_last.costs["flops"]
 
 
-def test_a_trial_does_not_start_on_other_text_than_was_planned(tmp_path: Path) -> None:
+def test_a_trial_does_not_start_on_text_that_differs_from_the_plan(tmp_path: Path) -> None:
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270))
     planned = assignment(trial, 1, tmp_path, tmp_path / "alone")
     with (tmp_path / "train.txt").open("a") as file:
@@ -142,36 +142,34 @@ def test_a_trial_does_not_start_on_other_text_than_was_planned(tmp_path: Path) -
     assert not (tmp_path / "alone").exists()
 
 
-def test_pairs_that_are_left_out_are_told_once_and_counted(tmp_path: Path) -> None:
+def test_left_out_pairs_are_reported_once_and_counted(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     with (tmp_path / "train.txt").open("a") as file:
         file.write("\n \n" * 3 + f"{'a ' * 60}\n" * 5)
     trial = small_trial(data)
     events = run(trial, tmp_path, tmp_path / "checkpoints", until=5)
-    told = "11 of 71 pairs of train are left out: 6 blank, 5 longer than model.max_positions (40)"
-    assert [event.text for event in events if isinstance(event, Noticed)] == [told]
+    notice = "11 of 71 training pairs are left out: 6 blank, 5 longer than model.max_positions (40)"
+    assert [event.text for event in events if isinstance(event, Noticed)] == [notice]
     resumed = run(trial, tmp_path, tmp_path / "checkpoints", attempt=2)
     assert not any(isinstance(event, Noticed) for event in resumed)
     assert finished(resumed).costs["pairs"] == {"train": 60, "blank": 6, "too_long": 5}
 
 
-def test_a_trial_that_died_goes_on_where_its_last_checkpoint_was(
-    trial: TrialConfig, folder: Path, tmp_path: Path
-) -> None:
-    undisturbed = run(trial, folder, tmp_path / "one")
+def test_a_trial_that_died_resumes_at_its_last_checkpoint(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
+    uninterrupted = run(trial, folder, tmp_path / "one")
     before = run(trial, folder, tmp_path / "two", attempt=1, until=5)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert isinstance(before[1], Report)
     assert after[1] == Resumed(5, (before[1],))
     assert [type(event) for event in after] == [Started, Resumed, Report, Evaluating, Evaluated, Evaluated, Finished]
-    assert finished(after).scores == finished(undisturbed).scores
-    assert evaluations(after) == evaluations(undisturbed)
+    assert finished(after).scores == finished(uninterrupted).scores
+    assert evaluations(after) == evaluations(uninterrupted)
 
 
 def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lost(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
-    undisturbed = run(trial, folder, tmp_path / "one")
+    uninterrupted = run(trial, folder, tmp_path / "one")
     stopped = run(trial, folder, tmp_path / "two", stop=count_to(3))
     assert [type(event) for event in stopped] == [Started, Report, Stopped]
     assert stopped[-1] == Stopped(3)
@@ -179,10 +177,10 @@ def test_a_stop_ends_training_after_its_step_with_a_checkpoint_and_nothing_is_lo
     assert (stopped[1].step, stopped[1].checkpoint) == (3, 3)
     after = run(trial, folder, tmp_path / "two", attempt=2)
     assert after[1] == Resumed(3, (stopped[1],))
-    assert finished(after).scores == finished(undisturbed).scores
+    assert finished(after).scores == finished(uninterrupted).scores
 
 
-def test_a_stop_while_a_set_is_evaluated_ends_there_and_keeps_the_sets_before(
+def test_a_stop_during_the_evaluation_of_a_set_keeps_the_earlier_sets(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     stopped = run(trial, folder, tmp_path, stop=count_to(trial.train.steps + DEV_LINES + 3))
@@ -203,9 +201,7 @@ def test_a_finished_trial_is_only_evaluated_again_with_other_decoding(
         assert (scores["decode"]["alpha"], finished(again).scores[name]["decode"]["alpha"]) == (DECODE.alpha, 5.0)
 
 
-def test_a_set_that_was_evaluated_before_the_end_is_not_evaluated_twice(
-    trial: TrialConfig, folder: Path, tmp_path: Path
-) -> None:
+def test_an_already_evaluated_set_is_not_evaluated_again(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
     first = run(trial, folder, tmp_path)
     known = {"dev": finished(first).scores["dev"]}
     again = run(trial, folder, tmp_path, attempt=2, evaluated=known)
@@ -214,10 +210,10 @@ def test_a_set_that_was_evaluated_before_the_end_is_not_evaluated_twice(
     assert list(finished(again).scores) == ["dev", "test"]
 
 
-def test_what_was_evaluated_of_other_weights_is_evaluated_again(
+def test_sets_evaluated_with_other_weights_are_evaluated_again(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
-    """The checkpoint of the end is gone: what is trained again may differ."""
+    """The last checkpoint is missing: repeated training may give different weights."""
     run(trial, folder, tmp_path, until=5)
     again = run(trial, folder, tmp_path, attempt=2, evaluated={"dev": {"ppl": 1.0}})
     assert list(evaluations(again)) == ["dev", "test"]

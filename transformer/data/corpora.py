@@ -1,4 +1,4 @@
-"""Where parallel text comes from, what identifies it, and what is wrong with it."""
+"""The sources of parallel text, the hashes that identify it, and its checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ MULTI30K_SHA256 = {
 
 @dataclass(frozen=True)
 class Text:
-    """Every set as it was read, and what identifies the text that was read."""
+    """Every set as it was read; ``declared`` identifies that text."""
 
     sets: dict[str, list[SentencePair]]
     declared: dict[str, object]
@@ -42,11 +42,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A named source of text: ``declared`` identifies what is there now, ``load`` reads every set.
+    """A named source of text: ``declared`` identifies the current text, ``load`` reads every set.
 
-    What ``load`` declares is that of the very bytes it read, which may differ if text is changed meanwhile.
+    The declaration that ``load`` returns is of the exact bytes it read. It differs if the text changed in between.
 
-    ``mean_lengths`` are source and target pieces a sentence, end-of-sentence included, for planning costs.
+    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
@@ -55,7 +55,7 @@ class Corpus:
 
 
 def corpus(data: DataConfig) -> Corpus:
-    """The corpus that ``data.name`` names."""
+    """The corpus named ``data.name``."""
     return CORPORA[data.name]
 
 
@@ -72,10 +72,10 @@ def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
 
 
 def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
-    """A checked local copy: from the mirror folder where there is one, otherwise downloaded once."""
+    """A checked local copy: from the mirror folder if one is set, otherwise downloaded once."""
     if name not in MULTI30K_SHA256:
         raise RefusedError(
-            [Problem("data.source", f"has no file {name}", "multi30k has en and de, as source and target")]
+            [Problem("data.source", f"multi30k has no file {name}", "must be en or de, like data.target")]
         )
     mirror = data.mirror
     if mirror and "://" not in mirror:
@@ -84,7 +84,7 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
     try:
         local = pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
     except (OSError, ValueError) as error:
-        hint = "must be reachable and whole; data.mirror=DIR takes the same files from a folder"
+        hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
     return _checked(Path(local), MULTI30K_SHA256[name])
 

@@ -1,4 +1,4 @@
-"""Batches are made before the steps that take them, so that no step waits for its data."""
+"""Prefetching: batches are made ahead of their steps, so that no step waits for its data."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -8,11 +8,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 STEPS_AHEAD = 8
-"""Steps whose batches are ready or being made: enough for the shuffle at the start of an epoch to go unnoticed."""
+"""Steps whose batches are ready or in the making: enough to hide the shuffle at the start of an epoch."""
 
 
 def prefetch(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
-    """``make(step)`` for each step, in order, made by a thread while earlier ones are used."""
+    """``make(step)`` for each step, in order, computed in a thread while earlier results are used."""
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as thread:
         waiting: deque[Future[T]] = deque()
         try:

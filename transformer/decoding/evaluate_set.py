@@ -1,4 +1,4 @@
-"""What a trained model is evaluated by on one set: perplexity of the reference, and scores of its own translation."""
+"""Evaluates a trained model on one set: perplexity of the references, and scores of the model's translation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from transformer.versions import settled
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences with references. ``references`` is the target text as it was given, ``language`` its language."""
+    """Sentences with references. ``references`` is the original target text, ``language`` its language."""
 
     name: str
     pairs: ParallelSet
@@ -29,9 +29,9 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class SetEvaluation:
-    """Scores with their signatures and decode settings, the hypotheses, and what each sentence adds to the scores.
+    """Scores with their signatures and decode settings, the hypotheses, and the statistics of each sentence.
 
-    A line of ``statistics`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
+    An entry of ``statistics`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
     """
 
     scores: dict[str, Any]
@@ -54,9 +54,9 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
 
 
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
-    """The best hypothesis of every sentence, in their order, as text on one line; on every worker.
+    """The best hypothesis of every sentence, in order, as text on one line; on every worker.
 
-    Raises StopRequested, and NotFiniteError on every worker: one that stopped alone would leave the others waiting.
+    Raises StopRequested. Raises NotFiniteError on every worker at once, since the others would wait for a missing one.
     """
     found, lost = list[tuple[int, Hypothesis]](), list[int]()
     try:

@@ -26,9 +26,9 @@ def load(
     device: torch.device,
     check: StateCheck = any_state,
 ) -> Translator:
-    """The mean of the newest ``trial.decode.average_checkpoints`` checkpoints up to ``step``, all whole and fitting.
+    """A translator with the mean of the newest ``trial.decode.average_checkpoints`` checkpoints up to ``step``.
 
-    ``check`` is asked besides whether the weights fit the model. Raises RefusedError.
+    All must be complete, fit the model, and pass ``check``. Raises RefusedError.
     """
     model = Transformer(trial.model, len(vocabulary))
 
@@ -43,16 +43,16 @@ def load(
 def mean_of_newest(
     trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
 ) -> dict[str, Tensor]:
-    """The mean of the weights at ``step`` and at the steps before it that an undisturbed training saves.
+    """The mean of the weights at ``step`` and at the earlier steps that an uninterrupted training saves.
 
-    All ``trial.decode.average_checkpoints`` of them must be whole and fit: none is replaced by an older one.
+    All ``trial.decode.average_checkpoints`` of them must be complete and fit; an older one never replaces another.
     Raises RefusedError.
     """
     return mean_weights(_newest(trial, checkpoints, step, check))
 
 
 def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
-    """The mean of the models of at least one checkpoint (section 6.1), two of which are held at a time."""
+    """The mean model of at least one checkpoint (section 6.1); memory holds two at a time."""
     total: dict[str, Tensor] = {}
     n = 0
     for state in states:
@@ -62,10 +62,10 @@ def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
 
 
 def _newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck) -> Iterator[SavedState]:
-    """As many states as ``decode.average_checkpoints`` says, from that of ``step`` on. Raises RefusedError."""
+    """The newest ``decode.average_checkpoints`` states, starting with that of ``step``. Raises RefusedError."""
     newest = next(checkpoints.at([step], check), None)
     if newest is None:
-        allowed = f"must lie whole in {checkpoints.folder.url}, where it was written"
+        allowed = f"must be complete in {checkpoints.folder.url}, where it was written"
         raise RefusedError([Problem("TRIAL", _missing(step, checkpoints), allowed)])
     n, steps = trial.decode.average_checkpoints, _regular_steps(trial.train, newest)
     yield newest
@@ -76,14 +76,14 @@ def _newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: Stat
         found += 1
     if found < n:
         cause = f": {_missing(steps[found], checkpoints)}" if found < len(steps) else ""
-        allowed = f"must be at most {found}, the checkpoints that were kept{cause}"
+        allowed = f"must be at most {found}, the number of checkpoints kept{cause}"
         raise RefusedError([Problem("decode.average_checkpoints", f"is {n}", allowed)])
 
 
 def _regular_steps(train: TrainConfig, state: SavedState) -> list[int]:
-    """The step of the state, then the earlier ones at which an undisturbed training saves, newest first.
+    """The state's step, then the earlier steps at which an uninterrupted training saves, newest first.
 
-    The steps at which dev was best are among them: the state's reports tell which.
+    They include the steps with the best dev scores so far, taken from the state's reports.
     """
     best, steps = math.inf, set(train.checkpoint_steps(state["step"]))
     for report in state.get("reports", ()):

@@ -1,4 +1,4 @@
-"""The arithmetic that a trained model is decoded in, which need not be the one it was trained in."""
+"""The arithmetic of decoding, which may differ from the arithmetic of training."""
 
 import copy
 import warnings
@@ -17,8 +17,9 @@ def quantize(model: Transformer, arithmetic: Arithmetic) -> Transformer:
     """A copy of the model for translating only; "fp32" is the model itself.
 
     "bf16": weights and activations in bfloat16. "int8", on CPUs: as "bf16", but the projections of the layers multiply
-    8-bit integers, a scale for each output's weights and one for all inputs at once, so that a translation may depend
-    a little on what else is in its batch. Softmax and log P are float32 in each. RefusedError for "int8" elsewhere.
+    8-bit integers, with one scale per output's weights and one for all inputs together. A translation may therefore
+    depend slightly on the rest of its batch. Softmax and log P are always float32. Raises RefusedError for "int8" on
+    other devices.
     """
     match arithmetic:
         case "fp32":
@@ -40,7 +41,7 @@ def _for_inference(model: Transformer) -> Transformer:
 
 
 class _Int8Linear(nn.Module):
-    """y = xWᵀ + b with W in 8-bit integers and x brought into such while it is multiplied ("dynamic quantization")."""
+    """y = xWᵀ + b with W in 8-bit integers; x is quantized during the multiplication ("dynamic quantization")."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -52,7 +53,7 @@ class _Int8Linear(nn.Module):
         self.packed = torch.ops.quantized.linear_prepack(weight, linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        # 7 bits for x: with 8, processors without VNNI overflow the 16 bits that they add pairs of products in
+        # 7 bits for x: with 8, processors without VNNI overflow 16 bits when they add pairs of products
         y: Tensor = torch.ops.quantized.linear_dynamic(x.float(), self.packed, reduce_range=True)
         return y.to(x.dtype)
 

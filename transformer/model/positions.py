@@ -1,4 +1,4 @@
-"""Where a piece stands in its sentence (section 3.5, and Table 3 row E)."""
+"""Positions of pieces in their sentence (section 3.5, and Table 3 row E)."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""How likely a model finds the references: teacher forcing, without smoothing or dropout (section 6.1).
+"""The likelihood of the references under a model: teacher forcing, without smoothing or dropout (section 6.1).
 
 Shape suffixes: B sentences, T target, D d_model, N target pieces that are not padding.
 """
@@ -23,7 +23,7 @@ LOGITS_AT_ONCE = 4_000_000
 
 @torch.no_grad()
 def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker) -> list[float]:
-    """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all.
+    """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all results.
 
     ``model`` is in evaluation mode. Raises NotFiniteError, on every worker.
     """
@@ -39,17 +39,17 @@ def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, 
 
 
 def mean_nll(nats: list[float], pairs: ParallelSet) -> float:
-    """Nats a target piece over the whole set: not a mean over sentences or batches."""
+    """Nats per target piece over the whole set, not a mean over sentences or batches."""
     return math.fsum(nats) / int(pairs.target.lengths.sum())
 
 
 def perplexity(nll: float) -> float:
-    """e^nll, and finite: beyond e^700 a float is infinite."""
+    """e^nll, capped so that it is finite: beyond e^700 a float is infinite."""
     return math.exp(min(nll, 700.0))
 
 
 def _batch_nats(model: Transformer, batch: Batch) -> Tensor:
-    """[B] float64; the logits of a few pieces are held at a time."""
+    """[B] float64; the logits of a few pieces are in memory at a time."""
     real_BT = batch.target != PAD
     output_ND, gold_N = model(batch.source, batch.shifted, batch.source_padded)[real_BT], batch.target[real_BT]
     rows = max(1, LOGITS_AT_ONCE // model.vocab_size)

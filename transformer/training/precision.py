@@ -10,9 +10,9 @@ from transformer.config import ModelConfig, Precision
 from transformer.training.memory import kept_memory
 
 WORTH_IT = 256
-"""d_model from which oneDNN's float32 matmuls are faster than MKL's; below, what a call costs outweighs it."""
+"""d_model from which oneDNN's float32 matmuls are faster than MKL's; below it, the cost per call outweighs the gain."""
 FLOAT32_LIKE = 1e-5
-"""Relative error of a matmul that still counts as float32: float32 has some 3e-7, bfloat16 some 3e-3."""
+"""Largest relative error of a matmul that counts as float32: float32 has about 3e-7, bfloat16 about 3e-3."""
 
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
@@ -26,16 +26,16 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 
 @contextmanager
 def efficient(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
-    """Within it, the model's matmuls are as fast as its precision allows, and freed memory stays with the process."""
+    """A context in which matmuls are as fast as the precision allows, and freed memory stays with the process."""
     with fast_matmuls(model, precision, device), kept_memory():
         yield
 
 
 @contextmanager
 def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
-    """Within it, float32 matmuls on the CPU run through oneDNN where that is faster and loses no precision.
+    """A context in which float32 matmuls on the CPU use oneDNN if that is faster and loses no precision.
 
-    What switches torch over also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
+    The switch also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
     """
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
@@ -50,7 +50,7 @@ def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device)
 
 
 def matmul_error(size: int = 256) -> float:
-    """Relative error (L2) of a float32 matmul on this machine, as torch is set now."""
+    """Relative error (L2) of a float32 matmul on this machine, with torch's current settings."""
     drawn = torch.Generator().manual_seed(1)
     a, b = (torch.randn(size, size, generator=drawn) for _ in range(2))
     exact = a.double() @ b.double()

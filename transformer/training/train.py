@@ -33,7 +33,7 @@ from transformer.training.schedule import learning_rate
 
 @dataclass
 class Tally:
-    """What has been trained on so far, and for how long: it travels with the checkpoint."""
+    """The total lengths and seconds of training so far, saved with the checkpoint."""
 
     seconds: float = 0.0
     lengths: Lengths = field(default_factory=Lengths)
@@ -45,13 +45,13 @@ class Tally:
 
 @dataclass
 class TrainState:
-    """Everything that training changes. The data order is a function of the step, so it is not in here."""
+    """Everything that training changes. The data order depends only on the step, so it is not stored."""
 
     model: Transformer
     optimizer: torch.optim.Adam
     step: int = 0
     tally: Tally = field(default_factory=Tally)
-    reports: list[Report] = field(default_factory=list)  # all of them: rank zero's alone
+    reports: list[Report] = field(default_factory=list)  # all reports so far; only on rank zero
     best_nll: float = math.inf  # on dev
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class TrainState:
 
 
 def start(trial: TrialConfig, vocab_size: int, device: torch.device) -> TrainState:
-    """A fresh model, initialized by the seed alone, and its Adam (section 5.3)."""
+    """A fresh model, initialized only by the seed, and its Adam (section 5.3)."""
     torch.manual_seed(trial.train.seed)
     model = Transformer(trial.model, vocab_size).to(device)
     return TrainState(model, adam(model, capturable=device.type == "cuda"))
@@ -88,13 +88,13 @@ def train_step(
     worker: Worker,
     forward_backward: ForwardBackward,
 ) -> Step:
-    """One update from this worker's share of a batch, in one or several micro-batches.
+    """One update from this worker's share of a batch, in one or more micro-batches.
 
-    ``forward_backward`` comes from ``make_forward_backward``, since it may hold recorded CUDA graphs.
+    ``forward_backward`` comes from ``make_forward_backward``, since it may contain recorded CUDA graphs.
 
-    Everything divides by the target pieces of the whole batch, over all micro-batches and workers, and dropout is drawn
-    from (seed, step, rank): a step depends neither on how it was split nor on what ran before it in this process.
-    The device is asked nothing.
+    The loss is divided by the target pieces of the whole batch, over all micro-batches and workers. Dropout is drawn
+    from (seed, step, rank). So a step depends neither on its split into micro-batches nor on earlier work of this
+    process. The host never waits for the device.
     """
     state.step += 1
     torch.manual_seed(_step_seed(trial.train.seed, state.step, worker.rank))
@@ -108,12 +108,12 @@ def train_step(
     gradients = [parameter.grad for parameter in state.model.parameters() if parameter.grad is not None]
     gradient_norm = torch.nn.utils.get_total_norm(gradients)
     state.optimizer.step()
-    state.optimizer.zero_grad(set_to_none=not worker.uses_cuda_graphs)  # recorded graphs add to where the gradients are
+    state.optimizer.zero_grad(set_to_none=not worker.uses_cuda_graphs)  # recorded graphs need gradients in place
     return Step(loss, gradient_norm)
 
 
 def make_forward_backward(model: Transformer, trial: TrialConfig, shapes: Sequence[Shape] = ()) -> ForwardBackward:
-    """Forward and backward through ``model``, replayed from CUDA graphs where a batch has one of ``shapes``."""
+    """Forward and backward through ``model``, replayed from CUDA graphs if a batch has one of ``shapes``."""
     plain = partial(_forward_backward, model, trial)
     return CapturedForwardBackward(plain, shapes) if shapes else plain
 
@@ -129,7 +129,7 @@ def _forward_backward(model: Transformer, trial: TrialConfig, batch: Batch) -> T
 
 
 def dev_nll(model: Transformer, pairs: ParallelSet, trial: TrialConfig, worker: Worker) -> float:
-    """Mean nats a target piece, end-of-sentence included, without smoothing or dropout (section 6.1).
+    """Mean nats per target piece, end-of-sentence included, without smoothing or dropout (section 6.1).
 
     ``model`` is in training mode afterwards. Raises NotFiniteError.
     """
@@ -147,15 +147,14 @@ def fit(
     checkpoints: Checkpoints,
     worker: Worker,
 ) -> Iterator[Report]:
-    """Train from ``state.step`` to ``train.steps``; rank zero yields what there is to report.
+    """Train from ``state.step`` to ``train.steps``; rank zero yields the reports.
 
-    A checkpoint is written while training goes on, and reported with the next report after it. It also holds all
-    reports up to its step, because those of the last seconds may never arrive. A worker that is asked to stop ends
-    training for all after the next step, with a report and a checkpoint. Raises DivergedError, NotFiniteError,
-    CheckpointError.
+    A checkpoint is written while training continues, and announced in the next report. It also holds all reports up
+    to its step, because the latest ones may never arrive. A stop request on any worker ends training on all workers
+    after the next step, with a report and a checkpoint. Raises DivergedError, NotFiniteError, CheckpointError.
     """
     train = trial.train
-    whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # a part of a block fits no bucket well
+    whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well
     shapes = buckets(batches.shapes()) if worker.uses_cuda_graphs and whole_blocks else []
     forward_backward = make_forward_backward(state.model, trial, shapes)
     state.model.train()
@@ -165,10 +164,10 @@ def fit(
         stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
-        regular = last or state.step % train.checkpoint_every == 0  # a stop at another step must not change a mean
+        regular = last or state.step % train.checkpoint_every == 0  # a stop at another step must not change an average
         if not (evaluates or regular or stops or state.step % train.log_every == 0):
             continue
-        metrics = meter.read(state.step)  # before anything is evaluated or saved: a divergence ends the trial here
+        metrics = meter.read(state.step)  # before any evaluation or checkpoint: a divergence ends the trial here
         state.tally.add(meter)
         nll = dev_nll(state.model, dev, trial, worker) if evaluates else None
         if nll is not None:
@@ -192,7 +191,7 @@ def fit(
 def _prefetched(
     batches: TrainingBatches, steps: range, worker: Worker, shapes: Sequence[Shape]
 ) -> Iterator[tuple[list[Batch], float]]:
-    """The micro-batches of each step on the worker's device, and the seconds that the step had to wait for them."""
+    """The micro-batches of each step on the worker's device, and the seconds that the step waited for them."""
 
     def make(step: int) -> list[Batch]:
         micro_batches = batches.micro_batches(step, worker.rank, worker.world, worker.tokens_per_micro_batch)

@@ -1,4 +1,4 @@
-"""Buckets: few, as good as any, each batch in the smallest that holds it; and padding up changes nothing."""
+"""Buckets: few and optimal, each batch in the smallest that holds it; and padding changes no result."""
 
 from itertools import combinations, pairwise
 
@@ -75,7 +75,7 @@ def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
     assert buckets(shapes, most) == sorted(set(best), key=best.index)
 
 
-def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_stays_as_it_is_where_none_does() -> None:
+def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if_none_does() -> None:
     batch = collate(PAIRS, np.arange(4))
     sentences, source, target = batch.shape
     larger, wide = Shape(sentences + 2, source + 1, target), Shape(sentences, source + 99, target + 99)

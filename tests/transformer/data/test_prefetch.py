@@ -1,4 +1,4 @@
-"""Batches made prefetch of time come in order, and a reader that stops leaves no thread behind."""
+"""Prefetched batches come in order, and a reader that stops leaves no thread behind."""
 
 import threading
 
@@ -24,7 +24,7 @@ def test_items_are_made_ahead_of_their_use_but_not_without_limit() -> None:
 
     items = prefetch(make, range(1000))
     assert next(items) == 0
-    assert enough.wait(timeout=30)  # without anyone asking for them
+    assert enough.wait(timeout=30)  # without any request for them
     assert next(items) == 1
     items.close()
     assert len(made) <= STEPS_AHEAD + 1

@@ -1,4 +1,4 @@
-"""A set evaluated: by how likely its references are, and by what a model makes of its sources."""
+"""Evaluation of a set: perplexity of its references, and scores of the translations of its sources."""
 
 import json
 import math
@@ -24,12 +24,12 @@ from transformer.training.perplexity import mean_nll, sentence_nats
 from transformer.training.train import dev_nll
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
-"""So that a model that has learned nothing writes something."""
+"""Settings that make an untrained model write something."""
 
 
 @torch.no_grad()
 def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
-    """−log P of every target, a sentence at a time."""
+    """−log P of every target, one sentence at a time."""
     found = []
     for i in range(len(pairs)):
         source, target = (torch.tensor(side[i].tolist())[None] for side in (pairs.source, pairs.target))
@@ -130,14 +130,14 @@ def test_decoding_settings_are_used(wordy: Translator, prepared: Prepared) -> No
     assert sum(map(len, short)) < sum(map(len, long))
 
 
-def test_a_source_without_words_is_translated_to_nothing(wordy: Translator, prepared: Prepared) -> None:
+def test_a_source_without_words_is_translated_to_an_empty_line(wordy: Translator, prepared: Prepared) -> None:
     source = Sentences.of(prepared.vocabulary.encode(["", "a b", "   "]))
     empty, words, blank = translate_set(wordy, ParallelSet(source, source), Worker())
     assert (empty, blank) == ("", "")
     assert words
 
 
-def test_nan_is_no_perplexity_but_an_error_that_names_set_and_sentence(prepared: Prepared) -> None:
+def test_nan_is_an_error_that_names_set_and_sentence(prepared: Prepared) -> None:
     pairs = prepared.pairs("dev")
     lost = np.flatnonzero(pairs.source.lengths > 8).tolist()
     assert lost[0] > 0
@@ -152,7 +152,7 @@ def test_nan_is_no_perplexity_but_an_error_that_names_set_and_sentence(prepared:
     assert raised.value.places == lost
 
 
-def test_an_infinite_output_is_no_perplexity_either() -> None:
+def test_an_infinite_output_is_an_error_too() -> None:
     model = small_model()
     with torch.no_grad():
         model.decoder[-1].feed_forward_residual.norm.weight[0] = math.inf

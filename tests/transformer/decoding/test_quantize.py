@@ -1,4 +1,4 @@
-"""Decoding in other arithmetic than training: nearly the same, and what is not possible is refused."""
+"""Decoding in other arithmetic than training: nearly the same results, and unsupported devices are refused."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from transformer.schema import RefusedError
 
 @torch.no_grad()
 def probabilities(trained: Trained, model: Transformer) -> torch.Tensor:
-    """Of every next piece of some sentences, in float32."""
+    """Probabilities of every next piece of some sentences, in float32."""
     pairs = trained.prepared.pairs("test")
     source, target = pad(pairs.source, range(20)), pad(pairs.target, range(20))
     cache, steps = model.start(source), []
@@ -33,7 +33,7 @@ def test_probabilities_stay_near_those_of_float32(trained: Trained, arithmetic: 
 
 
 @pytest.mark.parametrize("arithmetic", ["bf16", "int8"])
-def test_most_outputs_are_those_of_float32(trained: Trained, arithmetic: Arithmetic) -> None:
+def test_most_outputs_equal_those_of_float32(trained: Trained, arithmetic: Arithmetic) -> None:
     source = pad(trained.prepared.pairs("test").source, range(100))
     exact, found = (
         [best[0].pieces for best in beam_search(model, source, trained.trial.decode)]
@@ -42,7 +42,7 @@ def test_most_outputs_are_those_of_float32(trained: Trained, arithmetic: Arithme
     assert sum(a == b for a, b in zip(exact, found, strict=True)) >= 85
 
 
-def test_the_model_itself_stays_as_it_was(trained: Trained) -> None:
+def test_the_original_model_is_unchanged(trained: Trained) -> None:
     before = {name: weight.clone() for name, weight in trained.model.state_dict().items()}
     quantize(trained.model, "int8")
     after = trained.model.state_dict()

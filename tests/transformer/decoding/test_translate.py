@@ -1,4 +1,4 @@
-"""Many lines through a model: each as if it were alone, in order, whatever they hold."""
+"""Many lines through a model: each as if it were alone, in order, with any content."""
 
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +14,7 @@ from transformer.finite import NotFiniteError
 from transformer.training.precision import WORTH_IT, fast_matmuls
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
-"""So that a model that has learned nothing writes something."""
+"""Settings that make an untrained model write something."""
 LINES = ["a b c", "", "f", "c c c c d e f a b c d e", " ", "b a", "ä 😀 שלום", "a" * 30, "d e f"]
 
 
@@ -49,14 +49,14 @@ def test_the_best_come_with_their_scores_best_first(translator: Translator) -> N
     assert nothing == [Translation("", 0.0)]
 
 
-def test_answers_are_given_before_later_ones_are_sought(translator: Translator) -> None:
+def test_results_are_yielded_before_later_ones_are_computed(translator: Translator) -> None:
     greedy = replace(translator, decode=replace(WORDY, beam=1, max_extra=0))
     sources, _ = greedy.sources(["a"] * 600)
-    no_pieces = [9_999] * 20 + [EOS]  # the model fails at them, in a batch of their own
-    answers = greedy.translations([*sources, no_pieces])
-    assert len(list(islice(answers, 600))) == 600
+    no_pieces = [9_999] * 20 + [EOS]  # the model fails on them, in a separate batch
+    results = greedy.translations([*sources, no_pieces])
+    assert len(list(islice(results, 600))) == 600
     with pytest.raises(IndexError):
-        next(answers)
+        next(results)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -70,7 +70,7 @@ def test_matmuls_are_as_fast_as_width_and_precision_allow(prepared: Prepared, d_
         assert matmul.fp32_precision == expected
 
 
-def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator) -> None:
+def test_a_line_longer_than_the_positions_is_cut_and_reported(translator: Translator) -> None:
     longest = translator.model.config.max_positions
     sources, long = translator.sources(["a b", "a " * 100, "c"])
     assert long == [1]
@@ -80,7 +80,7 @@ def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b"])
-def test_what_ends_a_line_becomes_a_space(end: str) -> None:
+def test_a_line_break_becomes_a_space(end: str) -> None:
     assert one_line(f"a{end}b") == "a b"
     assert one_line("a  b ") == "a  b "
 

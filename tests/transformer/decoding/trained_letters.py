@@ -1,4 +1,4 @@
-"""A model that has really learned, and is not so sure that every search finds the same."""
+"""A really trained model, uncertain enough that different searches find different outputs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

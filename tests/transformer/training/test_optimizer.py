@@ -1,4 +1,4 @@
-"""Adam as a CUDA graph needs it takes the steps of the plain one, and either goes on from what the other saved."""
+"""Capturable Adam takes the same steps as plain Adam, and each resumes from the other's saved state."""
 
 import copy
 from typing import Any
@@ -42,7 +42,7 @@ def test_the_steps_are_the_same() -> None:
     assert_close(trained(fresh(True), range(1, 6)), trained(fresh(False), range(1, 6)))
 
 
-def test_a_capturable_one_always_reads_its_rate_from_the_same_place() -> None:
+def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
     state = fresh(True)
     (rate,) = (group["lr"] for group in state.optimizer.param_groups)
     trained(state, range(1, 4))
@@ -51,7 +51,7 @@ def test_a_capturable_one_always_reads_its_rate_from_the_same_place() -> None:
 
 
 @BOTH_WAYS
-def test_either_goes_on_from_what_the_other_saved(capturable: bool) -> None:
+def test_each_resumes_from_the_other_s_saved_state(capturable: bool) -> None:
     saved = copy.deepcopy(trained(fresh(not capturable), range(1, 4)).to_dict())
     resumed = fresh(capturable)
     resumed.load(saved)

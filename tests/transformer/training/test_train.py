@@ -1,4 +1,4 @@
-"""One step against Adam by hand, and ``fit``: what it reports, and that a resume leaves no trace."""
+"""One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
 
 import math
 from dataclasses import replace
@@ -72,7 +72,7 @@ def assert_bitwise_equal(first: TrainState, second: TrainState) -> None:
 
 
 def gradients(state: TrainState) -> dict[str, Tensor]:
-    """Of the first step, from Adam's first moment, which is a tenth of them."""
+    """Gradients of the first step, from Adam's first moment, which is a tenth of them."""
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
@@ -100,7 +100,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
     assert state.step == 3
 
 
-def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
+def test_the_gradients_of_two_shares_sum_to_the_batch_s() -> None:
     trial = small_trial()
     whole, *shares = (fresh(trial) for _ in range(3))
     train_step(whole, [share(batches(trial), 3)], trial, Worker(), make_forward_backward(whole.model, trial))
@@ -114,7 +114,7 @@ def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
         assert difference <= 1e-6 * max(1.0, gradient.norm().item()), name
 
 
-def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
+def test_a_step_does_not_depend_on_earlier_work_of_the_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
     train_step(first, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(first.model, trial))
@@ -136,33 +136,33 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
 
 
-def test_the_seed_decides_the_first_weights_and_nothing_else_does() -> None:
+def test_only_the_seed_determines_the_first_weights() -> None:
     weights = [start(small_trial(seed=seed, steps=steps), 30, CPU) for seed, steps in ((1, 10), (1, 99), (2, 10))]
     assert_bitwise_equal(weights[0], weights[1])
     assert not torch.equal(weights[0].model.embedding, weights[2].model.embedding)
 
 
-def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_undisturbed_one(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_uninterrupted_one(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     _, before = trained(trial, tmp_path / "two", attempt=1, until=5)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in before + after] == [report.step for report in reports] == [5, 10]
     assert after[0].metrics["train/loss"] == reports[1].metrics["train/loss"]
     assert after[0].metrics["dev/nll"] == reports[1].metrics["dev/nll"]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
     assert not torch.equal(resumed.model.embedding, fresh(trial).model.embedding)
 
 
 def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     trained(trial, tmp_path / "two", attempt=1, until=7)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in after] == [5, 6, 7, 8, 9, 10]
     losses = [report.metrics["train/loss"] for report in reports]
     assert [report.metrics["train/loss"] for report in after] == losses[4:]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
 
 
 def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
         assert torch.equal(weight, state.model.state_dict()[name])
 
 
-def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path) -> None:
+def test_a_finished_run_that_starts_again_does_nothing(tmp_path: Path) -> None:
     trial = small_trial()
     finished, _ = trained(trial, tmp_path)
     again, reports = trained(trial, tmp_path, attempt=2)
@@ -184,7 +184,7 @@ def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path)
     assert_bitwise_equal(again, finished)
 
 
-def test_how_a_run_is_watched_changes_no_weight(tmp_path: Path) -> None:
+def test_observation_settings_change_no_weight(tmp_path: Path) -> None:
     first, _ = trained(small_trial(model=DROPPED_OUT), tmp_path / "a")
     watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
     second, _ = trained(watched, tmp_path / "b")
@@ -192,7 +192,7 @@ def test_how_a_run_is_watched_changes_no_weight(tmp_path: Path) -> None:
         assert torch.equal(weight, second.model.state_dict()[name])
 
 
-def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -> None:
+def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step(tmp_path: Path) -> None:
     trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
     _, reports = trained(trial, tmp_path)
     found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
@@ -210,15 +210,15 @@ def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its
 
 
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
-    trial, told = small_trial(log_every=1), 0
+    trial, announced = small_trial(log_every=1), 0
     reports: dict[int, Report] = {}
     for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
         reports[report.step] = report
         if report.checkpoint is not None:
-            step, told = report.checkpoint, told + 1
+            step, announced = report.checkpoint, announced + 1
             (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
             assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
-    assert told == 2
+    assert announced == 2
 
 
 def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
@@ -247,8 +247,8 @@ def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) ->
     assert (mine - other).norm() < 1e-6 * mine.norm()
 
 
-def test_rounding_alone_moves_no_weight() -> None:
-    """Adam turns a gradient that is nothing but rounding errors into steps of full size: there is none."""
+def test_rounding_errors_alone_move_no_weight() -> None:
+    """Adam would turn a gradient of only rounding errors into full-size steps: no parameter has such a gradient."""
     trial = small_trial(model=replace(SMALL, attention_bias=True), lr_factor=0.1, warmup_steps=30)
     whole, split = fresh(trial), fresh(trial)
     for step in range(1, 31):
@@ -265,7 +265,7 @@ def test_rounding_alone_moves_no_weight() -> None:
         torch.testing.assert_close(split.model.get_parameter(name), weight, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_that_stay_in_their_places_change_nothing() -> None:
+def test_gradients_zeroed_in_place_change_nothing() -> None:
     trial, source = small_trial(model=DROPPED_OUT), batches(small_trial())
     fleeting, staying = fresh(trial), fresh(trial)
     for first in (1, 3):
@@ -279,7 +279,7 @@ def test_gradients_that_stay_in_their_places_change_nothing() -> None:
     assert_bitwise_equal(staying, fleeting)
 
 
-def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
+def test_the_gradient_norm_covers_the_full_gradient() -> None:
     trial = small_trial()
     state = fresh(trial)
     step = train_step(state, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(state.model, trial))
@@ -288,7 +288,7 @@ def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
 
 
 def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
-    """A state whose gradient is not a number from ``at_step`` on."""
+    """A state with a NaN gradient from ``at_step`` on."""
     state = fresh(trial)
 
     def spoil(gradient: Tensor) -> Tensor:
@@ -298,7 +298,7 @@ def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
     return state
 
 
-def test_a_divergence_names_its_step_and_batch_and_nothing_after_it_counts(tmp_path: Path) -> None:
+def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept(tmp_path: Path) -> None:
     trial = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
     reports: list[Report] = []
     checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
@@ -321,7 +321,7 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(tmp_path: Path) -> None:
     assert fifth[1].metrics["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
 
 
-def test_the_reported_dev_figures_are_those_of_the_model_at_that_step(tmp_path: Path) -> None:
+def test_the_reported_dev_figures_match_the_model_at_that_step(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT)
     state, reports = trained(trial, tmp_path)
     nll = dev_nll(state.model, DEV, trial, Worker())
@@ -329,7 +329,7 @@ def test_the_reported_dev_figures_are_those_of_the_model_at_that_step(tmp_path: 
     assert reports[-1].metrics["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
 
 
-def test_the_tally_counts_what_was_really_trained_on(tmp_path: Path) -> None:
+def test_the_tally_counts_the_real_training_pieces(tmp_path: Path) -> None:
     trial = small_trial()
     state, _ = trained(trial, tmp_path)
     source = batches(trial)
@@ -344,12 +344,12 @@ def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> Non
     state, reports = trained(trial, tmp_path)
     losses = [report.metrics["train/loss"] for report in reports if "train/loss" in report.metrics]
     assert losses[-1] < losses[0] - 0.25
-    assert losses[-1] < math.log(30)  # what a guess among all pieces costs
+    assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
     kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
     assert {tensor.dtype for tensor in kept} == {torch.float32}
 
 
-def test_bf16_trains_to_other_weights_than_fp32_but_near_them(tmp_path: Path) -> None:
+def test_bf16_trains_to_different_weights_near_those_of_fp32(tmp_path: Path) -> None:
     exact, _ = trained(small_trial(precision="fp32"), tmp_path / "a")
     rough, _ = trained(small_trial(precision="bf16"), tmp_path / "b")
     first, second = exact.model.embedding, rough.model.embedding
