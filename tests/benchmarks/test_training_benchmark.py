@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from benchmarks.contest import OURS, TORCH, contestants
 from benchmarks.goals import ratios
 from benchmarks.padding import padding, share
 from benchmarks.peers import TorchTransformer, random_draws, trained_parameters
-from benchmarks.report import Result, document, sheets
+from benchmarks.record import Result
+from benchmarks.report import document, sheets
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.training import compare, write
 from benchmarks.waiting import checkpoint_stall, start_up
@@ -74,7 +77,7 @@ def test_random_draws_are_the_dropout_sites(work: Workload) -> None:
     batch, model = work.batches[0], work.trial.model
     for config, sites in ((model, 10 * model.n_layers + 2), (replace(model, p_drop=0.0), 0)):
         peer = TorchTransformer(config, TOY.vocab_size)
-        assert random_draws(lambda peer=peer: peer(batch.source, batch.shifted)) == sites
+        assert random_draws(partial(peer, batch.source, batch.shifted)) == sites
 
 
 def test_every_contestant_trains_its_model(work: Workload) -> None:
@@ -85,7 +88,7 @@ def test_every_contestant_trains_its_model(work: Workload) -> None:
 
 
 def test_each_arithmetic_sets_the_switch_and_restores_it() -> None:
-    matmul, seen = torch.backends.mkldnn.matmul, {}
+    matmul, seen = torch.backends.mkldnn.matmul, dict[Arithmetic, Any]()  # type: ignore[attr-defined]
     before = matmul.fp32_precision
     for outer in Arithmetic:
         with outer.applied(), Arithmetic.ONEDNN.applied(), outer.applied():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.planning.compose import Composition, compose_sweep
+from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
 from transformer.schema import Problem, RefusedError
 
@@ -48,9 +48,7 @@ def plan(folder: Path, *overrides: str) -> Plan:
     return make_plan(composition, composition.shared.sweep.seeds)
 
 
-def refused(
-    folder: Path, *overrides: str, by: Callable[[list[str], Path], Composition] = compose_sweep
-) -> list[Problem]:
+def refused(folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = compose_sweep) -> list[Problem]:
     """Every problem of these overrides."""
     with pytest.raises(RefusedError) as caught:
         by(list(overrides), folder)

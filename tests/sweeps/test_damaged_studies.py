@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents, plan
-from click.testing import Result
 from damages import UNREADABLE, copied, cut, empty, folder, garbage, kept, looped, nothing_known
 from rich.console import Console
 from studies import SMALL, ablate
 from typed import refusal, typed
+from typer.testing import Result
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable, repair
 from tracking.study import write_study
-from transformer.messages import Evaluated, Finished, Report, Started
+from transformer.messages import Evaluated, Event, Finished, Report, Started
 from transformer.schema import RefusedError
 
 Damage = Callable[[Path], None]
@@ -58,12 +58,13 @@ def _finish(planned: PlannedTrial) -> None:
     attempt = recorder.assignment().attempt
     recorder.begin()
     steps = planned.settings.train.steps
-    for event in (
+    events: tuple[Event, ...] = (
         Started("cpu", 1),
         *(Report(step, {"train/loss": 1.0}) for step in (1, 2, steps)),
         Evaluated(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
         Finished(steps, costs, {"dev": scores, "test": scores}),
-    ):
+    )
+    for event in events:
         assert recorder.take(attempt, event)
 
 

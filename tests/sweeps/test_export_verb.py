@@ -149,7 +149,10 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
         wait_for(f"http://127.0.0.1:{port}/ping", process)
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
-        family = [*psutil.Process(process.pid).children(recursive=True), process]
+        family: list[psutil.Process | subprocess.Popen[bytes]] = [
+            *psutil.Process(process.pid).children(recursive=True),
+            process,
+        ]
         for member in family:
             member.terminate()
         process.wait(30)

@@ -16,7 +16,7 @@ from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.running.recorder import Recorder
 from tracking.damage import DamagedFileError
 from transformer.data.prepare import prepare
-from transformer.messages import Evaluated, Evaluating, Failed, Finished, Report, Resumed, Started
+from transformer.messages import Evaluated, Evaluating, Event, Failed, Finished, Report, Resumed, Started
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
 SCORES = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1"}
@@ -158,7 +158,13 @@ def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
     recorder.take(1, Report(1, {"train/loss": 5.0}))
     recorder.give_up("gone")
     recorder.begin()
-    late = [Started("old", 1), Report(2, {"train/loss": 4.0}), Resumed(0, ()), finished(), Failed("old", "old")]
+    late: list[Event] = [
+        Started("old", 1),
+        Report(2, {"train/loss": 4.0}),
+        Resumed(0, ()),
+        finished(),
+        Failed("old", "old"),
+    ]
     assert [recorder.take(1, event) for event in [*late, evaluated("dev", "old")]] == [False] * 6
     assert journal(planned) == [(1, 1, {"train/loss": 5.0})]
     assert not planned.folder.provenance_path.exists()

@@ -3,8 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from sweeps.cli import app
 

@@ -11,7 +11,7 @@ from tracking.trial_folder import TrialFolder
 
 EXPERIMENT = "tests"
 Store = tuple[MlflowTracker, str]
-PUBLISHED = {
+PUBLISHED: dict[str, dict[str, float | None]] = {
     "base": {"ppl": 4.92, "bleu": 25.8, "params_m": 65.0},
     "a_heads_1": {"ppl": 5.29, "bleu": 24.9, "params_m": None},
     "c_layers_2": {"ppl": 6.11, "bleu": 23.7, "params_m": 36.0},

@@ -1,6 +1,7 @@
 """Finished studies with given decode settings, and their tables."""
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -10,11 +11,11 @@ from tracking.study import Study
 from tracking.table import TableRow, render, table
 
 
-def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
+def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
     """A finished study from rows, seeds and the settings of `decode` that differ from DECODE."""
     study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):
-        finish(study, trial, begin(study.trial_folder(trial)), 30, decode=DECODE | decode)
+        finish(study, trial, begin(study.trial_folder(trial)), 30, decode={**DECODE, **decode})
     return study
 
 

@@ -6,6 +6,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_a_locked_database_is_reported_in_one_line(study: Study, store: Store) -
 
 
 def test_a_recovery_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    stop, answers = sync.threading.Event(), iter([("down",), ("down",), (), ()])
+    stop, answers = threading.Event(), iter([("down",), ("down",), (), ()])
 
     def once() -> PassOutcome:
         problems = next(answers, ())

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,7 +156,7 @@ class Passes:
         return PassOutcome(1, 1, ())
 
 
-class Stop(sync.threading.Event):
+class Stop(threading.Event):
     """Records the requested pauses instead of waiting."""
 
     def __init__(self) -> None:

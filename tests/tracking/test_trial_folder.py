@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from studies_on_disk import begin, finish, report
@@ -138,7 +139,7 @@ def test_the_pid_of_a_younger_process_is_not_the_attempt() -> None:
 
 def test_a_study_reads_back_as_written(study: Study) -> None:
     row = {"row": "base", "group": "base", "published": {}, "values": {}}
-    chosen = {"options": {"scale": "tiny"}, "values": {"train.steps": 7}}
+    chosen: dict[str, dict[str, Any]] = {"options": {"scale": "tiny"}, "values": {"train.steps": 7}}
     study = replace(study, settings={"train": {"steps": 7}}, rows=(row,), seeds=(1, 2), chosen=chosen)
     write_study(study)
     assert read_study(study.folder) == study

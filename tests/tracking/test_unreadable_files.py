@@ -1,6 +1,7 @@
 """Unreadable files: reported with the system's message and left unchanged, since they may be intact."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tracking.tracker import MemoryTracker
 from tracking.trial_folder import TrialFolder
 
 Fault = Callable[[Path], None]
-MESSAGES = {looped: "Too many levels of symbolic links", broken_disk: "Input/output error"}
+MESSAGES: dict[Fault, str] = {looped: "Too many levels of symbolic links", broken_disk: "Input/output error"}
 FILES = (
     *("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl"),
     "error.txt",
@@ -138,7 +139,7 @@ def test_readers_that_only_show_continue_and_those_that_rewrite_raise(tmp_path: 
     assert unless_damaged(lambda: read_object(path), 3) == 3
     for read in (read_object, last_line):
         with pytest.raises(UnreadableError):
-            unless_lost(lambda read=read: read(path), 3)
+            unless_lost(partial(read, path), 3)
     path.unlink()
     path.write_text("{")
     assert unless_lost(lambda: read_object(path), 3) == 3

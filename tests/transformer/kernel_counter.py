@@ -23,7 +23,7 @@ class KernelCounter(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kernels: Counter[str] = Counter()
 
     def __torch_dispatch__(

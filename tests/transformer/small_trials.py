@@ -6,17 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.pieces import EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences, fingerprint
 from transformer.messages import Assignment
+from transformer.model.blocks import DecoderLayer
 from transformer.model.encoder_decoder import Transformer
 
 PAPER_BASE = ModelConfig(
@@ -81,6 +82,11 @@ def small_trial(
     data: DataConfig = SYNTHETIC, model: ModelConfig = SMALL, decode: DecodeConfig = DECODE, **train: Any
 ) -> TrialConfig:
     return TrialConfig(model, replace(TRAIN, **train), decode, data)
+
+
+def last_norm(model: Transformer) -> nn.LayerNorm:
+    """The last LayerNorm of the decoder, which scales every logit."""
+    return cast(DecoderLayer, model.decoder[-1]).feed_forward_residual.norm
 
 
 def assignment(trial: TrialConfig, attempt: int, folder: Path, checkpoints: str | Path, **more: Any) -> Assignment:

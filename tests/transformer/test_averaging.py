@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -31,7 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trial(folder: Path) -> TrialConfig:
     """Evaluations between the checkpoints' steps, some of them the best so far."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    often = {"steps": STEPS, "checkpoint_every": EVERY, "evaluate_every": 5, "keep_checkpoints": AVERAGE}
+    often: dict[str, Any] = {
+        "steps": STEPS,
+        "checkpoint_every": EVERY,
+        "evaluate_every": 5,
+        "keep_checkpoints": AVERAGE,
+    }
     return small_trial(
         data, replace(SMALL, p_drop=0.1), replace(DECODE, average_checkpoints=AVERAGE), warmup_steps=100, **often
     )
@@ -167,7 +173,7 @@ def test_more_checkpoints_than_were_kept_stop_a_trial(trial: TrialConfig, folder
 )
 def test_no_more_checkpoints_may_be_averaged_than_a_trial_writes(steps: int, every: int, written: int) -> None:
     def problems(average: int) -> list[str]:
-        often = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
+        often: dict[str, Any] = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
         return [
             str(problem)
             for problem in small_trial(decode=replace(DECODE, average_checkpoints=average), **often).problems()

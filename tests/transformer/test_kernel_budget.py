@@ -8,6 +8,7 @@ from kernel_counter import KernelCounter
 from small_trials import PAPER_BASE
 from torch import Tensor
 
+from transformer.config import Precision
 from transformer.data.pieces import BOS, PAD
 from transformer.model.encoder_decoder import Transformer
 from transformer.training import loss as loss_module
@@ -27,7 +28,7 @@ def padded_batch() -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def kernels_of_a_pass(precision: str) -> int:
+def kernels_of_a_pass(precision: Precision) -> int:
     model, (source, target) = Transformer(HALF, VOCAB_SIZE).train(), padded_batch()
     shifted = target.roll(1, dims=1)
     shifted[:, 0] = BOS
@@ -36,16 +37,16 @@ def kernels_of_a_pass(precision: str) -> int:
             loss = summed_loss(model, model(source, shifted), target, 0.1)
         (loss / 300).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
-    return counter.kernels.total()
+    return int(counter.kernels.total())
 
 
 @pytest.mark.parametrize("precision", BUDGET)
-def test_a_forward_and_backward_pass_keeps_its_budget_of_kernels(precision: str) -> None:
+def test_a_forward_and_backward_pass_keeps_its_budget_of_kernels(precision: Precision) -> None:
     assert kernels_of_a_pass(precision) <= BUDGET[precision]
 
 
 @pytest.mark.parametrize("precision", BUDGET)
-def test_a_further_slice_of_the_logits_keeps_its_budget(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_slice_of_the_logits_keeps_its_budget(precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
     in_one_piece = kernels_of_a_pass(precision)
     monkeypatch.setattr(loss_module, "LOGITS_AT_ONCE", 200 * VOCAB_SIZE)
     in_two_pieces = kernels_of_a_pass(precision)

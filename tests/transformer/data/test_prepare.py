@@ -28,7 +28,7 @@ TRANSLATED = [
 ]
 
 
-def texts(folder: Path, vocab_size: int = 300, **contents: tuple[list[str], list[str]]) -> DataConfig:
+def texts(folder: Path, vocab_size: int = 300, **contents: Any) -> DataConfig:
     """``data=files`` with these lines of text."""
     sets = dict.fromkeys(("train", "dev", "test"), (SENTENCES, TRANSLATED)) | contents
     files = {}
@@ -181,7 +181,7 @@ def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_name
     (tmp_path / "b").mkdir()
     (tmp_path / "c").mkdir()
     first, copied = texts(tmp_path / "a"), texts(tmp_path / "b")
-    other = texts(tmp_path / "c", **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    other = texts(tmp_path / "c", 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     assert fingerprint(first) == fingerprint(copied)
     assert fingerprint(first) != fingerprint(other)
 
@@ -239,7 +239,7 @@ def test_text_is_opened_by_its_fingerprint_even_if_its_sources_changed(tmp_path:
 def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, split: str) -> None:
     data = texts(tmp_path)
     planned = fingerprint(data)
-    texts(tmp_path, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     with pytest.raises(RefusedError, match=r"text of data=files changed after it was planned"):
         prepare(data, tmp_path / "data", planned)
     assert list((tmp_path / "data" / "prepared").iterdir()) == []

@@ -60,7 +60,7 @@ def test_different_numbers_of_lines_are_refused_with_both_numbers(tmp_path: Path
 def test_a_line_that_is_not_utf8_is_refused_by_file_and_number(tmp_path: Path, side: int) -> None:
     contents = [b"one\ntwo\nthree\n", b"one\ntwo\nthree\n"]
     contents[side] = b"one\nf\xfcnf\nthree \xff\n"
-    problem = refused_pairs(tmp_path, *contents)
+    problem = refused_pairs(tmp_path, contents[0], contents[1])
     assert f"{('source.txt', 'target.txt')[side]}:2 is not valid UTF-8" in problem.found
 
 
@@ -73,7 +73,10 @@ def test_files_without_a_sentence_are_refused(tmp_path: Path, content: bytes) ->
 def test_one_side_without_a_sentence_is_refused_by_file_name(tmp_path: Path, side: int) -> None:
     contents = [b"one\ntwo\n", b"one\ntwo\n"]
     contents[side] = b" \n\n"
-    assert refused_pairs(tmp_path, *contents).found == f"{tmp_path / ('source.txt', 'target.txt')[side]} is empty"
+    assert (
+        refused_pairs(tmp_path, contents[0], contents[1]).found
+        == f"{tmp_path / ('source.txt', 'target.txt')[side]} is empty"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".gz"])

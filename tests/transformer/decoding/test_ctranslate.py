@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
+import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -46,7 +47,7 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
 
 
 def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list[int]]:
-    batch = pad(sources, range(len(sources)))
+    batch = pad(sources, np.arange(len(sources)))
     return [
         best[0].pieces[:ROOM]
         for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average_checkpoints=1))

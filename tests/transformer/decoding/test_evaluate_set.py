@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
-from small_trials import DECODE, copy_data, damaged_model, random_pairs, small_model, small_trial
+from small_trials import DECODE, copy_data, damaged_model, last_norm, random_pairs, small_model, small_trial
 
 from transformer.data.batches import collate
 from transformer.data.pieces import BOS
@@ -88,7 +88,7 @@ def test_evaluating_leaves_a_model_in_training_as_it_was() -> None:
 def test_a_hopeless_model_has_a_finite_perplexity(prepared: Prepared) -> None:
     model = small_model(270)
     with torch.no_grad():
-        model.decoder[-1].feed_forward_residual.norm.weight *= 5000
+        last_norm(model).weight.mul_(5000)
     scores = evaluated(Translator(model, prepared.vocabulary, DECODE, "fp32"), prepared).scores
     assert scores["nll"] > 700
     assert math.isfinite(scores["ppl"])
@@ -155,6 +155,6 @@ def test_nan_is_an_error_that_names_set_and_sentence(prepared: Prepared) -> None
 def test_an_infinite_output_is_an_error_too() -> None:
     model = small_model()
     with torch.no_grad():
-        model.decoder[-1].feed_forward_residual.norm.weight[0] = math.inf
+        last_norm(model).weight[0] = math.inf
     with pytest.raises(NotFiniteError):
         sentence_nats(model, random_pairs(5), "fp32", Worker())

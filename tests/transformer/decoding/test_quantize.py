@@ -1,5 +1,6 @@
 """Decoding in other arithmetic than training: nearly the same results, and unsupported devices are refused."""
 
+import numpy as np
 import pytest
 import torch
 from trained_letters import Trained
@@ -16,7 +17,7 @@ from transformer.schema import RefusedError
 def probabilities(trained: Trained, model: Transformer) -> torch.Tensor:
     """Probabilities of every next piece of some sentences, in float32."""
     pairs = trained.prepared.pairs("test")
-    source, target = pad(pairs.source, range(20)), pad(pairs.target, range(20))
+    source, target = pad(pairs.source, np.arange(20)), pad(pairs.target, np.arange(20))
     cache, steps = model.start(source), []
     for place in range(4):
         piece = target[:, place - 1 : place] if place else torch.full((20, 1), BOS)
@@ -34,7 +35,7 @@ def test_probabilities_stay_near_those_of_float32(trained: Trained, arithmetic: 
 
 @pytest.mark.parametrize("arithmetic", ["bf16", "int8"])
 def test_most_outputs_equal_those_of_float32(trained: Trained, arithmetic: Arithmetic) -> None:
-    source = pad(trained.prepared.pairs("test").source, range(100))
+    source = pad(trained.prepared.pairs("test").source, np.arange(100))
     exact, found = (
         [best[0].pieces for best in beam_search(model, source, trained.trial.decode)]
         for model in (trained.model, quantize(trained.model, arithmetic))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, damaged_model, small_model
+from small_trials import DECODE, damaged_model, last_norm, small_model
 from torch import Tensor
 
 from transformer.config import DecodeConfig
@@ -24,7 +24,7 @@ def peaked(vocab_size: int = 8, sureness: float = 2.0, seed: int = 1) -> Transfo
     """A random model whose distributions are far from uniform."""
     model = small_model(vocab_size, seed)
     with torch.no_grad():
-        model.decoder[-1].feed_forward_residual.norm.weight *= sureness
+        last_norm(model).weight.mul_(sureness)
     return model
 
 
@@ -32,7 +32,7 @@ def never_ending(**changes: Any) -> Transformer:
     """A model with probability zero for end-of-sentence: its logit is −∞."""
     model = small_model(8, **changes)
     with torch.no_grad():
-        norm = model.decoder[-1].feed_forward_residual.norm
+        norm = last_norm(model)
         norm.weight[0], norm.bias[0] = 0.0, 10.0
         model.embedding[EOS] = 0.0
         model.embedding[EOS, 0] = -1e38
@@ -66,7 +66,7 @@ def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> floa
 
 
 def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: float) -> float:
-    return log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha
+    return float(log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha)
 
 
 def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: float) -> list[Hypothesis]:

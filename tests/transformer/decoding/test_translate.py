@@ -7,6 +7,7 @@ import pytest
 import torch
 from small_trials import DECODE, copy_data, damaged_model, small_model
 
+from transformer.config import Precision
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.translate import Translation, Translator, one_line
@@ -61,9 +62,11 @@ def test_results_are_yielded_before_later_ones_are_computed(translator: Translat
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("d_model", [16, WORTH_IT])
-def test_matmuls_are_as_fast_as_width_and_precision_allow(prepared: Prepared, d_model: int, precision: str) -> None:
+def test_matmuls_are_as_fast_as_width_and_precision_allow(
+    prepared: Prepared, d_model: int, precision: Precision
+) -> None:
     translator = Translator(small_model(270, d_model=d_model), prepared.vocabulary, WORDY, precision)
-    matmul = torch.backends.mkldnn.matmul
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     with fast_matmuls(translator.model.config, precision, translator.device):
         expected = matmul.fp32_precision
     with translator.efficient():

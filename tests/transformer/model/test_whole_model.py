@@ -26,13 +26,15 @@ def padded(rows: list[Tensor]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-def dropouts(training: bool = True, **changes: float) -> list[tuple[float, tuple[int, ...]]]:
+def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[int, ...]]]:
     """The probability and the shape of every active dropout, in the order of the forward pass."""
-    model, seen, apply = small_model(**changes).train(training), [], _CpuDropout.apply
+    model, seen = small_model(**changes).train(training), list[tuple[float, tuple[int, ...]]]()
+    apply: Any = _CpuDropout.apply
 
     def noted(x: Tensor, p: float) -> Tensor:
         seen.append((p, tuple(x.shape)))
-        return apply(x, p)
+        dropped: Tensor = apply(x, p)
+        return dropped
 
     with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
@@ -127,7 +129,7 @@ def test_relu_dropout_is_inside_the_feed_forward_layers_when_set() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"p_drop": 0.25}, {"attention_dropout": 0.5}, {"relu_dropout": 0.5}], ids=str)
-def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, float]) -> None:
+def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, Any]) -> None:
     assert dropouts(training=False, **changes) == []
     dropped, whole, source = small_model(**changes), small_model(), pieces(2, 5)
     assert torch.equal(dropped(source, source), whole(source, source))
@@ -189,7 +191,8 @@ OUTPUTS = torch.cat([torch.full((3, 2, 1), BOS), pieces(3, 2, 9, seed=3)], dim=2
 def all_logits(model: Transformer) -> Tensor:
     """[3, 2, 10, P] of every position of ``OUTPUTS``, without a cache."""
     output = model(SOURCES.repeat_interleave(2, dim=0), OUTPUTS.flatten(0, 1))
-    return model.logits(output).unflatten(0, (3, 2))
+    logits: Tensor = model.logits(output).unflatten(0, (3, 2))
+    return logits
 
 
 def after_three_steps(model: Transformer) -> Cache:

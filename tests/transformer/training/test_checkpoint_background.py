@@ -18,7 +18,7 @@ from transformer.training.checkpoint import CheckpointError, Checkpoints
 URL = "gated://trial"
 
 
-class GatedFileSystem(MemoryFileSystem):
+class GatedFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """In memory. A closed gate blocks writes, a broken connection fails every call, and once the next write has no
     space left."""
 

@@ -167,7 +167,7 @@ def test_a_failed_removal_is_reported_and_stops_nothing(tmp_path: Path, monkeypa
 def averaging_trial(folder: Path) -> TrialConfig:
     """A checkpoint at each step, and the mean of the last three at the end."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    often = {"steps": 12, "checkpoint_every": 1, "evaluate_every": 4, "keep_checkpoints": 3}
+    often: dict[str, Any] = {"steps": 12, "checkpoint_every": 1, "evaluate_every": 4, "keep_checkpoints": 3}
     return small_trial(data, decode=replace(DECODE, average_checkpoints=3), **often)
 
 

@@ -24,7 +24,7 @@ class HostReads(TorchDispatchMode):
     """Records each operation whose result or shape the host must wait for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[str] = []
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -6,11 +6,12 @@ import pytest
 import torch
 from small_trials import SMALL
 
+from transformer.config import ModelConfig, Precision
 from transformer.training.precision import FLOAT32_LIKE, WORTH_IT, fast_matmuls, matmul_error
 
 CPU = torch.device("cpu")
 WIDE = replace(SMALL, d_model=WORTH_IT)
-MATMUL = torch.backends.mkldnn.matmul
+MATMUL = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def test_float32_matmuls_stay_float32_in_any_library() -> None:
@@ -30,7 +31,8 @@ def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None
     expected = "bf16" if matmul_error() < FLOAT32_LIKE else before  # a CPU with AMX rounds
     MATMUL.fp32_precision = before
     seen = []
-    for model, precision in ((SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")):
+    cases: list[tuple[ModelConfig, Precision]] = [(SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")]
+    for model, precision in cases:
         with fast_matmuls(model, precision, CPU):
             seen.append(MATMUL.fp32_precision)
         assert MATMUL.fp32_precision == before

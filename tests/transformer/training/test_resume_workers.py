@@ -72,7 +72,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sentences, l
     """The sentences and reports of each of two workers, after a single worker had trained and died."""
     folder = tmp_path_factory.mktemp("resumed")
     train(folder, 1, Worker(), until=LAST_BEFORE + 3)
-    multiprocessing.spawn(be_one_of_two, (folder, free_address()), nprocs=2)
+    multiprocessing.spawn(be_one_of_two, (folder, free_address()), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
     found: list[Any] = [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
     return found
 

@@ -32,7 +32,6 @@ def trained(steps: int) -> dict[str, Any]:
     state = fresh()
     for step in range(1, steps + 1):
         train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
-    state.metrics = {"train/loss": 3.5}
     plain: dict[str, Any] = on_host(state.to_dict())
     return plain
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.data.batches import TrainingBatches, collate
 from transformer.messages import Report
+from transformer.model.blocks import EncoderLayer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
@@ -93,7 +94,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
                 m = first_moment[name] = 0.9 * first_moment.get(name, 0) + 0.1 * weight.grad
                 v = second_moment[name] = 0.98 * second_moment.get(name, 0) + 0.02 * weight.grad**2
                 corrected = (v / (1 - 0.98**step)).sqrt() + 1e-9
-                weight -= learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected
+                weight.sub_(learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected)
                 weight.grad = None
         for name, weight in state.model.named_parameters():
             torch.testing.assert_close(weight, twin.model.get_parameter(name), rtol=1e-4, atol=2e-6)
@@ -294,7 +295,7 @@ def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
     def spoil(gradient: Tensor) -> Tensor:
         return gradient * float("nan") if state.step >= at_step else gradient
 
-    state.model.encoder[0].feed_forward.outer.weight.register_hook(spoil)
+    cast(EncoderLayer, state.model.encoder[0]).feed_forward.outer.weight.register_hook(spoil)
     return state
 
 

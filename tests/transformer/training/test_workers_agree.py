@@ -26,14 +26,14 @@ from transformer.worker import work
 TRIAL = small_trial(steps=30)
 BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, 1)
 CPU = torch.device("cpu")
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "tensors": [torch.arange(6).view(2, 3), torch.tensor(2.5), torch.ones(3, dtype=torch.bfloat16), torch.empty(0, 4)],
     "transposed": torch.arange(6.0).view(2, 3).T,
     "rest": (1, "two", None, True, {"three": 3.5}),
 }
 
 
-class Silent(MemoryFileSystem):
+class Silent(MemoryFileSystem):  # type: ignore[misc]
     """An unreachable server."""
 
     protocol = "silent"
@@ -158,7 +158,7 @@ def found(folder: Path, trial: TrialConfig, first_attempt: list[Event]) -> list[
     state.write_bytes(state.read_bytes()[:-1])
     (Path(own(folder, 1)) / OWN / "a1" / "step-9").mkdir()
     (Path(own(folder, 1)) / OWN / "a1" / "step-9" / "manifest.json").write_text("would be reported if it were read")
-    multiprocessing.spawn(be_one_of_two, (folder, trial, [free_address(), free_address()]), nprocs=2)
+    multiprocessing.spawn(be_one_of_two, (folder, trial, [free_address(), free_address()]), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
     return [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 
