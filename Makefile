@@ -2,20 +2,30 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench install lock clean
+.PHONY: demo test test-fast check bench install lock clean
 
 demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The tests to run while working: planning, model, text, the study on disk. Under two minutes on two quiet cores.
+# The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
+FAST := tests/test_imports.py tests/test_readme.py tests/transformer/model tests/transformer/data tests/tracking \
+	$(wildcard tests/transformer/test_*.py) $(patsubst %,tests/sweeps/test_%.py,compose plan rows scaling)
+LONG := transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging transformer/test_worker \
+	tracking/test_damaged_files tracking/test_lag tracking/test_sync_process
+
+test-fast: install
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not ray" $(LONG:%=--ignore=tests/%.py) $(FAST)
 
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Our training beside its peers, on one CPU thread of a quiet machine, in under ten minutes. ARGS='--data DIR' trains
+# Our training and its peers, on one CPU thread of a quiet machine, in under ten minutes. ARGS='--data DIR' trains
 # on Multi30k's text, ARGS='--only small' measures one part.
 bench: .venv/bench
 	$(BIN)/python -m benchmarks.training $(ARGS)
@@ -32,7 +42,7 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable '.[bench]'
 	touch $@
 
-# After a change of pyproject.toml: resolve it anew. torch stays where it was measured, and a CPU build of it
+# After a change of pyproject.toml: resolve it again. torch stays where it was measured, and a CPU build of it
 # (2.13.0+cpu) locks as the release it is, so that each machine installs the build it has.
 lock: install
 	$(BIN)/python -m pip install --quiet pip-tools

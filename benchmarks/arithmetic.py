@@ -1,4 +1,4 @@
-"""The kinds of arithmetic that are compared, and how fast and how exact their matmuls are on this machine."""
+"""The arithmetics compared, and the speed and error of their matmuls on this machine."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SHAPES = {  # rows, inputs, outputs of the matmuls that base spends its time in
+SHAPES = {  # rows, inputs, outputs of the matmuls that dominate base
     "feed-forward": (2000, 512, 2048),
     "attention projection": (2000, 512, 512),
     "logits": (500, 512, 8000),
@@ -20,7 +20,7 @@ REPEATS = 9
 
 
 class Arithmetic(StrEnum):
-    """float32 as torch has it; float32 with matmuls sent to oneDNN by one switch; bfloat16 by autocast."""
+    """Plain float32 of torch; float32 with matmuls in oneDNN by one switch; bfloat16 by autocast."""
 
     FP32 = "fp32"
     ONEDNN = "fp32, oneDNN"
@@ -28,12 +28,12 @@ class Arithmetic(StrEnum):
 
     @property
     def precision(self) -> Literal["fp32", "bf16"]:
-        """As ``train.precision`` has it."""
+        """The value of ``train.precision``."""
         return "bf16" if self is Arithmetic.BF16 else "fp32"
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The switch is set both ways, and put back: no program measured here decides for another."""
+        """Set the switch, on or off, and restore it, so that no measured program affects another."""
         matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
         before = matmul.fp32_precision
         matmul.fp32_precision = "bf16" if self is Arithmetic.ONEDNN else "none"
@@ -49,7 +49,7 @@ def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str
 
 
 def best_rates(calibration: list[dict[str, Any]]) -> dict[str, float]:
-    """FLOP/s of the fastest matmul of each arithmetic: what utilisation is measured against."""
+    """FLOP/s of the fastest matmul of each arithmetic, the reference for mfu."""
     return {
         arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic) * 1e9
         for arithmetic in Arithmetic

@@ -1,4 +1,4 @@
-"""Who competes at a size, and what each took for the same batches, in turn."""
+"""The contestants of a size, and their times for the same batches, in turn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Workload
 from transformer.data.batches import Batch
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 OURS = "ablate"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer as it comes, and with attention by explicit matmuls."""
+    """A peer with its defaults, and with attention by explicit matmuls."""
 
     name: str
     build: BuildPeer
@@ -58,23 +58,28 @@ class Contestant:
 
 
 def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
-    """Ours and the peers, freshly initialised, in every arithmetic."""
+    """Ours and the peers, freshly initialized, in every arithmetic."""
     of_peers = (contestant for peer in peers for contestant in _of_peer(workload, peer))
     return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *of_peers]
 
 
 def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
-    """Our own training, freshly initialised."""
+    """Our own training, freshly initialized."""
     trial = replace(workload.trial, train=replace(workload.trial.train, precision=arithmetic.precision))
     worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
-    return Contestant(OURS, arithmetic, state.model, lambda batch: train_step(state, [batch], trial, worker))
+    return Contestant(
+        OURS,
+        arithmetic,
+        state.model,
+        lambda batch: train_step(state, [batch], trial, worker, make_forward_backward(state.model, trial)),
+    )
 
 
 def measure(
     workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
-    """A line a contestant: CPU seconds and target pieces/s of each round, and the utilisation of their median.
+    """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their median.
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
@@ -83,7 +88,7 @@ def measure(
 
 
 def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
-    """A line a program: parameters that it trains, and random draws of a forward pass."""
+    """One line per program: trained parameters, and random draws of a forward pass."""
     batch = workload.batches[0]
     some = batch.source[:2], batch.shifted[:2]
     return [
@@ -109,12 +114,12 @@ def _line(workload: Workload, contestant: Contestant, seconds: list[float], rate
         "targets": workload.targets,
         "cpu_seconds": seconds,
         "tokens_per_s": speed,
-        "utilisation": flops_per_s / rates[contestant.arithmetic],
+        "mfu": flops_per_s / rates[contestant.arithmetic],
     }
 
 
 def _of_peer(workload: Workload, peer: Peer) -> list[Contestant]:
-    """As it comes, in fp32 and bf16, and tuned; oneDNN only tuned, since it makes torch's fused attention slow."""
+    """The peer's defaults in fp32 and bf16, and tuned; oneDNN only tuned, since it slows torch's fused attention."""
     plain = PeerTraining(peer.build, workload.trial, workload.size.vocab_size)
     tuned = PeerTraining(peer.build_explicit, workload.trial, workload.size.vocab_size, fused=True)
     return [

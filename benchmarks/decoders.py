@@ -12,8 +12,8 @@ from benchmarks.arithmetic import Arithmetic as Switch
 from benchmarks.peers import Marian
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.arithmetic import Arithmetic, in_arithmetic
 from transformer.decoding.ctranslate import NEVER, specification
+from transformer.decoding.quantize import Arithmetic, quantize
 from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
@@ -24,7 +24,7 @@ Outputs = list[list[int]]
 
 @dataclass(frozen=True)
 class Decoder:
-    """A program in one arithmetic: the best output of each sentence [B, S] of a batch, in pieces without the last."""
+    """A program in one arithmetic: the best output of each sentence [B, S] of a batch, in pieces without the end."""
 
     program: str
     arithmetic: str
@@ -36,8 +36,8 @@ class Decoder:
 
 
 def ours(model: Transformer, arithmetic: Arithmetic, decode: DecodeConfig) -> Decoder:
-    """In float32 with matmuls through oneDNN, as trials of wide models have them."""
-    made = in_arithmetic(model, arithmetic)
+    """Our search; in float32 with matmuls in oneDNN, like trials of wide models."""
+    made = quantize(model, arithmetic)
     switch = Switch.ONEDNN if arithmetic == "fp32" else Switch.FP32
 
     def translate(source_BS: Tensor) -> Outputs:
@@ -48,14 +48,14 @@ def ours(model: Transformer, arithmetic: Arithmetic, decode: DecodeConfig) -> De
 
 
 def without_cache(model: Transformer, decode: DecodeConfig) -> Decoder:
-    """Ours in float32, each step of which reads the outputs anew from their first piece."""
+    """Ours in float32 without a cache: each step reads the outputs again from their first piece."""
     made = _Forgetful(model.config, model.vocab_size).eval()
     made.load_state_dict(model.state_dict())
     return Decoder(WITHOUT_CACHE, "fp32", ours(made, "fp32", decode).translate)
 
 
 def ctranslate2_decoder(model: Transformer, compute_type: str, decode: DecodeConfig) -> Decoder:
-    """Pieces are given by their numbers as text, end-of-sentence included."""
+    """CTranslate2 with our weights; its pieces are their numbers as text, end-of-sentence included."""
     import ctranslate2
 
     spec = specification(model, list(map(str, range(model.vocab_size))))
@@ -91,7 +91,7 @@ def marian(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder
 
 
 def without(piece: int, pieces: list[int]) -> list[int]:
-    """All other pieces."""
+    """The pieces without ``piece``."""
     return [other for other in pieces if other != piece]
 
 
@@ -131,7 +131,7 @@ class _Forgetful(Transformer):
 
 @torch.no_grad()
 def _marian_of(model: Transformer) -> Any:
-    """MarianMT that computes our function: its attention biases are zero, and it never writes padding or a start."""
+    """MarianMT that computes our function: zero attention biases, and no padding or start piece in its outputs."""
     made: Any = Marian(model.config, model.vocab_size).marian.eval()
     made.model.shared.weight.copy_(model.embedding)
     made.final_logits_bias[:, [PAD, BOS]] = NEVER

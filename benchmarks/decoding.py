@@ -1,7 +1,7 @@
-"""``python -m benchmarks.decoding``: our beam search beside its peers on one CPU thread.
+"""``python -m benchmarks.decoding``: our beam search and its peers on one CPU thread.
 
-Base with random weights and outputs of one length; with ``--trial`` also what a trial has learned, with outputs that
-end by themselves. Nothing is timed unless all programs find the same outputs in float32.
+Base with random weights and outputs of one length; with ``--trial`` also a trained model, with outputs that end by
+themselves. Nothing is timed unless all programs find the same outputs in float32.
 """
 
 import time
@@ -36,7 +36,7 @@ from benchmarks.decoders import (
 from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
@@ -47,9 +47,9 @@ from transformer.training.checkpoint import Checkpoints
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16
 TOKENS_PER_BATCH = 2000
-WITHOUT_CACHE = 16  # sentences at most: their every step starts anew
+WITHOUT_CACHE = 16  # sentences at most, since every step starts from the first piece
 ENOUGH_ALIKE = 0.99
-GOALS = {  # our sentences/s over a peer's
+GOALS = {  # our sentences/s divided by a peer's
     ("bf16", CTRANSLATE2, "fp32"): 1.1,
     ("bf16", MARIAN, "fp32"): 2.8,
     ("int8", CTRANSLATE2, "int8"): 0.7,
@@ -58,7 +58,7 @@ GOALS = {  # our sentences/s over a peer's
 
 @dataclass(frozen=True)
 class Text:
-    """What outputs are to be, sentence by sentence, and the corpus whose vocabulary they are written in."""
+    """The references, sentence by sentence, and the corpus with their vocabulary."""
 
     prepared: Prepared
     references: list[str]
@@ -71,7 +71,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Workload:
-    """A model, sources in batches [B, S], and how to search; ``has_goals`` where the goals were set for it."""
+    """A model, sources in batches [B, S], and the decode settings; ``has_goals`` if the goals were set for it."""
 
     name: str
     model: Transformer
@@ -89,8 +89,8 @@ def main(
     trial: Annotated[
         Path | None, typer.Option(help="Folder of a trained trial; its first test set is decoded.")
     ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="How many sentences of that set.")] = 200,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each program.")] = 5,
+    sentences: Annotated[int, typer.Option(min=1, help="Number of sentences of that set.")] = 200,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds per program.")] = 5,
 ) -> None:
     """Measure decoding on one CPU thread: ours, CTranslate2, HF Marian."""
     torch.set_num_threads(1)
@@ -106,7 +106,7 @@ def main(
             line for workload in workloads for line in measure(workload, entered(workload), Rounds(rounds, rounds))
         ]
     except RefusedError as error:
-        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNothing more was measured.", highlight=False)
+        Console(stderr=True).print(f"[bold red]Refused[/]: {error}\nNo other measurement was made.", highlight=False)
         raise typer.Exit(2) from None
     result["seconds"] = time.perf_counter() - began
     for sheet in sheets(result["decoding"]):
@@ -117,7 +117,7 @@ def main(
 
 @torch.no_grad()
 def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int) -> Workload:
-    """Random weights that give end-of-sentence no probability: every output is as long as its source."""
+    """Random weights with probability zero for end-of-sentence: every output is as long as its source."""
     random = torch.Generator().manual_seed(SEED)
     torch.manual_seed(SEED)
     model = Transformer(trial.model, vocab_size).eval()
@@ -136,7 +136,7 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
     prepared = prepare(trial.data, data_folder)
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
     model.load_state_dict(_last_weights(folder))
-    name = next((name for name in prepared.judged_sets if name != "dev"), "dev")
+    name = next((name for name in prepared.evaluation_sets if name != "dev"), "dev")
     source, references = prepared.pairs(name).source, prepared.references(name)
     pairs = ParallelSet(source, source)
     order = by_length(pairs, np.arange(min(sentences, len(source))))
@@ -156,9 +156,9 @@ def entered(workload: Workload) -> list[Decoder]:
 
 
 def measure(workload: Workload, decoders: Sequence[Decoder], rounds: Rounds) -> list[dict[str, Any]]:
-    """A line a program: how many outputs are those of the first, and the CPU seconds of each round.
+    """One line per program: the number of outputs equal to the first program's, and the CPU seconds of each round.
 
-    Raises RefusedError where programs differ in float32: they would not do the same work.
+    Raises RefusedError if programs differ in float32, since they would not do the same work.
     """
     outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
     same = [_same(found, outputs[0]) for found in outputs]
@@ -183,9 +183,9 @@ def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int])
         if decoder.arithmetic == "fp32"
     ]
     found.append((alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first)))
-    allowed = f"must be the same as ours of at least {ENOUGH_ALIKE:.0%}"
+    allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
-        Problem(f"{workload.name}, {name}", f"{alike} outputs of {sentences} are the same", allowed)
+        Problem(f"{workload.name}, {name}", f"{alike} of {sentences} outputs are the same", allowed)
         for name, alike, sentences in found
         if alike < ENOUGH_ALIKE * sentences
     ]
@@ -199,10 +199,10 @@ def _same(some: Outputs, others: Outputs) -> int:
 
 def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
     """Speeds of all programs, then ours over the peers'."""
-    note = "Sentences per CPU second on one thread: median and range of the rounds. Same: outputs as ours in fp32."
+    note = "Sentences per CPU second on one thread: median and range of the rounds. Same: outputs equal ours in fp32."
     columns = ("outputs", "program", "arithmetic", "sentences/s", "range", "same", "BLEU")
     yield Sheet("Beam search", note, columns, list(map(_speed, lines)), words=3)
-    note = "Our speed over the peer's in the same round: median and range."
+    note = "Our speed divided by the peer's in the same round: median and range."
     rows = [
         _ratio(ours, peer)
         for ours, peer in product(lines, lines)
@@ -213,7 +213,7 @@ def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
 
 
 def document(result: Result) -> str:
-    """The whole run as Markdown."""
+    """The full run as Markdown."""
     head = record.heading("Decoding on a CPU, side by side", result)
     return "\n".join([*head, "Everything is measured in this run.", "", *map(to_markdown, sheets(result["decoding"]))])
 
@@ -235,7 +235,7 @@ def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
-    """A trial's configuration, and where its data are prepared."""
+    """A trial's configuration, and the folder of its prepared data."""
     path = folder / "config.yaml"
     if not path.is_file():
         raise RefusedError([Problem("--trial", f"{path} is missing", "must be the folder of a trial")])
@@ -244,7 +244,7 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
     if trial is None:
         raise RefusedError(problems)
     if {trial.model.n_heads * width for width in (trial.model.d_k, trial.model.d_v)} != {trial.model.d_model}:
-        raise RefusedError([Problem("--trial", "has d_k or d_v unlike d_model / n_heads", "HF Marian knows no others")])
+        raise RefusedError([Problem("--trial", "has d_k or d_v unlike d_model / n_heads", "HF Marian has no others")])
     return trial, Path(tree["paths"]["data"])
 
 
@@ -253,7 +253,7 @@ def _last_weights(folder: Path) -> dict[str, Tensor]:
     for state in Checkpoints(str(folder / "checkpoints"), key, attempt=10**9, keep=1).last(1):
         weights: dict[str, Tensor] = state["model"]
         return weights
-    raise RefusedError([Problem("--trial", f"{folder} has no whole checkpoint", "must be a trained trial")])
+    raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
 
 
 if __name__ == "__main__":

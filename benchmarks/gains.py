@@ -1,6 +1,6 @@
-"""``python -m benchmarks.gains``: what each of our own ways gains, by taking it back alone. One thread, CPU seconds.
+"""``python -m benchmarks.gains``: the gain of each optimization, by disabling it alone. One thread, CPU seconds.
 
-At tiny in float32 and at half in bfloat16, on batches as long as Multi30k's; about ten minutes.
+At tiny in float32 and at half in bfloat16, with sentences as long as Multi30k's; takes about ten minutes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ from transformer.model.attention import KeyValue, SelfAttention
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
-from transformer.training.train import State, start, train_step
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
 
 SIZES = (
     Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=Rounds(40, 40)),
@@ -45,7 +45,7 @@ Way = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def torchs_dropout() -> Iterator[None]:
-    """A random number an element."""
+    """One random number per element."""
 
     def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
         return F.dropout(x, p, training)
@@ -58,7 +58,7 @@ def torchs_dropout() -> Iterator[None]:
 
 @contextmanager
 def torchs_softmax() -> Iterator[None]:
-    """Of rows of any length."""
+    """torch's softmax for rows of any length."""
     with patch("transformer.model.softmax.ONE_VECTOR", 0):
         yield
 
@@ -91,7 +91,7 @@ def torchs_attention() -> Iterator[None]:
 
 @contextmanager
 def three_projections() -> Iterator[None]:
-    """Queries, keys and values each by a matmul of its own."""
+    """Separate matmuls for queries, keys and values."""
 
     def forward(
         self: SelfAttention, x: Tensor, mask: Tensor | None, past: KeyValue | None = None
@@ -105,9 +105,9 @@ def three_projections() -> Iterator[None]:
 
 
 WAYS: dict[str, Way] = {
-    "dropout: 16 random bits an element": torchs_dropout,
-    "softmax: short rows by their parts": torchs_softmax,
-    "loss: some rows at a time, gradient on the way": torchs_loss,
+    "dropout: 16 random bits per element": torchs_dropout,
+    "softmax: short rows in separate steps": torchs_softmax,
+    "loss: some rows at a time, gradient in the forward pass": torchs_loss,
     "attention: explicit matmuls": torchs_attention,
     "queries, keys and values in one matmul": three_projections,
 }
@@ -115,22 +115,24 @@ WAYS: dict[str, Way] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """Our training, or ours with one thing taken back."""
+    """Our training, or ours with one optimization disabled."""
 
     name: str
     trial: TrialConfig
-    state: State
+    state: TrainState
     way: Way = nullcontext
 
     def train(self, batches: Sequence[Batch]) -> None:
         """One round: a step on each batch."""
         with self.way():
             for batch in batches:
-                train_step(self.state, [batch], self.trial, Worker())
+                train_step(
+                    self.state, [batch], self.trial, Worker(), make_forward_backward(self.state.model, self.trial)
+                )
 
 
 def main() -> None:
-    """Measure what each of our own ways gains on one CPU thread."""
+    """Measure the gain of each optimization on one CPU thread."""
     torch.set_num_threads(1)
     console = Console(highlight=False)
     console.width = max(console.width, 120)
@@ -139,22 +141,22 @@ def main() -> None:
         with console.status(size.name):
             work = drawn_workload(size)
             rows += [*gains(work), *gain_of_memory(work)]
-    note = "Each line but a first takes one thing back. Gain: CPU seconds so over those as it is, round by round."
-    columns = ("size", "what", "ms a batch", "gain", "range")
-    console.print(to_terminal(Sheet("What each of our own ways gains", note, columns, rows, words=2)))
+    note = "Each line except the first disables one optimization. Gain: the added CPU seconds, round by round."
+    columns = ("size", "what", "ms per batch", "gain", "range")
+    console.print(to_terminal(Sheet("Gain of each optimization", note, columns, rows, words=2)))
     found = collect("cpu", "")
     console.print(f"commit {found['commit']}{' with changes' if found['dirty'] else ''}, {found['cpu']}, one thread")
 
 
 def drawn_workload(size: Size) -> Workload:
-    """Batches of drawn sentences, in the precision that the size is named after."""
+    """Batches of drawn sentences, in the precision of the size's name."""
     work = workload(size, within(drawn_pairs(), size.vocab_size))
     precision: Literal["fp32", "bf16"] = "bf16" if size.name.endswith("bf16") else "fp32"
     return replace(work, trial=replace(work.trial, train=replace(work.trial.train, precision=precision)))
 
 
 def within(pairs: ParallelSet, vocab_size: int) -> ParallelSet:
-    """The same sentences in fewer different pieces."""
+    """The same sentences with fewer distinct pieces."""
     others = EOS + 1
     sides = (
         Sentences(
@@ -166,20 +168,20 @@ def within(pairs: ParallelSet, vocab_size: int) -> ParallelSet:
 
 
 def gains(work: Workload) -> list[tuple[str, ...]]:
-    """A line each way that was taken back, and first one as it is."""
+    """One line per disabled optimization, after a first line with all of them."""
 
     def variant(name: str, way: Way = nullcontext) -> Variant:
         return Variant(name, work.trial, start(work.trial, work.size.vocab_size, torch.device("cpu")), way)
 
     plain_adam = variant("Adam: fused")
     plain_adam.state.optimizer = torch.optim.Adam(plain_adam.state.model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-    variants = [variant("as it is"), *(variant(*item) for item in WAYS.items()), plain_adam]
+    variants = [variant("all enabled"), *(variant(*item) for item in WAYS.items()), plain_adam]
     taken = in_rounds([partial(variant.train, work.batches) for variant in variants], work.size.rounds)
     return [_line(work, variant.name, seconds, taken[0]) for variant, seconds in zip(variants, taken, strict=True)]
 
 
 def gain_of_memory(work: Workload) -> list[tuple[str, ...]]:
-    """By processes in turn, each with its own way of allocating from its start: what one has freed stays free."""
+    """In alternating processes, each with one way of allocating, since freed memory stays in a process."""
 
     def seconds(kept: bool) -> float:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -190,7 +192,7 @@ def gain_of_memory(work: Workload) -> list[tuple[str, ...]]:
         as_it_is.append(seconds(kept=True))
         taken_back.append(seconds(kept=False))
     name = "memory: freed blocks kept"
-    return [_line(work, "as it is, processes in turn", as_it_is, as_it_is), _line(work, name, taken_back, as_it_is)]
+    return [_line(work, "all enabled, processes in turn", as_it_is, as_it_is), _line(work, name, taken_back, as_it_is)]
 
 
 def _seconds_of_a_process(size: Size, kept: bool) -> float:

@@ -1,4 +1,4 @@
-"""Ours against each peer, round by round, and what was to be reached."""
+"""Ours against each peer, round by round, and the goals."""
 
 from statistics import median
 from typing import Any
@@ -18,7 +18,7 @@ CHECKPOINT_STALL = 0.05
 
 
 def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Speed of ours over a peer's in the same round, for every pair worth comparing; ``goal`` is None without one."""
+    """Our speed divided by a peer's in the same round, for every pair worth comparing; ``goal`` may be None."""
     ours = {(line["size"], line["arithmetic"]): line for line in training if line["program"] == OURS}
     peers = [line for line in training if line["program"] != OURS]
     return [

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.gpu``: a training step on one GPU beside what was to be reached, in under ten minutes.
+"""``python -m benchmarks.gpu``: training steps on one GPU against their goals, in under ten minutes.
 
-Base, big and half, each eager, compiled, and replayed from a CUDA graph; and what the device can do at all. Without a
-GPU it says so and ends with exit code 2.
+Base, big and half, each eager, compiled, and replayed from a CUDA graph; and the device's limits. Without a GPU it
+prints a refusal and ends with exit code 2.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from tracking.provenance import collect
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
@@ -26,16 +26,16 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.training.parallel import Worker, describe_device
-from transformer.training.train import pick_pass, start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
-WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape is met for the second time
+WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
 MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model as ``ablate train`` would be told it, its text, and the goal on one H200: tokens/s, or ms a step.
+    """A model by the overrides of ``ablate train``, its text, and the goal on one H200: tokens/s, or ms per step.
 
     Source lengths are lognormal: ``ln_length`` is mean and sd of their logarithm.
     """
@@ -56,7 +56,7 @@ SIZES = (
 
 
 class Way(StrEnum):
-    """How the device is given its work."""
+    """How the device gets its work."""
 
     EAGER = "eager"
     COMPILED = "compiled"
@@ -65,7 +65,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What this device reaches: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
+    """Limits of this device: FLOP/s of a large bf16 matmul, bytes/s read and written by a large copy."""
 
     flops: float
     bytes: float
@@ -73,7 +73,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Workload:
-    """A trial, the shapes of its buckets, and the passes of steps that it takes in turn."""
+    """A trial, the shapes of its buckets, and the micro-batches of its steps, used in turn."""
 
     size: Size
     trial: TrialConfig
@@ -96,13 +96,13 @@ class Measured:
     @property
     def tokens_per_s(self) -> float:
         """Real target pieces."""
-        return mean(passes[0].total_targets for passes in self.workload.steps) / self.milliseconds * 1e3
+        return mean(micro_batches[0].total_targets for micro_batches in self.workload.steps) / self.milliseconds * 1e3
 
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
         model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
-        each = (training_flops(model, vocab_size, passes[0].lengths) for passes in self.workload.steps)
+        each = (training_flops(model, vocab_size, micro_batches[0].lengths) for micro_batches in self.workload.steps)
         return mean(each) / self.milliseconds * 1e3
 
     @property
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def calibrate(device: torch.device) -> Ceiling:
-    """Random numbers: zeros would be multiplied faster."""
+    """Measured with random numbers, since zeros multiply faster."""
     a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device=device).bfloat16() for _ in range(2))
     source = torch.randint(256, (COPY_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -142,13 +142,18 @@ def calibrate(device: torch.device) -> Ceiling:
 
 
 def workload(size: Size) -> Workload:
-    """The first steps of an epoch, each of several passes, padded up to their buckets."""
+    """The first steps of an epoch, each of several micro-batches, padded up to their buckets."""
     trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
     epoch = TrainingBatches(drawn_pairs(size), trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())
     worker = Worker()
-    steps = [epoch.passes(step, worker.rank, worker.world, worker.tokens_per_pass) for step in range(1, IN_TURN + 1)]
-    return Workload(size, trial, shapes, [[into_bucket(batch, shapes) for batch in passes] for passes in steps])
+    steps = [
+        epoch.micro_batches(step, worker.rank, worker.world, worker.tokens_per_micro_batch)
+        for step in range(1, IN_TURN + 1)
+    ]
+    return Workload(
+        size, trial, shapes, [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
+    )
 
 
 def drawn_pairs(size: Size) -> ParallelSet:
@@ -167,20 +172,25 @@ def _sentences(lengths: npt.NDArray[np.float64], vocab_size: int, random: np.ran
 
 
 def measure(work: Workload, way: Way, device: torch.device) -> Measured:
-    """A fresh model each time, and nothing of the one before it in memory."""
+    """Measure a fresh model, with the previous one removed from memory."""
     torch.compiler.reset()
     torch.cuda.empty_cache()
     state = start(work.trial, work.size.vocab_size, device)
     state.model.train()
     if way is Way.COMPILED:
-        state.model.compile(dynamic=True)  # of one shape each, up to 32 would have to be compiled
-    worker, run = Worker(device=device), pick_pass(state.model, work.trial, work.shapes if way is Way.GRAPHED else [])
-    steps: Iterator[list[Batch]] = cycle([[batch.to(device) for batch in passes] for passes in work.steps])
+        state.model.compile(dynamic=True)  # with static shapes, up to 32 would have to be compiled
+    worker, run = (
+        Worker(device=device),
+        make_forward_backward(state.model, work.trial, work.shapes if way is Way.GRAPHED else []),
+    )
+    steps: Iterator[list[Batch]] = cycle(
+        [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
+    )
     return Measured(work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run)))
 
 
 def in_rounds(task: Callable[[], object]) -> list[float]:
-    """Median milliseconds of ``task`` in each round, by events on the device, which is waited for between rounds."""
+    """Median milliseconds of ``task`` in each round, by events on the device, with a synchronization between rounds."""
     for _ in range(WARM_UP):
         task()
     return [median(_timed(task)) for _ in range(ROUNDS)]
@@ -198,21 +208,23 @@ def _timed(task: Callable[[], object]) -> list[float]:
 
 
 def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
-    """What was measured, beside the goals."""
+    """The measurements and the goals."""
     note = (
-        "ms: median and range of the rounds' medians. Target tokens and FLOPs: of real pieces, FLOPs computed. "
+        "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; FLOPs are computed. "
         f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
-        "Goals: of one H200."
+        "Goals: for one H200."
     )
-    columns = ("size", "passes", "ms a step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal")
+    columns = (
+        *("size", "micro-batches", "ms per step", "range", "target tokens/s", "TFLOP/s", "of peak", "padding", "goal"),
+    )
     return Sheet("Training steps on one GPU", note, columns, [row(line, ceiling) for line in measured], words=2)
 
 
 def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
     """The cells of one measurement."""
     steps = line.workload.steps
-    pieces = sum(passes[0].lengths.source + passes[0].lengths.target for passes in steps)
-    padding = 1 - pieces / sum(batch.shape.cells for passes in steps for batch in passes)
+    pieces = sum(micro_batches[0].lengths.source + micro_batches[0].lengths.target for micro_batches in steps)
+    padding = 1 - pieces / sum(batch.shape.cells for micro_batches in steps for batch in micro_batches)
     times = f"{line.milliseconds:.2f}", f"{min(line.rounds):.2f}–{max(line.rounds):.2f}"
     rates = f"{line.tokens_per_s:,.0f}", f"{line.flops / 1e12:.1f}", f"{line.flops / ceiling.flops:.0%}"
     return line.workload.size.name, line.way, *times, *rates, f"{padding:.1%}", _goal(line)
@@ -220,8 +232,8 @@ def row(line: Measured, ceiling: Ceiling) -> tuple[str, ...]:
 
 def _goal(line: Measured) -> str:
     size = line.workload.size
-    wanted = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
-    return f"{wanted} {MET if line.met else MISSED}"
+    goal = f"≤ {size.most_milliseconds} ms" if size.most_milliseconds else f"≥ {size.least_tokens_per_s:,.0f}"
+    return f"{goal} {MET if line.met else MISSED}"
 
 
 def origin(device: torch.device) -> str:

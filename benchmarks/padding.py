@@ -1,4 +1,4 @@
-"""How much of a batch is padding: our batches against sentences in random order."""
+"""The share of padding in a batch: our batches against sentences in random order."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ BUDGETS = (2000, 4000, 25000)
 
 
 def padding(pairs: ParallelSet, budgets: Sequence[int] = BUDGETS) -> list[dict[str, Any]]:
-    """A line a budget of tokens: the share of all source and target cells that hold no piece, over one epoch."""
+    """One line per token budget: the share of all source and target cells without a piece, over one epoch."""
     return [
         {"tokens": tokens, "ours": share(_ours(pairs, tokens)), "random": share(_in_random_order(pairs, tokens))}
         for tokens in budgets
@@ -32,7 +32,7 @@ def share(batches: Iterable[Batch]) -> float:
 
 def _ours(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:
     epoch = TrainingBatches(pairs, tokens, int(pairs.longest_sides.max()), SEED)
-    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.passes(step, 0, 1, tokens))
+    return (batch for step in range(1, len(epoch) + 1) for batch in epoch.micro_batches(step, 0, 1, tokens))
 
 
 def _in_random_order(pairs: ParallelSet, tokens: int) -> Iterable[Batch]:

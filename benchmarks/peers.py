@@ -54,7 +54,7 @@ class TorchTransformer(nn.Module):
 
 
 class Marian(nn.Module):
-    """MarianMT of Hugging Face transformers, from a configuration: nothing is downloaded."""
+    """MarianMT of Hugging Face transformers, built from a configuration, without a download."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, attention: str = "sdpa") -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class PeerTraining:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
 
     def step(self, batch: Batch, precision: str) -> Tensor:
-        """One update; the loss in nats a target piece."""
+        """One update; the loss in nats per target piece."""
         self.steps += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.trial.train, self.trial.model.d_model, self.steps)
@@ -113,7 +113,7 @@ class PeerTraining:
 
 
 def trained_parameters(model: nn.Module) -> int:
-    """Numbers that training changes, a shared matrix once."""
+    """The number of trained parameters; a shared matrix counts once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
@@ -126,12 +126,12 @@ class _Draws(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         draws = torch.Tag.nondeterministic_seeded in func.tags
-        self.count += draws and "scaled_dot_product" not in func.name()  # tagged so even when it drops nothing
+        self.count += draws and "scaled_dot_product" not in func.name()  # tagged even when it drops nothing
         return func(*args, **(kwargs or {}))
 
 
 def random_draws(forward: Callable[[], object]) -> int:
-    """How often a forward pass draws random numbers: its dropout sites, as it has them."""
+    """Number of random draws in a forward pass, one per dropout site of the program."""
     draws = _Draws()
     with draws:
         forward()

@@ -1,4 +1,4 @@
-"""Where a run comes from, and what it leaves behind."""
+"""The provenance of a run, and its result files."""
 
 import json
 import shlex
@@ -20,11 +20,11 @@ Result = dict[str, Any]
 
 
 def provenance(module: str, peers: Sequence[str]) -> Result:
-    """Commit, machine, versions, date and command. Raises RefusedError without the peers that are to be installed."""
+    """Commit, machine, versions, date and command. Raises RefusedError if a required peer is not installed."""
     missing = [peer for peer in peers if find_spec(peer) is None]
     if missing:
-        told = "is not installed", "`make bench` installs it (extra `bench`)"
-        raise RefusedError(Problem(peer, *told) for peer in missing)
+        fault = "is not installed", "`make bench` installs it (extra `bench`)"
+        raise RefusedError(Problem(peer, *fault) for peer in missing)
     known = collect("cpu", "")
     versions = {name: known["versions"][name] for name in ("python", "torch")}
     return {
@@ -36,7 +36,7 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
 
 
 def _of_any_machine(word: str) -> str:
-    """A path as others may read it: from here, or of what lies elsewhere its last two parts."""
+    """A path without this machine's folders: relative to here, or otherwise its last two parts."""
     path, here = Path(word), Path.cwd()
     if path.is_absolute() and path.is_relative_to(here):
         return str(path.relative_to(here))
@@ -44,18 +44,18 @@ def _of_any_machine(word: str) -> str:
 
 
 def heading(title: str, result: Result) -> list[str]:
-    """The title, and what is needed to repeat the run."""
+    """The title, and everything needed to repeat the run."""
     commit = f"{result['commit']}{' with changes' if result['dirty'] else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
     return [
         f"# {title}",
         f"`{result['command']}`, commit {commit}, {result['date']}, {formats.time(result['seconds'])} in all.",
-        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless said otherwise. {versions}.",
+        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless noted otherwise. {versions}.",
     ]
 
 
 def write(name: str, document: str, result: Result, only: Sequence[str], folder: Path) -> Path:
-    """The result as Markdown and JSON under one name; the Markdown's path."""
+    """Write the result as Markdown and JSON under one name; returns the Markdown's path."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = "-".join([name, result["date"][:10], str(result["commit"])[:7], *only])
     path = folder / f"{stem}.md"

@@ -12,11 +12,11 @@ from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
 from tracking import formats
 
 Line = dict[str, Any]
-SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "utilisation")
+SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
 
 
 def sheets(result: Result) -> Iterator[Sheet]:
-    """The tables of what was measured, in the order of reading."""
+    """The tables of the measurements, in the order of the report."""
     made: dict[str, Callable[[Any], list[Sheet]]] = {
         "calibration": _calibration,
         "models": _models,
@@ -32,10 +32,10 @@ def sheets(result: Result) -> Iterator[Sheet]:
 
 
 def document(result: Result) -> str:
-    """The whole run as Markdown, with what is needed to repeat it."""
+    """The full run as Markdown, with everything needed to repeat it."""
     head = [
         *heading("Training on a CPU, side by side", result),
-        f"Text: {result['text']}. Everything is measured in this run unless it says computed or extrapolated.",
+        f"Text: {result['text']}. Everything is measured in this run unless marked as computed or extrapolated.",
         "",
     ]
     return "\n".join([*head, *map(to_markdown, sheets(result))])
@@ -51,7 +51,7 @@ def _calibration(lines: list[Line]) -> list[Sheet]:
 
 
 def _models(lines: list[Line]) -> list[Sheet]:
-    note = "Parameters: trained numbers, counted. Random draws: operations of one forward pass that draw dropout."
+    note = "Parameters: trained numbers, counted. Random draws: random operations of one forward pass, for dropout."
     ours = {line["size"]: line["parameters"] for line in lines if line["program"] == OURS}
     rows = [
         (line["size"], line["program"], *_counts(line, ours[line["size"]]))
@@ -71,12 +71,12 @@ def _training(lines: list[Line]) -> list[Sheet]:
         [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen] for chosen in (True, False)
     )
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
-    utilisation = "Utilisation: model FLOPs (computed, no padding) per second over the fastest matmul above."
+    mfu = "Utilization: model FLOPs (computed, no padding) per second divided by the fastest matmul above."
     tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
     return [
         Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
         Sheet("Peers with our switches", f"{note} {tuned}", SPEED, list(map(_speed, switched)), words=3),
-        Sheet("Ours", f"{note} {utilisation}", SPEED, list(map(_speed, ours)), words=3),
+        Sheet("Ours", f"{note} {mfu}", SPEED, list(map(_speed, ours)), words=3),
         _ratios(lines),
     ]
 
@@ -84,12 +84,12 @@ def _training(lines: list[Line]) -> list[Sheet]:
 def _speed(line: Line) -> tuple[str, ...]:
     speeds = line["tokens_per_s"]
     arithmetic = line["arithmetic"] + (", tuned" if line["tuned"] else "")
-    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['utilisation']:.0%}"
+    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
     return line["size"], line["program"], arithmetic, *measured
 
 
 def _ratios(lines: list[Line]) -> Sheet:
-    note = "Our speed over the peer's in the same round: median and range."
+    note = "Our speed divided by the peer's in the same round: median and range."
     rows = [
         (
             *(line["size"], line["ours"], line["program"]),
@@ -108,7 +108,7 @@ def _padding(lines: list[Line], text: str) -> list[Sheet]:
     rows = [
         (f"{line['tokens']:,}", f"{line['ours']:.1%}", f"{line['random']:.1%}", _limit(line, limits)) for line in lines
     ]
-    return [Sheet("Padding", note, ("tokens a batch", "ours", "random order", "goal"), rows, words=0)]
+    return [Sheet("Padding", note, ("tokens per batch", "ours", "random order", "goal"), rows, words=0)]
 
 
 def _limit(line: Line, limits: dict[int, float]) -> str:
@@ -139,8 +139,8 @@ def _start_up(seconds: list[float]) -> list[Sheet]:
 
 def _checkpoint(line: Line) -> list[Sheet]:
     note = (
-        f"Base: wall seconds that training waits for one; their share with one every {line['tokens_apart']:,} tokens: "
-        "here (extrapolated from a step), and at a million tokens/s, the goal of one GPU (computed)."
+        f"Base: wall seconds of waiting per checkpoint; their share at one per {line['tokens_apart']:,} tokens: "
+        "here (extrapolated from one step), and at a million tokens/s, the goal for one GPU (computed)."
     )
     here, gpu, goal = line["share_here"], line["share_on_gpu"], goals.CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")

@@ -1,4 +1,4 @@
-"""A table that can be shown on a terminal and written as Markdown."""
+"""A table for the terminal and for Markdown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ STYLES = {MET: "green", MISSED: "bold red"}
 
 @dataclass(frozen=True)
 class Sheet:
-    """``rows`` of words under ``columns``, of which the first ``words`` are no numbers; ``note`` says what it shows.
+    """``rows`` of cells under ``columns``; the first ``words`` columns are text, the others numbers. ``note`` is shown.
 
-    Rows of one first cell stand together.
+    Rows with the same first cell are grouped.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Sheet:
 
 
 def to_terminal(sheet: Sheet) -> Group:
-    """As a person reads it."""
+    """The table for a terminal."""
     table = Table(title=sheet.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for i, column in enumerate(sheet.columns):
         table.add_column(column, justify="left" if i < sheet.words else "right", no_wrap=True)

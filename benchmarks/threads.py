@@ -14,7 +14,7 @@ ROUNDS = Rounds(3, 3)
 
 
 def two_against_one(workload: Workload, rounds: Rounds = ROUNDS) -> list[dict[str, Any]]:
-    """A line an arithmetic: wall seconds of each round with one and with two threads, and their ratios."""
+    """One line per arithmetic: wall seconds of each round with one and with two threads, and their ratios."""
     found = []
     for arithmetic in (Arithmetic.ONEDNN, Arithmetic.BF16):
         contestant = ours(workload, arithmetic)

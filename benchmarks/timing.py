@@ -1,4 +1,4 @@
-"""Tasks timed in turn: A B C, A B C, … so that what disturbs the machine disturbs all of them alike."""
+"""Tasks timed in turn: A B C, A B C, … so that disturbances of the machine affect all of them alike."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Rounds:
-    """``least`` rounds, then more up to ``most`` while another one fits into ``seconds`` of wall time."""
+    """``least`` rounds, then more, up to ``most``, while the next one fits into ``seconds`` of wall time."""
 
     least: int
     most: int
@@ -18,7 +18,7 @@ class Rounds:
 
 
 def in_rounds(tasks: Sequence[Task], rounds: Rounds, clock: Clock = time.process_time) -> list[list[float]]:
-    """Seconds by ``clock`` of each task in each round; a first round warms up and is not counted."""
+    """Seconds by ``clock`` of each task in each round; an extra first round warms up and is not counted."""
     began = time.perf_counter()
     _round(tasks, clock)
     taken: list[list[float]] = []

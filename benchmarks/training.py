@@ -1,4 +1,4 @@
-"""``python -m benchmarks.training``: our training beside its peers on one CPU thread, in under ten minutes.
+"""``python -m benchmarks.training``: our training and its peers on one CPU thread, in under ten minutes.
 
 Prints the tables, and writes them with the raw figures, commit, machine and versions to ``benchmarks/results/``.
 """
@@ -32,7 +32,7 @@ BASE = SIZES[0]
 
 
 class Part(StrEnum):
-    """What can be measured alone."""
+    """The parts that can be measured alone."""
 
     base = "base"
     base_37k = "base-37k"
@@ -44,9 +44,9 @@ class Part(StrEnum):
 
 
 def main(
-    only: Annotated[list[Part] | None, typer.Option(help="Measure this part alone; may be given again.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of each size; 3 to 5 as time allows.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of Multi30k's files; else lengths are drawn.")] = None,
+    only: Annotated[list[Part] | None, typer.Option(help="Measure only this part; may be repeated.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds per size; default: 3 to 5 as time allows.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of Multi30k's files; default: drawn lengths.")] = None,
 ) -> None:
     """Measure training on one CPU thread: ours, torch.nn.Transformer, HF Marian."""
     torch.set_num_threads(1)
@@ -60,7 +60,7 @@ def main(
         raise typer.Exit(2) from None
     began = time.perf_counter()
     result = {**head, "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's"}
-    with kept_memory():  # for all programs alike: what one of them hands back, the next would have to fetch
+    with kept_memory():  # for all programs alike: memory that one program returns, the next would have to fetch
         result |= _measured(only or list(Part), rounds, pairs, console)
     result["seconds"] = time.perf_counter() - began
     for sheet in sheets(result):
@@ -69,31 +69,31 @@ def main(
 
 
 def _measured(parts: Sequence[Part], rounds: int | None, pairs: ParallelSet, console: Console) -> Result:
-    """Every part in turn; two threads last, so that their pool does not stand beside the one."""
-    say = console.status
-    with say("Matmuls"):
+    """Every part in turn; two threads last, so that their thread pool does not disturb single-thread parts."""
+    status = console.status
+    with status("Matmuls"):
         result: Result = {"calibration": calibrate(), "models": [], "training": []}
     for size in SIZES:
         if Part(size.name) in parts:
-            with say(f"Training {size.name}"):
+            with status(f"Training {size.name}"):
                 compare(result, size, pairs, (TORCH, MARIAN), Rounds(rounds, rounds) if rounds else size.rounds)
     if Part.padding in parts:
-        with say("Padding"):
+        with status("Padding"):
             result["padding"] = padding(pairs)
     if Part.start_up in parts:
-        with say("Start-up"):
+        with status("Start-up"):
             result["start_up"] = start_up()
     if Part.checkpoint in parts:
-        with say("Checkpoints"):
+        with status("Checkpoints"):
             result["checkpoint"] = checkpoint_stall(workload(BASE, pairs))
     if Part.threads in parts:
-        with say("Two threads"):
+        with status("Two threads"):
             result["threads"] = two_against_one(workload(BASE, pairs))
     return result
 
 
 def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer], rounds: Rounds) -> None:
-    """Add what one size takes to the result, whose calibration says what utilisation is measured against."""
+    """Add one size's measurements to the result; its calibration is the reference for mfu."""
     work = workload(size, pairs)
     entered = contestants(work, peers)
     result["models"] += describe(work, entered)
@@ -101,7 +101,7 @@ def compare(result: Result, size: Size, pairs: ParallelSet, peers: Sequence[Peer
 
 
 def write(result: Result, only: Sequence[Part], folder: Path) -> Path:
-    """The result as Markdown and JSON under one name; the Markdown's path."""
+    """Write the result as Markdown and JSON under one name; returns the Markdown's path."""
     return record.write("training", document(result), result, only, folder)
 
 

@@ -1,4 +1,4 @@
-"""What a user waits for besides steps: the start of `ablate train`, and checkpoints. Wall seconds."""
+"""Waiting times apart from steps: the start of `ablate train`, and checkpoints. Wall seconds."""
 
 import signal
 import subprocess
@@ -10,15 +10,15 @@ from statistics import median
 from typing import Any
 
 from benchmarks.workloads import Workload
-from sweeps.compose import compose_row
-from tracking.trial import Report, TrialFolder
+from sweeps.planning.compose import compose_row
+from tracking.trial_folder import JournalLine, TrialFolder
 from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
-PATIENCE = 300  # seconds for a process to end after Ctrl-C, on whatever machine
-GPU_TOKENS_PER_S = 1.0e6  # what base is to reach on one H200, where a checkpoint is due soonest
+PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
+GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints
 
 
 def start_up(times: int = 3) -> list[float]:
@@ -31,7 +31,7 @@ def start_up(times: int = 3) -> list[float]:
 
 
 def _until_first_step(words: list[str]) -> float:
-    """Type the command, wait for its first report, and interrupt it."""
+    """Run the command, wait for its first report, and interrupt it."""
     trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1")
     command = [sys.executable, "-m", "sweeps.cli", "train", *words]
     began = time.time()
@@ -46,8 +46,8 @@ def _until_first_step(words: list[str]) -> float:
     return first.ts - began
 
 
-def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> Report | None:
-    """None if the process ends before it has one."""
+def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> JournalLine | None:
+    """None if the process ends before its first report."""
     while process.poll() is None:
         if reports := trial.journal():
             return reports[0]
@@ -56,10 +56,10 @@ def _first_report(trial: TrialFolder, process: subprocess.Popen[str]) -> Report 
 
 
 def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
-    """Seconds until a checkpoint lets training go on, and as a share of the time between two.
+    """Seconds that training waits per checkpoint, and their share of the time between two.
 
-    That time is extrapolated from one step here, and computed for a GPU at its goal. What is written after training
-    goes on is waited for, and not counted.
+    That time is extrapolated from one step here, and computed for a GPU at its goal. The background write is waited
+    for, but not counted.
     """
     trial, worker = compose_row(list(workload.size.words)).rows[0].settings.trial, Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
@@ -68,7 +68,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
         checkpoints = Checkpoints(folder, "0" * 64, attempt=1, keep=1)
         for _ in range(times):
             began = time.perf_counter()
-            train_step(state, workload.batches[:1], trial, worker)
+            train_step(state, workload.batches[:1], trial, worker, make_forward_backward(state.model, trial))
             stepped = time.perf_counter()
             checkpoints.save(state.step, state.to_dict())
             waits.append(time.perf_counter() - stepped)

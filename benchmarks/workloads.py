@@ -1,4 +1,4 @@
-"""What is trained: sizes of the model, and the same seeded batches for every program."""
+"""Training workloads: sizes of the model, and the same seeded batches for every program."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import Rounds
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
@@ -17,15 +17,15 @@ from transformer.schema import Problem, RefusedError
 
 SEED = 1
 PAIRS = 29_000
-VOCAB_SIZE = 8000  # of the text; a model of more pieces reads the same batches
+VOCAB_SIZE = 8000  # of the text; a model with more pieces reads the same batches
 SHORTEST, LONGEST = 4, 60
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model, the batches of one round, and how many rounds.
+    """A model, the batches of one round, and the number of rounds.
 
-    ``words`` is what `ablate train` would be told; ``tokens`` bounds sentences × longest side of a batch.
+    ``words`` are overrides as for `ablate train`; ``tokens`` bounds sentences × longest side of a batch.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Workload:
 
 
 def workload(size: Size, pairs: ParallelSet) -> Workload:
-    """The batches lie evenly among those of an epoch sorted by length: one is the median, two the quartiles."""
+    """Batches at even distances in an epoch sorted by length: one is the median, two are the quartiles."""
     words = [*size.words, "train.precision=fp32", f"train.tokens_per_batch={size.tokens}", f"train.seed={SEED}"]
     trial = compose_row(words).rows[0].settings.trial
     epoch = cut(pairs, by_length(pairs, np.arange(len(pairs))), size.tokens)
@@ -73,7 +73,7 @@ def workload(size: Size, pairs: ParallelSet) -> Workload:
 
 
 def read_pairs(folder: Path) -> ParallelSet:
-    """The training text of Multi30k, whose files lie in ``folder``; prepared once, into ``paths.data``."""
+    """The training text of Multi30k from the files in ``folder``; prepared once, into ``paths.data``."""
     if not folder.is_dir():
         raise RefusedError([Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")])
     settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
@@ -81,7 +81,7 @@ def read_pairs(folder: Path) -> ParallelSet:
 
 
 def drawn_pairs(size: int = PAIRS) -> ParallelSet:
-    """Random pieces in sentences as long as Multi30k's: lognormal, as 8 000 pieces cut that text.
+    """Random pieces in sentences as long as Multi30k's: lognormal, fitted to that text in 8 000 pieces.
 
     ln source has mean 2.685 and sd 0.296, ln (target / source) mean 0.024 and sd 0.171 over its 29 000 pairs.
     """

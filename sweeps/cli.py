@@ -1,7 +1,6 @@
 """``ablate VERB [key=value …]``: parse, call, show.
 
-Exit codes: 0 done, 1 a trial or a check failed or `sync` could not carry everything, 2 refused, 130 interrupted,
-143 terminated.
+Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refused, 130 interrupted, 143 terminated.
 """
 
 import json
@@ -19,36 +18,32 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.naming import DECODING, PLACES, SELECTING, chosen, going_on, looking
-from sweeps.screen import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_words
+from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_command
+from sweeps.planning.naming import PLACES, chosen, going_on, looking
+from sweeps.trained.export_kind import ExportKind
 from tracking.damage import DamagedFileError
-from transformer.decoding.finite import NotFiniteError
+from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
 app = typer.Typer(
-    help="Ablation studies: state a base and one named difference a row, see the cost, run it, get the table.",
+    help="Ablation studies: define a base and one named difference per row, see the cost, run it, get the table.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")]
-Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials; overrides.")]
+OverrideList = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")
+]
+SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
+Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-class Kind(StrEnum):
-    """What `ablate export` can write."""
-
-    ctranslate2 = "ctranslate2"
-    safetensors = "safetensors"
-    mlflow = "mlflow"
-
-
 class Format(StrEnum):
-    """What `ablate table` can print."""
+    """The formats that `ablate table` prints."""
 
     md = "md"
     csv = "csv"
@@ -56,12 +51,29 @@ class Format(StrEnum):
 
 
 def main() -> None:
-    """The console script."""
+    """The entry point of the console script."""
     app()
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from tracking.provenance import DISTRIBUTION, own_version
+
+        print(f"ablate {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The options before the verb."""
+
+
 def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
-    """Turn refusals, scores that are not finite, Ctrl-C and SIGTERM into their exit codes and words."""
+    """Turn refusals, non-finite scores, Ctrl-C and SIGTERM into messages and exit codes."""
 
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -82,63 +94,63 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 
 @app.command()
 @_verb
-def plan(words: Words = None, add: Add = False, as_json: Json = False) -> None:
-    """Show what a sweep would run and cost: the recorded study, or the one that the words name. Starts nothing."""
-    from sweeps.continued import plan_sweep
-    from sweeps.show import plan_json, plan_table
+def plan(overrides: OverrideList = None, add: Add = False, as_json: Json = False) -> None:
+    """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
+    from sweeps.planning.continued import plan_sweep
+    from sweeps.show import overrides_to_run, plan_json, plan_table
 
-    planned = plan_sweep(words or [], add, "plan")
+    planned = plan_sweep(overrides or [], add, "plan")
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
     if planned.pending:
-        next_verb("sweep", _planned_words(planned, words))
+        next_verb("sweep", overrides_to_run(planned, overrides))
     else:
-        next_verb("table", looking(planned.folder, words))
+        next_verb("table", looking(planned.folder, overrides))
 
 
 @app.command()
 @_verb
-def sweep(words: Words = None, add: Add = False) -> int:
-    """Run every row that is not finished; typed again, go on where it stopped.
+def sweep(overrides: OverrideList = None, add: Add = False) -> int:
+    """Run every unfinished row. Run the command again to resume where it stopped.
 
-    A study that has begun goes on with its recorded rows, seeds and settings; sweep.rows and sweep.seeds select.
+    A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
-    from sweeps.continued import plan_sweep
-    from sweeps.outcome import show_outcome
-    from sweeps.run import run_plan
+    from sweeps.planning.continued import plan_sweep
+    from sweeps.running.on_ray import run_plan
+    from sweeps.show import show_outcome
 
-    planned = plan_sweep(words or [], add)
+    planned = plan_sweep(overrides or [], add)
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
-    run_plan(planned, typed_words(), OUT)
-    return show_outcome(planned, "sweep", words)
+    run_plan(planned, typed_command(), OUT)
+    return show_outcome(planned, "sweep", overrides)
 
 
 @app.command()
 @_verb
-def train(words: Words = None, add: Add = False) -> int:
+def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
-    from sweeps.continued import plan_row
-    from sweeps.outcome import show_outcome
-    from sweeps.single import run_single
+    from sweeps.planning.continued import plan_row
+    from sweeps.running.in_process import run_single
+    from sweeps.show import show_outcome
 
-    planned = plan_row(words or [], add)
-    run_single(planned, typed_words(), OUT)
-    return show_outcome(planned, "train", words)
+    planned = plan_row(overrides or [], add)
+    run_single(planned, typed_command(), OUT)
+    return show_outcome(planned, "train", overrides)
 
 
 @app.command()
 @_verb
-def status(words: Words = None, as_json: Json = False) -> None:
+def status(overrides: OverrideList = None, as_json: Json = False) -> None:
     """Show where each trial of a study stands."""
     from sweeps.show import status_json, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
-    study = _study(words)
-    behind = lag(study, _settings(words).tracking.uri)
+    study = _study(overrides)
+    behind = lag(study, _settings(overrides).tracking.uri)
     lines = status_json(study, behind)
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
@@ -147,25 +159,25 @@ def status(words: Words = None, as_json: Json = False) -> None:
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
-        next_verb("table", looking(study.folder, words))
+        next_verb("table", looking(study.folder, overrides))
     else:
-        next_verb("sweep", going_on(study.folder, words))
+        next_verb("sweep", going_on(study.folder, overrides))
 
 
 @app.command()
 @_verb
 def table(
-    words: Words = None,
+    overrides: OverrideList = None,
     as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
 ) -> None:
-    """Print Table 3 with our figures, and the paper's beside them."""
+    """Print Table 3 with our figures next to the paper's."""
     from tracking import table as tables
 
-    study = _study(words)
+    study = _study(overrides)
     rows = tables.table(study)
     if as_format is None:
         OUT.print(tables.render(study, rows, OUT.width))
-        next_verb("ui", chosen(words, PLACES))
+        next_verb("ui", chosen(overrides, PLACES))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
         sys.stdout.write(write[as_format](rows))
@@ -173,21 +185,21 @@ def table(
 
 @app.command()
 @_verb
-def config(words: Words = None) -> None:
-    """Print the configuration that was composed for one row (row=NAME)."""
+def config(overrides: OverrideList = None) -> None:
+    """Print the composed configuration of one row (row=NAME)."""
     import yaml
 
-    from sweeps.compose import compose_row
+    from sweeps.planning.compose import compose_row
     from tracking.uri import without_passwords
 
-    settings = compose_row(words or []).rows[0].settings
+    settings = compose_row(overrides or []).rows[0].settings
     sys.stdout.write(yaml.safe_dump(without_passwords(settings.to_dict()), sort_keys=False, allow_unicode=True))
 
 
 @app.command()
 @_verb
 def doctor(as_json: Json = False) -> int:
-    """Check that this machine can run a study, and say what to do where it cannot."""
+    """Check that this machine can run a study, and show the fix for each failed check."""
     from sweeps.doctor import examination_table, examine
 
     findings = examine()
@@ -204,26 +216,31 @@ def doctor(as_json: Json = False) -> int:
 @app.command()
 @_verb
 def translate(
-    words: Models,
-    source: Annotated[Path | None, typer.Option("--input", help="Instead of standard input.")] = None,
-    target: Annotated[Path | None, typer.Option("--output", help="Instead of standard output.")] = None,
-    nbest: Annotated[int | None, typer.Option(min=1, help="That many lines a sentence: score TAB text.")] = None,
+    arguments: Models,
+    source: Annotated[Path | None, typer.Option("--input", help="Read this file, not standard input.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", help="Write this file, not standard output.")] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Print N lines per sentence: score TAB text.")] = None,
     average: Average = None,
 ) -> int:
     """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
-    from sweeps.translate import translate as run
+    from sweeps.trained.translate import translate as run
 
-    return run(words, source, target, nbest, average, ERR)
+    return run(arguments, source, target, nbest, average, ERR)
 
 
 @app.command()
 @_verb
-def evaluate(words: Models, average: Average = None, as_json: Json = False) -> None:
-    """Judge finished trials, on each set of their data or on data.set=NAME, and keep what they wrote."""
-    from sweeps.evaluate import evaluate as run
-    from sweeps.scores import notes, scores_json, scores_table
+def evaluate(
+    arguments: Models,
+    set_name: SetName = None,
+    average: Average = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate finished trials on each set of their data, or on one set, and save the translations."""
+    from sweeps.trained.evaluate import evaluate as run
+    from sweeps.trained.scores import notes, scores_json, scores_table
 
-    evaluations = run(words, average, ERR)
+    evaluations = run(arguments, set_name, average, ERR)
     if as_json:
         print(json.dumps(scores_json(evaluations), indent=1, ensure_ascii=False))
         return
@@ -236,24 +253,24 @@ def evaluate(words: Models, average: Average = None, as_json: Json = False) -> N
 @app.command()
 @_verb
 def export(
-    words: Models,
-    to: Annotated[Kind, typer.Option(help="What to write.")],
-    output: Annotated[Path | None, typer.Option(help="A new folder; by default one here, named after it.")] = None,
+    arguments: Models,
+    to: Annotated[ExportKind, typer.Option(help="The format to write.")],
+    output: Annotated[Path | None, typer.Option(help="A new folder; by default here, named after the model.")] = None,
     average: Average = None,
-    register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register it in MLflow.")] = None,
+    register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register the model in MLflow.")] = None,
 ) -> None:
-    """Write a finished trial's model as others use it, with a card: scores, data, provenance, use."""
-    from sweeps.export import export as run
+    """Export a finished trial's model for other tools, with a model card: scores, data, provenance, usage."""
+    from sweeps.trained.export import export as run
     from tracking.uri import without_password
 
-    folder, registration = run(words, to, output, average, register, ERR)
-    OUT.print(f"{escape(str(folder))}/: its README.md says how to use it", soft_wrap=True)
+    folder, registration = run(arguments, to, output, average, register, ERR)
+    OUT.print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
         next_command(f"MLFLOW_TRACKING_URI={shlex.quote(without_password(registration.uri))} {serve}")
-    elif to == Kind.mlflow:
+    elif to is ExportKind.mlflow:
         next_command(f"mlflow models serve --model-uri {shlex.quote(str(folder))} --env-manager local")
-    elif to == Kind.safetensors:
+    elif to is ExportKind.safetensors:
         next_verb("translate", [str(folder)])
     else:
         next_command(f"cd {shlex.quote(str(folder))}")
@@ -261,41 +278,40 @@ def export(
 
 @app.command()
 @_verb
-def sync(words: Words = None) -> int:
-    """Carry a study's journals to MLflow once, for example after copying them from another machine."""
-    from sweeps.syncing import sync_command, sync_environment
+def sync(overrides: OverrideList = None) -> int:
+    """Sync a study's journals to MLflow once, for example after copying them from another machine."""
+    from sweeps.running.syncing import sync_command, sync_environment
 
-    _study(words)
-    settings = _settings(words)
+    _study(overrides)
+    settings = _settings(overrides)
     return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
 @app.command()
 @_verb
-def ui(words: Words = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
-    """Open the MLflow UI of the runs on 127.0.0.1."""
+def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
+    """Serve the MLflow UI of the runs on 127.0.0.1."""
     from tracking.uri import default_uri, without_password
     from tracking.views import free_port, ui_command, ui_environment
 
-    settings = _settings(words)
+    settings = _settings(overrides)
     runs = Path(settings.paths.runs)
     if settings.tracking.uri and settings.tracking.uri.startswith(("http://", "https://")):
-        OUT.print(
-            f"The tracking server runs already: [bold]{escape(without_password(settings.tracking.uri, mark=''))}[/]"
-        )
+        server = escape(without_password(settings.tracking.uri, mark=""))
+        OUT.print(f"The tracking server is already running: [bold]{server}[/]")
         return 0
     if settings.tracking.uri is None and not (runs / "mlflow.db").exists():
-        allowed = "is made by the first run; start one with `ablate sweep`"
-        raise RefusedError([Problem("paths.runs", f"{runs} holds no mlflow.db", f"the database {allowed}")])
+        allowed = "the first run creates the database; start one with `ablate sweep`"
+        raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
     port = free_port(port)
-    OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/] — Ctrl-C stops it", soft_wrap=True)
+    OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/]; press Ctrl-C to stop it", soft_wrap=True)
     return _serve(ui_command(runs, port=port), ui_environment(settings.tracking.uri or default_uri(runs)))
 
 
 def _serve(command: list[str], environment: dict[str, str]) -> int:
     """Run a server until Ctrl-C, which is its normal end.
 
-    It is in a session of its own, so that it is not interrupted itself: SIGTERM ends it without a traceback.
+    A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -308,28 +324,20 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         return 0
 
 
-def _planned_words(planned: Any, words: list[str] | None) -> list[str]:
-    """What runs a plan that was shown: all that was typed for a new study, and for a recorded one what is new to it."""
-    if planned.before is None or not planned.before.begun:
-        return [*(words or []), *["--add"] * bool(planned.added)]
-    selected = SELECTING if planned.partial or planned.added else ()
-    return [*going_on(planned.folder, words, DECODING, selected), *["--add"] * bool(planned.added)]
+def _settings(overrides: list[str] | None) -> Any:
+    from sweeps.planning.compose import compose_settings
+
+    return compose_settings(overrides or [])
 
 
-def _settings(words: list[str] | None) -> Any:
-    from sweeps.compose import compose_settings
+def _study(overrides: list[str] | None) -> Any:
+    from sweeps.planning.stored_study import known_study
+    from sweeps.trained.saved_trial import studies_there
 
-    return compose_settings(words or [])
-
-
-def _study(words: list[str] | None) -> Any:
-    from sweeps.plan import known_study
-    from sweeps.saved import studies_there
-
-    settings = _settings(words)
+    settings = _settings(overrides)
     study = known_study(settings.study_folder)
     if study is None:
-        found = f"there is no study {settings.study_folder.name} in {settings.paths.runs}"
+        found = f'is "{settings.study_folder.name}", but {settings.paths.runs} has no such study'
         raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))])
     return study
 

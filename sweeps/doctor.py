@@ -1,4 +1,4 @@
-"""Can this machine run a study? Each finding is looked at, not assumed."""
+"""Can this machine run a study? Each finding is checked, not assumed."""
 
 import importlib
 import os
@@ -19,7 +19,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and what to do about it."""
+    """One check: what it found, and what to do about it."""
 
     what: str
     state: Literal["ok", "warning", "failed"]
@@ -28,7 +28,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at Python, packages, devices, memory, disk and the files of ``conf/``."""
+    """Check Python, packages, devices, memory, disk and the files of ``conf/``."""
     return [_python(), *map(_package, PACKAGES), _devices(), _memory(), _disk(Path.cwd()), _configuration()]
 
 
@@ -70,7 +70,7 @@ def _devices() -> Finding:
 def _memory() -> Finding:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     small = total < 4 * GIB
-    advice = "a sweep wants 1 GB a trial beside 2 GB for Ray and MLflow" if small else ""
+    advice = "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow" if small else ""
     return Finding("memory", "warning" if small else "ok", f"{total / GIB:.0f} GiB", advice)
 
 
@@ -82,11 +82,11 @@ def _disk(folder: Path) -> Finding:
 
 
 def _configuration() -> Finding:
-    from sweeps.compose import compose_sweep
+    from sweeps.planning.compose import compose_sweep
     from transformer.schema import RefusedError
 
     try:
         rows = len(compose_sweep([]).rows)
     except RefusedError as error:
-        return Finding("conf", "failed", str(error.problems[0]), "mend the file named")
+        return Finding("conf", "failed", str(error.problems[0]), "fix this file")
     return Finding("conf", "ok", f"{rows} rows compose")

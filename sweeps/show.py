@@ -1,4 +1,4 @@
-"""Plans and studies as tables for a terminal, and as JSON for scripts."""
+"""Plans and studies as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
 
 from typing import Any
 
@@ -6,16 +6,23 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.plan import Plan
+from sweeps.console import OUT, next_verb
+from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
+from sweeps.planning.plan import Plan
+from sweeps.planning.recorded import nested, read_record
 from tracking import formats
+from tracking import table as tables
 from tracking.damage import unless_damaged
 from tracking.lag import Lag
-from tracking.study import Study, Trial
+from tracking.study import Study, Trial, read_study
+from transformer.config import DecodeConfig
+from transformer.schema import parse
+from transformer.versions import settled
 
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
-    computed = "params and FLOPs: computed, FLOPs with full batches of the corpus's mean length"
+    computed = "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
     caption = escape("\n".join([computed, *plan.composition.notes]))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
@@ -56,7 +63,7 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
 
 
 def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
-    """Where each trial stands, as ``status_json`` has read it."""
+    """Where each trial stands, from the lines of ``status_json``."""
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
@@ -82,7 +89,7 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
         "row": trial.row,
         "seed": trial.seed,
         "key": trial.key,
-        "state": "to score again" if _scored_otherwise(study, trial) else folder.state(trial.key),
+        "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
         "dev_ppl": ppl,
@@ -91,17 +98,45 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     }
 
 
-def _scored_otherwise(study: Study, trial: Trial) -> bool:
-    """Whether it is finished, but not with the settings of ``decode`` that the study has now."""
+def _scored_with_other_settings(study: Study, trial: Trial) -> bool:
+    """Whether the trial is finished, but scored with other ``decode`` settings than the study has now."""
     result = study.trial_folder(trial).finished_result(trial.key)
-    values: dict[str, Any] = next((row["values"] for row in study.rows if row["row"] == trial.row), {})
     if result is None or not study.settings:
         return False
-    decode = {name: values.get(f"decode.{name}", value) for name, value in study.settings["decode"].items()}
-    return any(scores["decode"] != decode for scores in result["scores"].values())
+    record = read_record(study)
+    values = nested(record.expected(trial.row, record.settings) or record.settings)
+    decode, _ = parse(DecodeConfig, values["decode"])
+    return decode is not None and any(scores["decode"] != settled(decode) for scores in result["scores"].values())
 
 
 def _plan_state(planned: Any) -> str:
     if planned.finished:
         return "finished"
     return "to score again" if planned.state == "finished" else planned.state.replace("missing", "to run")
+
+
+def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:
+    """The overrides that run a displayed plan: all typed ones for a new study, only changes for a recorded one."""
+    if planned.before is None or not planned.before.begun:
+        return [*(overrides or []), *["--add"] * bool(planned.added)]
+    selected = SELECTING if planned.partial or planned.added else ()
+    return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
+
+
+def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
+    """Print how the plan that ``verb`` ran ended. Returns the exit code: 0 only if every trial is finished."""
+    finished = sum(trial.finished for trial in planned.trials)
+    failed = [trial for trial in planned.trials if trial.state == "failed"]
+    study = read_study(planned.folder)
+    OUT.print(tables.render(study, tables.table(study), OUT.width))
+    OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
+    OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
+    for trial in failed:
+        OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
+        OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
+    if finished < len(planned.trials):
+        selected = SELECTING if len(planned.trials) < len(study.trials) else ()
+        next_verb(verb, going_on(planned.folder, overrides, selected))
+        return 1
+    next_verb("ui", chosen(overrides, PLACES))
+    return 0

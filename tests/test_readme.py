@@ -1,22 +1,124 @@
-"""The README shows what there is: its tree of files and its table of commands."""
+"""The documents are true: every command composes, every module and verb is listed, every link leads somewhere."""
 
 import re
+import shlex
 from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
 
 from sweeps.cli import app
+from sweeps.planning.compose import compose_row, compose_settings
+from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests/older_studies/README.md"]
+PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
+TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test") for language in ("en", "de")]
 
 
-def test_every_module_stands_in_the_tree() -> None:
-    (tree,) = re.findall(r"^conf/ .*?```", README, re.DOTALL | re.MULTILINE)
-    named = set(re.findall(r"\w+\.py", tree))
-    packages = ("transformer", "sweeps", "tracking", "benchmarks")
-    modules = {path.name for package in packages for path in (ROOT / package).rglob("*.py")}
-    assert named == modules - {"__init__.py"}
+def name(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def text(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
+def commands(document: Path) -> list[str]:
+    """Every `ablate …` of a document: in code blocks, also after a pipe, and within sentences and tables."""
+    content = document.read_text("utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", content, re.DOTALL | re.MULTILINE)
+    lines = [part.strip() for block in blocks for line in block.splitlines() for part in re.split(r" [|#] ", line)]
+    prose = re.sub(r"^```.*?^```", "", content, flags=re.DOTALL | re.MULTILINE)
+    return [line for line in [*lines, *re.findall(r"`([^`]+)`", prose)] if re.match(r"ablate\s", line)]
+
+
+COMMANDS = sorted({command for document in DOCUMENTS for command in commands(document)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the text files and the user's own configuration files that the documents speak of."""
+    folder = tmp_path_factory.mktemp("reader")
+    for file in TEXT_FILES:
+        (folder / file).write_text("a line\n" * 20, "utf-8")
+    for document in DOCUMENTS:
+        written = re.findall(r"Write `(conf/[^`]+)`[^\n]*\n\n```yaml\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
+        for path, content in written:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(content, "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
+    if verb == "--version":
+        return
+    known = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    if arguments:  # a verb alone is mentioned rather than typed
+        compose(verb, known.make_context(verb, arguments).params)
+
+
+def compose(verb: str, parsed: dict[str, Any]) -> None:
+    """What the verb does with its arguments before it reads a study or starts anything."""
+    overrides = parsed.get("overrides") or []
+    if verb in ("plan", "sweep"):
+        assert plan_sweep(overrides, parsed["add"]).trials
+    elif verb == "train":
+        assert plan_row(overrides, parsed["add"]).trials
+    elif verb == "config":
+        assert compose_row(overrides).rows
+    elif "arguments" in parsed:
+        assert read_request(verb, parsed["arguments"], parsed["average"]).names
+    else:
+        assert compose_settings(overrides)
+
+
+def test_the_commands_of_all_blocks_are_found() -> None:
+    assert len(commands(ROOT / "README.md")) > 20
+    assert "ablate translate base-s1 scale=half data=multi30k" in COMMANDS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_every_make_target_exists(document: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^)make ([\w-]+)", document.read_text("utf-8"), re.MULTILINE)) <= set(targets)
+
+
+def test_every_module_is_listed_under_its_folder() -> None:
+    sections = re.split(r"^## (\S+)/$", text("docs/files.md"), flags=re.MULTILINE)[1:]
+    listed = {
+        f"{folder}/{module}"
+        for folder, section in zip(sections[::2], sections[1::2], strict=True)
+        for module in re.findall(r"^- `(\w+\.py)`:", section, re.MULTILINE)
+    }
+    modules = {name(path) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert listed == {module for module in modules if not module.endswith("__init__.py")}
 
 
 def test_every_verb_stands_in_the_table() -> None:
     verbs = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert verbs == set(re.findall(r"^\| `ablate (\w+)", README, re.MULTILINE))
+    assert verbs == set(re.findall(r"^\| `ablate (\w+)", text("README.md"), re.MULTILINE))
+
+
+def test_the_index_lists_every_document() -> None:
+    links = re.findall(r"^- \[[^]]+\]\(([^)]+)\): ", text("docs/index.md"), re.MULTILINE)
+    unlisted = {ROOT / "docs/index.md", ROOT / "tests/older_studies/README.md"}
+    assert {(ROOT / "docs" / link).resolve() for link in links} == set(DOCUMENTS) - unlisted
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_lines_are_short_except_in_tables_and_code(document: Path) -> None:
+    prose = re.sub(r"^\s*```.*?^\s*```", "", document.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert [line for line in prose.splitlines() if len(line) > 120 and not line.lstrip().startswith("|")] == []

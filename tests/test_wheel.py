@@ -1,13 +1,17 @@
-"""The wheel carries conf/ and works where nothing else of the project is."""
+"""The wheel carries conf/ inside sweeps/ and works where nothing else of the project is."""
 
 import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from sweeps.planning.yaml_files import shipped_folder
+from tracking.provenance import DISTRIBUTION
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -24,23 +28,50 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
-def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
+def typed(site: Path, folder: Path, *words: str) -> str:
+    """What `ablate …` of the unpacked wheel prints in a folder."""
     code = f"import sweeps.cli; assert sweeps.__file__.startswith({str(site)!r}), sweeps.__file__; sweeps.cli.main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "plan", "--json"],
-        cwd=tmp_path,
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)) == 20
+    return done.stdout
+
+
+def test_plan_works_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
+    assert len(json.loads(typed(site, tmp_path, "plan", "--json"))) == 20
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_holds_every_configuration_file_and_no_test(site: Path) -> None:
-    shipped = {str(path.relative_to(PROJECT)) for path in (PROJECT / "conf").rglob("*.yaml")}
+def test_it_holds_every_configuration_file(site: Path) -> None:
+    shipped = {f"sweeps/{path.relative_to(PROJECT)}" for path in (PROJECT / "conf").rglob("*.yaml")}
     found = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    assert len(shipped) > 30
     assert shipped <= found
-    assert not any(name.startswith("tests") for name in found)
+
+
+def test_only_our_three_packages_stand_on_top_each_with_its_types(site: Path) -> None:
+    """A package `conf` or `tests` in site-packages would collide with other projects."""
+    packages = {"sweeps", "tracking", "transformer"}
+    assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == packages
+    assert all((site / package / "py.typed").is_file() for package in packages)
+
+
+def test_a_checkout_reads_its_top_level_conf() -> None:
+    assert shipped_folder(PROJECT / "sweeps") == PROJECT / "conf"
+
+
+def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (project["name"], DISTRIBUTION) == ("ablate-sweeps", "ablate-sweeps")
+    assert typed(site, tmp_path, "--version") == f"ablate {project['version']}\n"
+
+
+def test_the_license_goes_with_it(site: Path) -> None:
+    (licensed,) = site.glob("*.dist-info/licenses/LICENSE")
+    assert licensed.read_bytes() == (PROJECT / "LICENSE").read_bytes()

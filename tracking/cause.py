@@ -1,4 +1,4 @@
-"""What went wrong, in one line: the first cause, not what the layers above made of it."""
+"""The first cause of an error, in one line, without what the layers above added."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from tracking.uri import without_password
 
 
 def cause_of(error: BaseException) -> str:
-    """One line that may be shown: a database driver's or a connection's own words where there are any."""
+    """One line that is safe to show: the message of a database driver or a connection, if there is one."""
     if isinstance(error, DamagedFileError):
         return without_password(f"{error}; {error.remedy}")
     root = next(_roots(error), error)
@@ -16,7 +16,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def _roots(error: BaseException) -> Iterator[BaseException]:
-    """What SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of causes."""
+    """The errors that SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of causes."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:

@@ -1,4 +1,4 @@
-"""A file of the study that does not hold what was written, or cannot be read: which one, where and why."""
+"""Damaged and unreadable files of a study: which file, where and why."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +8,8 @@ from typing import TypeVar
 Found = TypeVar("Found")
 Other = TypeVar("Other")
 REMEDIES = {
-    "study.json": "move it away; `ablate sweep` writes it again and keeps what is finished",
-    "result.json": "`ablate sweep` goes on from the last checkpoint and writes it again",
+    "study.json": "move it away; `ablate sweep` writes it again and keeps finished trials",
+    "result.json": "`ablate sweep` resumes from the last checkpoint and writes it again",
     "config.yaml": "`ablate sweep` writes it again",
     "provenance.json": "`ablate sweep` sets it aside; the next attempt writes it again",
     "attempts.jsonl": "`ablate sweep` keeps its good lines",
@@ -32,26 +32,26 @@ class DamagedFileError(ValueError):
 
     @property
     def remedy(self) -> str:
-        """What a person does about it."""
+        """How to fix it."""
         other = "`ablate evaluate` evaluates the set again" if self.path.suffix == ".jsonl" else "move it away"
         return REMEDIES.get(self.path.name, other)
 
     @property
     def note(self) -> str:
-        """For a table, where the folder is known: "journal.jsonl:2 is damaged: not a JSON line"."""
+        """For a table that already names the folder: "journal.jsonl:2 is damaged: not a JSON line"."""
         name = self.path.name if self.line is None else f"{self.path.name}:{self.line}"
         return f"{name} is damaged: {self.cause}"
 
 
 class UnreadableError(DamagedFileError):
-    """A file that the system does not let us read. It may be whole, so it is never replaced, nor taken for missing."""
+    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated as missing."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(path, f"cannot be read: {error.strerror or error}")
 
     @property
     def remedy(self) -> str:
-        return "it may be whole and stays as it is: make it readable, then type the command again"
+        return "it may be intact and is left unchanged; make it readable, then run the command again"
 
     @property
     def note(self) -> str:
@@ -59,8 +59,8 @@ class UnreadableError(DamagedFileError):
 
 
 def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other:
-    """What ``read`` returns, or ``otherwise`` where its file is damaged or unreadable: for readers that name the fault
-    elsewhere."""
+    """The result of ``read``, or ``otherwise`` if its file is damaged or unreadable. For callers that report the fault
+    in another place."""
     try:
         return read()
     except DamagedFileError:
@@ -68,7 +68,7 @@ def unless_damaged(read: Callable[[], Found], otherwise: Other) -> Found | Other
 
 
 def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
-    """The same for those who write the file again: raises UnreadableError, since such a file may be whole."""
+    """The same for callers that rewrite the file. Raises UnreadableError, since an unreadable file may be intact."""
     try:
         return read()
     except UnreadableError:
@@ -78,7 +78,7 @@ def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None without a file. Raises DamagedFileError where something else stands in its place."""
+    """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
     try:
         with naming(path):
             return path.read_bytes()
@@ -88,7 +88,7 @@ def read_whole(path: Path) -> bytes | None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Around what reads the file: the system's errors name it, but that of a missing file stays as it is."""
+    """Turn errors of the system into errors that name the file. A missing file still raises FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def decoded(path: Path, content: bytes) -> str:
-    """The bytes as text. Raises DamagedFileError where they are not UTF-8."""
+    """The bytes as text. Raises DamagedFileError if they are not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -111,12 +111,12 @@ def decoded(path: Path, content: bytes) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename to a name beginning with ``<name>.damaged``; the new path. Nothing is deleted."""
+    """Rename to ``kept_name`` and return the new path. Nothing is deleted."""
     return path.rename(kept_name(path))
 
 
 def kept_name(path: Path) -> Path:
-    """``<name>.damaged``, or the first of ``<name>.damaged-2`` … that nothing has yet."""
+    """``<name>.damaged``, or the first free name of ``<name>.damaged-2`` …"""
     kept, number = path.with_name(f"{path.name}.damaged"), 1
     while kept.exists():
         number += 1

@@ -2,30 +2,31 @@
 
 from typing import Any
 
+from tracking.metrics import SetScores
 from tracking.rows import DEV
+from tracking.shapes import COSTS
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
-from tracking.trial import Attempt, TrialFolder
+from tracking.trial_folder import Attempt, TrialFolder
 from tracking.uri import without_password
 
-# of the machine, or of the whole sweep, not of the trial; `decode` may change under a trial that is scored again
+# These belong to the machine or the whole sweep. `decode` may change when a trial is scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "decode"})
-COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
 def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
-    """What the trial's run is created with."""
+    """The name, start and tags with which the trial's run is created."""
     return RunSpec(run_name(trial), to_ms(attempts[0].began), tags(study, trial, attempts))
 
 
 def run_name(trial: Trial) -> str:
-    """`base s1`, `C c_layers_2 s1`: about 22 characters are seen in MLflow's list."""
+    """`base s1`, `C c_layers_2 s1`: MLflow's list shows about 22 characters."""
     name = f"{trial.row} s{trial.seed}"
     return name if trial.group == trial.row else f"{trial.group} {name}"
 
 
 def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
-    """Tags may change from attempt to attempt, params may not: so machine, code and decode settings stand here."""
+    """Machine, code and decode settings are tags, since tags may change between attempts and params may not."""
     rows = list(dict.fromkeys(other.row for other in study.trials))
     folder = study.trial_folder(trial)
     provenance = folder.provenance()
@@ -53,7 +54,7 @@ def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
     values: dict[str, Any] = {name: result.get(name) for name in COSTS}
     values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
     for set_name, scores in result.get("scores", {}).items():
-        values |= {f"{set_name}/{name}": value for name, value in scores.items()}
+        values |= {f"{set_name}/{name}": value for name, value in SetScores.of(scores).values.items()}
     return [
         Point(name, float(value), ts_ms, result["step"])
         for name, value in values.items()
@@ -66,10 +67,10 @@ def to_ms(seconds: float) -> int:
 
 
 def _decode_tags(folder: TrialFolder, key: str) -> dict[str, str]:
-    """`decode.beam` and its like of the scores that stand; of those to come as long as there are none."""
+    """`decode.beam` and the like, of the current scores; before the first scores, of the configuration."""
     result = folder.result()
     scores = result["scores"] if result is not None and result["key"] == key else {}
-    decode = scores[DEV]["decode"] if DEV in scores else (folder.config() or {}).get("decode", {})
+    decode = SetScores.of(scores[DEV]).decode if DEV in scores else (folder.config() or {}).get("decode", {})
     return _flatten(decode, "decode.")
 
 
@@ -79,5 +80,5 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         else:
-            flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # as every run before has it
+            flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # existing runs have this form
     return flat

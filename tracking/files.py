@@ -1,4 +1,4 @@
-"""Files that survive a crash: whole or absent when replaced, line by line when appended to."""
+"""Files that survive a crash: each is replaced as a whole or appended to line by line."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from typing import Any
 
 from tracking.damage import DamagedFileError, decoded, naming, read_whole
 
-Check = Callable[[dict[str, Any]], str | None]  # what is wrong with a line, in words
+ShapeCheck = Callable[[dict[str, Any]], str | None]  # the fault of a line, or None
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -31,9 +31,9 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def append_line(path: Path, line: str, fsync: bool = False) -> None:
-    """Append `line` and a newline in one write, after removing what a crash left of an unfinished line.
+    """Append `line` and a newline in one write, after removing an unfinished line that a crash left.
 
-    Raises OSError when the line was not written whole (a full disk).
+    Raises OSError if the line was only partly written (a full disk).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = not path.exists()
@@ -42,7 +42,7 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
     try:
         _drop_torn_tail(descriptor)
         if os.write(descriptor, data) != len(data):
-            raise OSError(f"{path}: a line was written only in part; is the disk full?")
+            raise OSError(f"{path}: a line was only partly written; is the disk full?")
         if fsync:
             os.fsync(descriptor)
     finally:
@@ -51,11 +51,11 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
         _sync_folder(path.parent)
 
 
-def read_lines(path: Path, check: Check = lambda line: None) -> list[dict[str, Any]]:
-    """The objects of a JSONL file; [] without a file. A last line without its newline was torn: left out.
+def read_lines(path: Path, check: ShapeCheck = lambda line: None) -> list[dict[str, Any]]:
+    """The objects of a JSONL file; [] without a file. A last line without its newline was torn and is left out.
 
-    Raises DamagedFileError naming file and line when an earlier line is no JSON object, or not what ``check``
-    asks for: that is no crash of ours.
+    Raises DamagedFileError with file and line if an earlier line is not a JSON object or fails ``check``:
+    no crash of ours can cause that.
     """
     lines = sorted_lines(path, check)
     for line in lines:
@@ -64,13 +64,13 @@ def read_lines(path: Path, check: Check = lambda line: None) -> list[dict[str, A
     return [line for line in lines if not isinstance(line, DamagedFileError)]
 
 
-def sorted_lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
-    """Every whole line of a JSONL file, or what is wrong with it. Raises DamagedFileError if it is no file."""
+def sorted_lines(path: Path, check: ShapeCheck) -> list[dict[str, Any] | DamagedFileError]:
+    """Every complete line of a JSONL file, or its fault. Raises DamagedFileError if the path is not a file."""
     data = read_whole(path) or b""
     return [_parsed(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
 
 
-def first_line(path: Path, check: Check = lambda line: None) -> dict[str, Any]:
+def first_line(path: Path, check: ShapeCheck = lambda line: None) -> dict[str, Any]:
     """The first line of a JSONL file. Raises DamagedFileError."""
     line = _parsed(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
     if isinstance(line, DamagedFileError):
@@ -98,7 +98,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def last_line(path: Path) -> dict[str, Any] | None:
-    """The last whole line of a JSONL file, reading only the file's end; None without one."""
+    """The last complete line of a JSONL file, read from the file's end; None without one."""
     try:
         with naming(path), path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -113,7 +113,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON on one line. A float that is not finite becomes null, as JSON has no name for it."""
+    """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
 
 
@@ -127,7 +127,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _parsed(path: Path, number: int, line: bytes, check: Check) -> dict[str, Any] | DamagedFileError:
+def _parsed(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str, Any] | DamagedFileError:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -140,7 +140,7 @@ def _parsed(path: Path, number: int, line: bytes, check: Check) -> dict[str, Any
 
 def _last(path: Path, line: bytes) -> dict[str, Any]:
     found = _parsed(path, 0, line, lambda line: None)
-    if isinstance(found, DamagedFileError):  # only the whole file tells the line's number
+    if isinstance(found, DamagedFileError):  # the line's number takes the whole file
         raise DamagedFileError(path, found.cause, (read_whole(path) or b"").count(b"\n"))
     return found
 
@@ -156,6 +156,6 @@ def _drop_torn_tail(descriptor: int) -> None:
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)  # without it a power cut may forget the new name
+        os.fsync(descriptor)  # without it a power cut may lose the new name
     finally:
         os.close(descriptor)

@@ -1,15 +1,15 @@
-"""Numbers as words of a table. None, no number, is the empty string: the caller says why it is missing."""
+"""Numbers as text for a table. None becomes the empty string; the caller explains why the number is missing."""
 
 
 def number(value: float | None, places: int) -> str:
-    """Fixed places; four significant digits when it is huge, as the perplexity of a diverged run."""
+    """Fixed decimals; four significant digits for a huge value, such as the perplexity of a diverged run."""
     if value is None:
         return ""
     return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
 
 
 def signed(value: float | None, places: int) -> str:
-    """With its sign, a true minus; zero has none."""
+    """With its sign, where minus is U+2212. Zero has no sign."""
     if value is None:
         return ""
     text = number(abs(value), places)

@@ -1,4 +1,4 @@
-"""How far MLflow is behind a study, and why: what `ablate status` says of it."""
+"""How far MLflow is behind a study, and why, for `ablate status`."""
 
 import time
 from contextlib import suppress
@@ -9,7 +9,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
 from tracking.ledger import SYNCED_FILE, Ledger, Synced
-from tracking.replay import Pass, result_digest, rollback_safe
+from tracking.replay import PassOutcome, result_digest, rollback_safe
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
 
@@ -18,8 +18,8 @@ SYNC_FILE = "mlflow-sync.json"
 
 @dataclass(frozen=True)
 class SyncState:
-    """`mlflow-sync.json`. ``uri`` is without its password; ``carried`` in Unix seconds, None before the first pass
-    without a problem."""
+    """`mlflow-sync.json`. ``uri`` has no password. ``carried``: the last successful pass in Unix seconds, or None
+    before the first."""
 
     uri: str
     carried: float | None = None
@@ -27,7 +27,7 @@ class SyncState:
 
 
 class SyncLog:
-    """Writes `mlflow-sync.json` for the readers of a study, whenever something was carried or could not be."""
+    """Writes `mlflow-sync.json` for the readers of a study, after every pass that changes its content."""
 
     def __init__(self, study: Path, uri: str) -> None:
         self._path, self._written = study / SYNC_FILE, False
@@ -35,8 +35,8 @@ class SyncLog:
         before = read_state(study)
         self._state = before if before is not None and before.uri == address else SyncState(address)
 
-    def note(self, done: Pass) -> None:
-        """After a pass. A full disk is no reason to end: the next pass writes it."""
+    def note(self, done: PassOutcome) -> None:
+        """Record a pass. A full disk does not end the syncer: the next pass writes the file."""
         state = replace(self._state, problems=done.problems)
         if done.points or not (done.problems or self._written):
             state = replace(state, carried=time.time())
@@ -49,7 +49,7 @@ class SyncLog:
 
 @dataclass(frozen=True)
 class Lag:
-    """``steps`` says by trial key up to which step the tracker has its reports; ``behind`` counts those to be sent."""
+    """``steps``: the last step that the tracker has, by trial key. ``behind``: how many reports are still to send."""
 
     uri: str
     steps: dict[str, int]
@@ -58,16 +58,16 @@ class Lag:
     problems: tuple[str, ...]
 
     def words(self) -> str:
-        """One line, such as "12 reports behind, last carried 3 min 05 s ago: ConnectionError: …"."""
+        """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         if not (self.behind or self.problems):
             return "up to date"
-        ago = "nothing carried yet" if self.carried is None else f"last carried {_ago(self.carried)} ago"
+        ago = "nothing sent yet" if self.carried is None else f"last sent {_ago(self.carried)} ago"
         behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
         return ": ".join([behind, "; ".join(self.problems)] if self.problems else [behind])
 
 
 def read_state(study: Path) -> SyncState | None:
-    """What the last syncer left; None without one, or where that is damaged: the next one writes it again."""
+    """The state that the last syncer left; None without one. A damaged file counts as none: it is written again."""
     content = unless_damaged(lambda: read_object(study / SYNC_FILE), None) or {}
     uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
     if not (isinstance(uri, str) and isinstance(problems, list)):
@@ -76,7 +76,7 @@ def read_state(study: Path) -> SyncState | None:
 
 
 def lag(study: Study, uri: str | None) -> Lag:
-    """Of the tracker at ``uri``; None means the one that the study was carried to last, else the default store."""
+    """Of the tracker at ``uri``. None means the study's last tracker, or the default store before the first sync."""
     state = read_state(study.folder) or SyncState(default_uri(study.folder.parent))
     if uri is not None and without_password(uri, mark="") != state.uri:
         state = SyncState(without_password(uri, mark=""))
@@ -91,7 +91,7 @@ def lag(study: Study, uri: str | None) -> Lag:
 
 
 def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
-    """Reports that may be sent and were not, and the result; 0 of a damaged trial, whose files say nothing."""
+    """How many reports and results could be sent but were not; 0 for a damaged trial."""
     folder, synced = study.trial_folder(trial), synced or Synced("")
     finished = folder.finished_result(trial.key) is not None
     reports = rollback_safe(unless_damaged(folder.journal, []), synced.step, everything=finished)

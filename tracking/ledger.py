@@ -1,7 +1,7 @@
-"""Which run of a tracker a trial has, and how far it was carried there.
+"""The run of each trial in a tracker, and how much of the trial was sent there.
 
-`mlflow-runs.json` holds {uri: {trial key: run id}}, `mlflow-synced.json` {uri: {trial key: Synced}}. Both may be
-lost: runs are found again by their tags, and a replay with the journal's times changes nothing.
+`mlflow-runs.json` holds {uri: {trial key: run id}}, `mlflow-synced.json` {uri: {trial key: Synced}}. Losing
+them is harmless: runs are found again by their tags, and a replay with the journal's times changes nothing.
 """
 
 import json
@@ -19,7 +19,7 @@ RUNS_FILE, SYNCED_FILE = "mlflow-runs.json", "mlflow-synced.json"
 
 @dataclass(frozen=True)
 class Synced:
-    """How far a run is: the last step replayed, and the SHA-256 of the result whose scores it has."""
+    """How far a run is: the last step replayed, and the SHA-256 of the result whose scores were sent."""
 
     run_id: str
     step: int = -1
@@ -27,7 +27,7 @@ class Synced:
 
 
 class Ledger:
-    """One of the two files, for one tracker: trial key -> value. Raises DamagedFileError if it cannot be read."""
+    """One of the two files, for one tracker: trial key -> value. Raises DamagedFileError if the file is unusable."""
 
     def __init__(self, path: Path, uri: str) -> None:
         self._path, self._uri = path, without_password(uri, mark="")
@@ -48,7 +48,7 @@ class Ledger:
 
 
 def clear(path: Path) -> str | None:
-    """Set a damaged ledger aside, so that a new one is begun; what to tell of it, None where it is whole.
+    """Set a damaged ledger aside, so that a new one is started. Returns the notice, or None if the ledger is intact.
 
     Raises UnreadableError."""
     try:
@@ -56,14 +56,14 @@ def clear(path: Path) -> str | None:
     except UnreadableError:
         raise
     except DamagedFileError as error:
-        return f"{error}; it is kept as {set_aside(path).name}, and written again"
+        return f"{error}; kept as {set_aside(path).name} and started over"
     return None
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
-    """The folder of the trial that was carried to this run of a tracker; None if no study below `runs` was.
+    """The folder of the trial that has this run in a tracker; None if no study below `runs` has it.
 
-    A study that cannot be read is passed over: it must not hide the others.
+    An unreadable study is skipped, so that it does not hide the others.
     """
     for path in sorted(runs.glob(f"*/{RUNS_FILE}")):
         try:
@@ -79,7 +79,7 @@ def trial_of_run(runs: Path, run_id: str) -> Path | None:
 
 
 def run_of_trial(folder: Path, key: str, uri: str) -> str | None:
-    """The run that the trial of this key in this study has in the tracker at `uri`; None before it was carried."""
+    """The run of the study's trial with this key in the tracker at `uri`; None before the first sync."""
     found = Ledger(folder / RUNS_FILE, uri).get(key)
     return None if found is None else str(found)
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     whole = _is_run if path.name == RUNS_FILE else _is_synced
     for uri, entries in content.items():
         if not isinstance(entries, dict) or not all(map(whole, entries.values())):
-            raise DamagedFileError(path, f"what it holds of {uri} is no run of a trial")
+            raise DamagedFileError(path, f"the entries for {uri} are not runs of trials")
     return content
 
 

@@ -1,4 +1,4 @@
-"""The tracker's verbs on an MLflow store. MLflow is imported when a store is opened: that takes three seconds."""
+"""The tracker's verbs on an MLflow store. Only opening a store imports MLflow: that takes three seconds."""
 
 import logging
 import os
@@ -11,13 +11,13 @@ from filelock import FileLock
 from tracking.tracker import Point, RunSpec, Status
 from tracking.uri import artifact_folder, default_uri
 
-BATCH = 1000  # metrics in a request, MLflow's limit; params and tags: 100
+BATCH = 1000  # MLflow's limit of metrics per request; for params and tags it is 100
 Item = TypeVar("Item")
-QUIET = {
+MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # we try again ourselves, and say so
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # we retry ourselves and report it
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
 }
 
@@ -26,7 +26,7 @@ class MlflowTracker:
     """The tracker's verbs on an MLflow store. Raises what MLflow raises; keeps no global state."""
 
     def __init__(self, uri: str, experiment: str, artifacts: str | None = None) -> None:
-        """`artifacts`: where a new experiment keeps them; None leaves it to the server."""
+        """`artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server."""
         silence()
         from mlflow.tracking import MlflowClient
 
@@ -89,7 +89,7 @@ class MlflowTracker:
 def open_tracker(uri: str | None, runs: Path, experiment: str) -> tuple[MlflowTracker, str]:
     """The tracker and its address. `uri` None means the default store below `runs`.
 
-    A lock keeps the sweeps of several studies from making the same new store or experiment at once.
+    A lock keeps the sweeps of several studies from creating the same store or experiment at once.
     """
     where = uri or default_uri(runs)
     artifacts = artifact_folder(runs).as_uri() if where == default_uri(runs) else None
@@ -98,11 +98,11 @@ def open_tracker(uri: str | None, runs: Path, experiment: str) -> tuple[MlflowTr
 
 
 def silence() -> None:
-    """Keep MLflow's and its database layer's lines off the terminal, and its telemetry off the network.
+    """Keep log lines of MLflow and its database layer off the terminal, and telemetry off the network.
 
-    They log an error with its traceback before they raise it; it is told once, by its cause.
+    Both log an error with its traceback before they raise it; we report its cause once.
     """
-    for name, value in QUIET.items():
+    for name, value in MLFLOW_ENV.items():
         os.environ.setdefault(name, value)
     for name in ("alembic", "mlflow", "sqlalchemy", "urllib3"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -12,16 +12,20 @@ from typing import Any
 
 from tracking.uri import without_password
 
-PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu", "ablate")
+DISTRIBUTION = "ablate-sweeps"
+PACKAGES = {
+    **{name: name for name in ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")},
+    "ablate": DISTRIBUTION,
+}
 
 
 def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
-    """What `provenance.json` holds. What cannot be known is None; nothing is imported to learn a version."""
+    """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages."""
     commit, dirty = _git_state(Path(__file__).resolve())
     return {
         "commit": commit,
         "dirty": dirty,
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: _version(PACKAGES[name]) for name in PACKAGES}},
         "host": socket.gethostname(),
         "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
         "device": device,
@@ -30,10 +34,15 @@ def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
     }
 
 
-def _git_state(source: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without one.
+def own_version() -> str | None:
+    """The installed version of ablate; None where it only lies on the path."""
+    return _version(DISTRIBUTION)
 
-    A wheel installed below some other repository must not be given that repository's commit.
+
+def _git_state(source: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without a checkout.
+
+    A wheel installed inside another repository must not get that repository's commit.
     """
     tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
     commit = _git(source.parent, "rev-parse", "HEAD")

@@ -1,4 +1,4 @@
-"""Models for MLflow: written as it serves them, and registered under a name that others ask for."""
+"""Models for MLflow: saved in the format that it serves, and registered under a name."""
 
 import warnings
 from datetime import UTC, datetime
@@ -13,14 +13,14 @@ INPUT, OUTPUT = "text", "translation"
 
 
 class RegistryError(Exception):
-    """MLflow refused, could not be reached or lacks what the store needs; what went wrong, in one line."""
+    """MLflow refused, was out of reach, or lacks a package for the store. The message is one line."""
 
 
 def save_model(folder: Path, loader_module: str, data: Path, code: Path, packages: list[str]) -> None:
-    """Write an MLflow model into ``folder``: a column of text to a column of text.
+    """Write an MLflow model into ``folder``: it maps a column of text to a column of text.
 
-    ``loader_module`` opens ``data``; the package ``code`` that holds it goes with the model, as do the versions of the
-    ``packages`` it needs.
+    ``loader_module`` opens ``data``. The model includes the package ``code`` with that module, and the versions of
+    the ``packages`` that it needs.
     """
     silence()
     import mlflow.pyfunc
@@ -43,7 +43,7 @@ def save_model(folder: Path, loader_module: str, data: Path, code: Path, package
 def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str) -> None:
     """Put the model into its trial's run at ``uri``, and register it there as a new version. Raises RegistryError.
 
-    Each time under a path of its own, so that versions registered before keep their files.
+    Every version gets its own path, so that earlier versions keep their files.
     """
     silence()
     from mlflow.tracking import MlflowClient
@@ -57,7 +57,7 @@ def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, 
         version = client.create_model_version(name, source, run_id, description=description).version
         if alias is not None:
             client.set_registered_model_alias(name, alias, version)
-    except Exception as error:  # also a driver's, a bucket's, a disk's: they differ from store to store
+    except Exception as error:  # drivers, buckets and disks raise their own types
         raise RegistryError(cause_of(error)) from error
 
 

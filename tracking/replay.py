@@ -1,7 +1,7 @@
-"""Replays a study's journals into a tracker, each point once, and never what could be rolled back.
+"""Replays a study's journals into a tracker: each point once, and no point that could be rolled back.
 
-A retry cuts a journal back to a checkpoint, and a tracker cannot forget a point. So an unfinished trial is
-replayed up to its newest checkpoint only. How far it is stands in two ledgers (`tracking/ledger.py`).
+A retry cuts a journal back to a checkpoint, and a tracker cannot delete a point. So an unfinished trial is
+replayed only up to its newest checkpoint. Two ledgers hold its progress (`tracking/ledger.py`).
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from tracking.describe import params, result_points, run_spec, to_ms
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
-from tracking.trial import CHECKPOINT, Attempt, Report, State, TrialFolder
+from tracking.trial_folder import Attempt, JournalLine, TrialFolder, TrialState
 
-STATUS: dict[State, Status] = {
+STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
     "failed": "FAILED",
     "interrupted": "KILLED",
@@ -27,10 +27,10 @@ STATUS: dict[State, Status] = {
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What one pass did: runs looked at, points sent, what went wrong with which trial, and what else is to be told.
+class PassOutcome:
+    """The outcome of one pass: runs visited, points sent, problems by trial, and notices to print.
 
-    ``lasting``: only a person can remove what went wrong, so another pass would meet it again.
+    ``lasting``: only a person can solve the problems, so another pass would fail again.
     """
 
     runs: int
@@ -41,30 +41,30 @@ class Pass:
 
 
 class Replay:
-    """Carries one study to one tracker. Only one may run at a time: `sync` holds a lock."""
+    """Sends one study to one tracker. Only one may run at a time: `sync` holds a lock."""
 
     def __init__(self, folder: Path, tracker: Tracker, uri: str) -> None:
         self._folder, self._tracker = folder, tracker
         self._notices = tuple(filter(None, (clear(folder / name) for name in (RUNS_FILE, SYNCED_FILE))))
         self._runs, self._synced = Ledger(folder / RUNS_FILE, uri), Ledger(folder / SYNCED_FILE, uri)
-        self._seen: dict[str, object] = {}  # trial key -> what its files looked like when last replayed
+        self._seen: dict[str, object] = {}  # trial key -> the stamps of its files at the last replay
 
-    def once(self) -> Pass:
-        """Replay every trial that has begun. One that cannot be replayed does not keep back the others."""
+    def once(self) -> PassOutcome:
+        """Replay every trial that has begun. A trial that fails does not hold back the others."""
         study = read_study(self._folder)
         runs, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
         notices, self._notices = self._notices, ()
         for trial in study.trials:
             try:
                 sent = self._replay_changes(study, trial)
-            except Exception as error:  # a broken file, or a server out of reach: reported, tried again
+            except Exception as error:  # a broken file, or a server out of reach: reported and retried
                 problems.setdefault(cause_of(error), []).append(trial.name)
                 lasting = lasting and isinstance(error, DamagedFileError)
                 continue
             runs += sent is not None
             points += sent or 0
-        told = (f"{_some(names)}: {cause}" for cause, names in problems.items())
-        return Pass(runs, points, tuple(told), notices, lasting and bool(problems))
+        lines = (f"{_some(names)}: {cause}" for cause, names in problems.items())
+        return PassOutcome(runs, points, tuple(lines), notices, lasting and bool(problems))
 
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
         """Points sent; None when the trial has not begun."""
@@ -92,7 +92,7 @@ class Replay:
         self._tracker.log_points(synced.run_id, points)
         synced = Synced(synced.run_id, new[-1].step if new else synced.step, synced.result)
         self._synced.put(trial.key, asdict(synced))
-        if attempts[-1].lives():  # a result may stand already, but not its attempt's end, so not its time
+        if attempts[-1].lives():  # its result may exist before the attempt's end, which gives the time
             self._tracker.set_status(synced.run_id, "RUNNING", None)
             return len(points)
         sent = self._replay_result(trial, folder, synced, end_ms) if state == "finished" else 0
@@ -101,7 +101,7 @@ class Replay:
         return len(points) + sent
 
     def _open(self, study: Study, trial: Trial, attempts: list[Attempt]) -> Synced:
-        """The trial's run; one that the tracker no longer has is replayed from the start."""
+        """The trial's run. If the tracker lost it, the trial is replayed from the start."""
         spec = run_spec(study, trial, attempts)
         run_id = self._tracker.open_run(spec, self._runs.get(trial.key))
         self._runs.put(trial.key, run_id)
@@ -109,10 +109,10 @@ class Replay:
         return synced if synced is not None and synced.run_id == run_id else Synced(run_id)
 
     def _replay_result(self, trial: Trial, folder: TrialFolder, synced: Synced, end_ms: int) -> int:
-        """Send scores and costs, unless this very result was sent.
+        """Send scores and costs, unless this result was sent before.
 
-        Their time is the end of the last attempt. Scored again by other decode settings, the result has
-        changed while the end has not: then it is the file's, since "latest" is decided by time.
+        Their time is the end of the last attempt. MLflow takes the newest value as the latest. So a result that
+        was scored again with other decode settings gets the time of its file.
         """
         digest = result_digest(folder)
         result = folder.result()
@@ -126,20 +126,20 @@ class Replay:
         return len(points)
 
 
-def rollback_safe(journal: list[Report], after: int, everything: bool) -> list[Report]:
+def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
     """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
-    checkpoints = [report.metrics[CHECKPOINT] for report in journal if CHECKPOINT in report.metrics]
+    checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
 
 
-def _points(report: Report) -> list[Point]:
+def _points(report: JournalLine) -> list[Point]:
     ts_ms = to_ms(report.ts)
     return [Point(name, value, ts_ms, report.step) for name, value in report.metrics.items()]
 
 
-def _end(last: Attempt, journal: list[Report]) -> float:
-    """When the last attempt ended; for one that left no end, when it was last heard of. Unix seconds."""
+def _end(last: Attempt, journal: list[JournalLine]) -> float:
+    """When the last attempt ended; without a recorded end, the time of its last report. Unix seconds."""
     if last.ended is not None:
         return last.ended
     return max([last.began, *(report.ts for report in journal[-1:])])
@@ -157,7 +157,7 @@ def _looks(folder: TrialFolder) -> tuple[object, ...]:
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         stat = path.stat()
-    except OSError:  # whatever it is, its reader names it
+    except OSError:  # the file's reader reports the fault
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 

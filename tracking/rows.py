@@ -1,11 +1,14 @@
-"""The rows of the study's table: what each measured, beside what the paper printed."""
+"""The rows of the study's table: our measurements and the paper's values."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tracking.columns import SCORES
+from tracking.decode_settings import DecodeSettings, decides, decode_note, reference_of
+from tracking.metrics import SetScores
 from tracking.study import Study, Trial
-from tracking.trial import State, TrialFolder
+from tracking.trial_folder import TrialFolder, TrialState
 
 BASE = "base"
 DEV = "dev"  # the table's set, as in the paper
@@ -14,42 +17,42 @@ NO_SEED_IN_COMMON = "no seed in common with base"
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row, the mean over its finished seeds. None: no such number; `note` says why for our own."""
+    """One row: the mean over its finished seeds. None means no number; `note` explains our own missing numbers."""
 
     row: str
     group: str
     change: str
-    seeds: int  # how many are finished
-    asked: int  # how many the study holds
+    seeds: int  # finished ones
+    asked: int  # all seeds of the row in the study
     steps: float | None
     ppl: float | None  # dev, per word piece
     bleu: float | None  # dev, 0 to 100
     params: float | None
-    flops: float | None  # of the whole training
+    flops: float | None  # of the whole training run
     seconds: float | None
     paper_ppl: float | None
     paper_bleu: float | None
     paper_params_m: float | None  # millions
-    delta_ppl: float | None  # to our own base, over the finished seeds that both have
+    delta_ppl: float | None  # from our own base, over the finished seeds that both have
     delta_bleu: float | None
-    delta_seeds: tuple[int, ...]  # those seeds; none where there is no difference
-    paper_delta_ppl: float | None  # the paper's row to the paper's base
+    delta_seeds: tuple[int, ...]  # those seeds; empty without a difference
+    paper_delta_ppl: float | None  # the paper's row from the paper's base
     paper_delta_bleu: float | None
     cells: dict[str, object]
-    decode: dict[str, Any]  # the settings of `decode` behind the scores, as far as all seeds have them alike
-    mixed_decode: tuple[str, ...]  # the others: what they change has no mean
-    other_decode: tuple[str, ...]  # those that base has not alike, unasked: what they change has no difference to base
-    note: str  # missing | FAILED: why | damaged: file | running | interrupted; "2 of 3 seeds; …" in part; "" if whole
+    decode: dict[str, Any]  # the settings of `decode` on which all seeds agree
+    mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
+    other_decode: tuple[str, ...]  # unlike base, and not by the row's own change: no difference
+    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
     def status(self) -> str:
-        """What stands in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
+        """The text in place of a number: FAILED, damaged, missing, running, interrupted or "not finite"."""
         return "not finite" if self.seeds else self.note.partition(":")[0]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """One look at a trial: its result if it is finished, otherwise why it has none."""
+    """A snapshot of a trial: its result if it is finished, otherwise the reason why not."""
 
     seed: int
     result: dict[str, Any] | None
@@ -60,34 +63,25 @@ class _Seen:
 class _Means:
     seeds: int
     steps: float | None
-    ppl: float | None
-    bleu: float | None
+    scores: dict[str, float | None]  # those of the paper, by name
     params: float | None
     flops: float | None
     seconds: float | None
-    decode: dict[str, list[Any]]  # the values of each setting, one unless the seeds were scored differently
-
-    def agreed(self) -> dict[str, Any]:
-        return {name: values[0] for name, values in self.decode.items() if len(values) == 1}
-
-    def mixed(self) -> dict[str, list[Any]]:
-        return {name: values for name, values in self.decode.items() if len(values) > 1}
+    decode: DecodeSettings
 
 
 @dataclass(frozen=True)
 class _Delta:
-    """Differences to base over the finished seeds that both have; ``note`` where they have not the same."""
+    """Differences from base over the finished seeds that both have; ``note`` explains them if the seeds differ."""
 
-    ppl: float | None
-    bleu: float | None
+    scores: dict[str, float | None]
     seeds: tuple[int, ...]
     note: str
 
-    def without(self, measures: Collection[str]) -> "_Delta":
-        """The same less differences that would compare other settings; what is left unsaid has no seeds."""
-        ppl, bleu = (None if name in measures else getattr(self, name) for name in ("ppl", "bleu"))
-        empty = self.seeds and (ppl, bleu) == (None, None)
-        return _Delta(ppl, bleu, () if empty else self.seeds, "" if empty else self.note)
+    def without(self, metrics: Collection[str]) -> "_Delta":
+        """Without the differences in these metrics; if none is left, without seeds and note, too."""
+        scores = {name: None if name in metrics else value for name, value in self.scores.items()}
+        return _Delta(scores, self.seeds, self.note) if _any(scores) or not self.seeds else _Delta(scores, (), "")
 
 
 def table(study: Study) -> list[TableRow]:
@@ -99,9 +93,7 @@ def table(study: Study) -> list[TableRow]:
     found = {row: _finished(looks) for row, looks in seen.items()}
     means = {row: _means(list(results.values())) for row, results in found.items()}
     base = means.get(BASE, _means([]))
-    decode: dict[str, Any] = {}  # each setting as base has it, else as the first row that has one value of it
-    for each in (base, *means.values()):
-        decode = each.agreed() | decode
+    decode = reference_of(each.decode for each in (base, *means.values()))
     paper = rows[BASE][0].published if BASE in rows else {}
     deltas = {row: _delta(results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
     notes = {row: _note(looks) for row, looks in seen.items()}
@@ -109,13 +101,8 @@ def table(study: Study) -> list[TableRow]:
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
-    """The settings that the rows are held against, where a row has them all: base's, without base the first row's."""
+    """The settings with which all rows are compared: those of base, or of the first row that matches them all."""
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
-
-
-def decides(settings: Collection[str], measure: str) -> bool:
-    """Whether any of these settings of `decode` changes the measure: "ppl", which asks for no search, or "bleu"."""
-    return "average" in settings if measure == "ppl" else bool(settings)
 
 
 def _row(
@@ -129,11 +116,11 @@ def _row(
 ) -> TableRow:
     first = trials[0]
     paper = first.published
-    changed = study.cells.get(first.row, {})  # what a row is there to change is no reason not to compare it
-    other = {n: v for n, v in means.agreed().items() if v != decode.get(n, v) and n not in changed}
-    delta = delta.without([measure for measure in ("ppl", "bleu") if decides(other, measure)])
+    changed = study.cells.get(first.row, {})  # a row's own change is compared with base
+    other = {name: value for name, value in means.decode.other_than(decode).items() if name not in changed}
+    delta = delta.without([name for name in SCORES if decides(other, name)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
-    notes = (seeds, delta.note, _decode_note(means.mixed(), other, decode))
+    notes = (seeds, delta.note, decode_note(means.decode.mixed(), other, decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -141,90 +128,75 @@ def _row(
         seeds=means.seeds,
         asked=len(trials),
         steps=means.steps,
-        ppl=means.ppl,
-        bleu=means.bleu,
+        ppl=means.scores["ppl"],
+        bleu=means.scores["bleu"],
         params=means.params,
         flops=means.flops,
         seconds=means.seconds,
         paper_ppl=paper.get("ppl"),
         paper_bleu=paper.get("bleu"),
         paper_params_m=paper.get("params_m"),
-        delta_ppl=delta.ppl,
-        delta_bleu=delta.bleu,
+        delta_ppl=delta.scores["ppl"],
+        delta_bleu=delta.scores["bleu"],
         delta_seeds=delta.seeds,
         paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
         paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
         cells=changed,
-        decode=means.agreed(),
-        mixed_decode=tuple(means.mixed()),
+        decode=means.decode.agreed(),
+        mixed_decode=tuple(means.decode.mixed()),
         other_decode=tuple(other),
         note="; ".join(filter(None, notes)),
     )
 
 
 def _look(study: Study, trial: Trial) -> _Seen:
-    """The only look at a trial that may finish meanwhile. A result left by another configuration does not count."""
+    """Reads the trial once, since it may finish at any moment. A result of another configuration does not count."""
     folder = study.trial_folder(trial)
     state, result = folder.standing(trial.key)
     return _Seen(trial.seed, result, "" if result is not None else _why_unfinished(folder, state))
 
 
 def _finished(looks: Iterable[_Seen]) -> dict[int, dict[str, Any]]:
-    """The results there are, by seed."""
+    """The results by seed."""
     return {look.seed: look.result for look in looks if look.result is not None}
 
 
 def _delta(
     row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], means: _Means, base_means: _Means
 ) -> _Delta:
-    """Paired by seed. A measure that either side has no mean of has no difference either."""
+    """Paired by seed. A score without a mean on either side has no difference."""
     seeds = tuple(seed for seed in sorted(row) if seed in base)
-    ours, theirs = (_means([results[seed] for seed in seeds]) for results in (row, base))
-    ppl = _minus(ours.ppl, theirs.ppl) if _both(means.ppl, base_means.ppl) else None
-    bleu = _minus(ours.bleu, theirs.bleu) if _both(means.bleu, base_means.bleu) else None
+    ours, theirs = (_means([results[seed] for seed in seeds]).scores for results in (row, base))
+    known = [name for name in SCORES if None not in (means.scores[name], base_means.scores[name])]
+    scores = {name: _minus(ours[name], theirs[name]) if name in known else None for name in SCORES}
     if not row or not base or set(row) == set(base):
-        return _Delta(ppl, bleu, seeds if _either(ppl, bleu) else (), "")
+        return _Delta(scores, seeds if _any(scores) else (), "")
     if not seeds:
-        return _Delta(None, None, (), f"{NO_SEED_IN_COMMON} ({', '.join(map(str, sorted(base)))})")
+        return _Delta(scores, (), f"{NO_SEED_IN_COMMON} ({', '.join(map(str, sorted(base)))})")
     note = f"Δ over seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-    return _Delta(ppl, bleu, seeds, note) if _either(ppl, bleu) else _Delta(None, None, (), "")
+    return _Delta(scores, seeds, note) if _any(scores) else _Delta(scores, (), "")
 
 
-def _both(*values: float | None) -> bool:
-    return None not in values
-
-
-def _either(*values: float | None) -> bool:
-    return any(value is not None for value in values)
+def _any(scores: Mapping[str, float | None]) -> bool:
+    return any(value is not None for value in scores.values())
 
 
 def _means(results: Sequence[dict[str, Any]]) -> _Means:
-    dev = [result["scores"].get(DEV, {}) for result in results]
-    decode = _values([scores.get("decode", {}) for scores in dev])
-    mixed = [name for name, values in decode.items() if len(values) > 1]
+    dev = [SetScores.of(result["scores"][DEV]) for result in results if DEV in result["scores"]]
+    decode, whole = DecodeSettings.of([scores.decode for scores in dev]), len(dev) == len(results)
+    means = {name: _mean([scores.values[name] for scores in dev]) if whole else None for name in SCORES}
     costs = {name: _mean([result.get(name) for result in results]) for name in ("params", "flops", "seconds")}
     return _Means(
         seeds=len(results),
         steps=_mean([result["step"] for result in results]),
-        ppl=None if decides(mixed, "ppl") else _mean([scores.get("ppl") for scores in dev]),
-        bleu=None if decides(mixed, "bleu") else _mean([scores.get("bleu") for scores in dev]),
+        scores={name: None if decides(decode.mixed(), name) else mean for name, mean in means.items()},
         **costs,
         decode=decode,
     )
 
 
-def _values(decodes: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Each setting's values, every value once."""
-    found: dict[str, list[Any]] = {}
-    for decode in decodes:
-        for name, value in decode.items():
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-    return found
-
-
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None without values, and when one was not finite: leaving out a diverged seed would flatter the row."""
+    """None without values, or if one was not finite: leaving out a diverged seed would flatter the row."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
@@ -237,20 +209,14 @@ def _minus(value: float | None, base: float | None) -> float | None:
 
 def _note(looks: Sequence[_Seen]) -> str:
     unfinished = [look for look in looks if look.result is None]
-    if len(unfinished) == len(looks):  # the gravest first: a failure needs a person
+    if len(unfinished) == len(looks):  # the most serious first: a failure needs a person
         return "; ".join(dict.fromkeys(sorted((look.note for look in looks), key=_gravity)))
     rest = [f"s{look.seed} {look.note}" for look in unfinished]
     return "; ".join([f"{len(looks) - len(rest)} of {len(looks)} seeds", *rest]) if rest else ""
 
 
-def _decode_note(mixed: dict[str, list[Any]], other: dict[str, Any], decode: dict[str, Any]) -> str:
-    """What base has otherwise, then what the seeds have: "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
-    differs = [f"decode.{name} {value}, not {decode[name]}" for name, value in other.items()]
-    return "; ".join(differs + [f"seeds mix decode.{name} {', '.join(map(str, v))}" for name, v in mixed.items()])
-
-
-def _why_unfinished(folder: TrialFolder, state: State) -> str:
-    """A retry or a repair may remove the cause after the look: then the state alone is told."""
+def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
+    """The state with its cause; the state alone if a retry or a repair has just removed the cause."""
     if state == "failed":
         return ": ".join(filter(None, ["FAILED", folder.cause()]))
     if state == "damaged":

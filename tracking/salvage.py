@@ -1,6 +1,6 @@
-"""What is done about a trial's damaged files: each is kept as `<name>.damaged`, and what of it is good stays.
+"""Repairs a trial's damaged files: each is kept as `<name>.damaged`, and its good lines stay in place.
 
-Only the process that holds the trial's lock may do so.
+Only the process with the trial's lock may do so.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import Any
 
 from tracking import shapes
 from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
-from tracking.files import Check, append_line, sorted_lines, to_json, write_atomic
-from tracking.trial import TrialFolder
+from tracking.files import ShapeCheck, append_line, sorted_lines, to_json, write_atomic
+from tracking.trial_folder import TrialFolder
 
 
 def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
-    """Make the folder readable without this damage; what was done, in words that follow the file's name.
+    """Remove this damage from the folder. Returns the action, as words that follow the file's name.
 
-    Raises UnreadableError, and changes nothing, if this file cannot be read, or one that is needed for it.
+    Raises UnreadableError, and changes nothing, if this file or one that the repair needs is unreadable.
     """
     if isinstance(error, UnreadableError):
         raise error
@@ -33,25 +33,25 @@ def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
     return f"kept as {set_aside(error.path).name}"
 
 
-def _keep_good_lines(path: Path, check: Check) -> str:
+def _keep_good_lines(path: Path, check: ShapeCheck) -> str:
     good, bad = _sorted(path, check)
     if not path.is_file():
         return f"kept as {set_aside(path).name}" if path.exists() else "was lost"
     copy = kept_name(path)
-    shutil.copyfile(path, copy)  # no rename: a crash before the next line must leave the damage to be found again
+    shutil.copyfile(path, copy)  # no rename: after a crash before the next line the damage must still be found
     write_atomic(path, "".join(to_json(line) + "\n" for line in good))
     return f"kept as {copy.name}; {len(good)} of {len(good) + bad} lines are good and stay"
 
 
-def _sorted(path: Path, check: Check) -> tuple[list[dict[str, Any]], int]:
-    """The good lines, and how many are not. Raises UnreadableError."""
+def _sorted(path: Path, check: ShapeCheck) -> tuple[list[dict[str, Any]], int]:
+    """The good lines, and the number of bad ones. Raises UnreadableError."""
     lines = unless_lost(lambda: sorted_lines(path, check), [])
     good = [line for line in lines if not isinstance(line, DamagedFileError)]
     return good, len(lines) - len(good)
 
 
 def _lost_reports(journal: Path) -> str:
-    """Between which steps the damaged lines were: "1 report between steps 10 and 30". No other file knows more."""
+    """The steps around the damaged lines: "1 report between steps 10 and 30". No other file has more."""
     lines = unless_lost(lambda: sorted_lines(journal, shapes.journal_line), [])
     before, lost, gaps = None, 0, list[str]()
     for line in (*lines, None):
@@ -74,7 +74,7 @@ def _where(before: int | None, after: int | None) -> str:
 
 
 def _highest_attempt(folder: TrialFolder) -> int:
-    """No attempt can have had a higher number: each line that was lost may have begun one."""
+    """The highest number that an attempt can have had: each lost line may have begun one."""
     attempts, lost = _sorted(folder.attempts_path, shapes.attempt_line)
     journal, _ = _sorted(folder.journal_path, shapes.journal_line)
     places = (re.fullmatch(r"a(\d+)", path.name) for path in folder.path.glob("checkpoints/**/a*"))
@@ -83,7 +83,7 @@ def _highest_attempt(folder: TrialFolder) -> int:
 
 
 def _count_to(folder: TrialFolder, number: int) -> None:
-    """Attempts are fenced by their number: none may be given twice."""
+    """Attempts are fenced by their number, so no number may be used twice."""
     if number > max((attempt.number for attempt in folder.attempts()), default=0):
         now = time.time()
         append_line(folder.attempts_path, to_json({"attempt": number, "ts": now, "host": "unknown", "pid": 0}))

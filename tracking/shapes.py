@@ -1,19 +1,20 @@
-"""What a trial's files must hold. Each check returns what is wrong in words, or None."""
+"""The required content of a trial's files. Each check returns the fault as a message, or None."""
 
 from typing import Any
 
+from tracking.metrics import METRICS
+
 CONFIG_GROUPS = ("model", "train", "decode", "data", "paths")
 CONFIG_PATHS = ("runs", "data", "checkpoints")
-SCORES = ("nll", "ppl", "bleu", "chrf", "bleu_paper")
 COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
 def attempt_line(line: dict[str, Any]) -> str | None:
-    """A line of ``attempts.jsonl``: an attempt's begin or its end."""
+    """A line of ``attempts.jsonl``: the beginning or the end of an attempt."""
     if not (_whole(line.get("attempt")) and _number(line.get("ts"))):
         return "must have an attempt and its time, ts"
     if line.get("end"):
-        return None if isinstance(line.get("reason"), str) else "must say the reason of the attempt's end"
+        return None if isinstance(line.get("reason"), str) else "must have the reason for the attempt's end"
     return None if isinstance(line.get("host"), str) and _whole(line.get("pid")) else "must have a host and a pid"
 
 
@@ -24,11 +25,13 @@ def journal_line(line: dict[str, Any]) -> str | None:
         return "must have a step, an attempt and its time, ts"
     if not isinstance(metrics, dict) or not all(map(_number, metrics.values())):
         return "must have metrics, each a number"
+    if not (line.get("checkpoint") is None or _whole(line["checkpoint"])):
+        return "must have a step, or nothing, as its checkpoint"
     return None
 
 
 def statistics_head(line: dict[str, Any]) -> str | None:
-    """The first line of ``statistics/<set>.jsonl``: what was evaluated."""
+    """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
     if not isinstance(line.get("key"), str) or not _whole(line.get("step")):
         return "must have a key and a step"
     return _scores(line.get("scores"))
@@ -40,14 +43,14 @@ def result(content: dict[str, Any]) -> str | None:
     if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
         return "must have key, step, attempt and seed"
     if wrong := [name for name in COSTS if not _measured(content.get(name))]:
-        return f"must have a number as {wrong[0]}"
+        return f"{wrong[0]} must be a number"
     if not isinstance(scores, dict):
         return "must have scores"
     return next(filter(None, map(_scores, scores.values())), None)
 
 
 def config(content: dict[str, Any]) -> str | None:
-    """``config.yaml``. One that names its key was written by a sweep, which writes all groups, ``paths`` last."""
+    """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
     if wrong := [name for name in CONFIG_GROUPS if not isinstance(content.get(name, {}), dict)]:
         return f"{wrong[0]} must be a group of keys"
     if "key" not in content:
@@ -61,9 +64,9 @@ def config(content: dict[str, Any]) -> str | None:
 
 def _scores(scores: Any) -> str | None:
     if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
-        return "must have scores, each with its decode settings"
-    wrong = [name for name in SCORES if not _measured(scores.get(name))]
-    return f"must have a number as {wrong[0]}" if wrong else None
+        return "must have scores with their decode settings"
+    wrong = [name for name in METRICS if not _measured(scores.get(name))]
+    return f"{wrong[0]} must be a number" if wrong else None
 
 
 def _whole(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A study on disk: the ordered trials of a sweep, and what was asked for."""
+"""A study on disk: the ordered trials of a sweep, and the commands that requested them."""
 
 import json
 import os
@@ -8,14 +8,14 @@ from typing import Any
 
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
 STUDY_FILE = "study.json"
 
 
-class StudyMissing(FileNotFoundError):  # noqa: N818 — reads as what it says
-    """No study in the folder that was named."""
+class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
+    """The named folder has no study."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Trial:
     group: str  # the row's section of the paper's table: base, A … E, big
     change: str
     seed: int
-    key: str  # SHA-256 of what decides the trained weights
+    key: str  # SHA-256 of everything that determines the trained weights
     published: Published
 
     @property
@@ -40,16 +40,12 @@ class Study:
 
     folder: Path
     trials: tuple[Trial, ...]
-    cells: dict[str, dict[str, object]]  # row -> its changed cells of the table; base has all
+    cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
     asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
-    settings: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # what all rows share; {} in a study of an older version
-    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: dotted values that differ
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows; {} in older studies
+    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: the row's dotted values
     seeds: tuple[int, ...] = ()
-    chosen: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # {"options", "values"}: what the command line said of them
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
 
     @property
     def name(self) -> str:
@@ -57,7 +53,7 @@ class Study:
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything of its trials that other settings could be mixed with."""
+        """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
@@ -84,7 +80,7 @@ def read_study(folder: Path) -> Study:
 
 
 def write_study(study: Study) -> None:
-    """Write `study.json`, whole or not at all."""
+    """Write `study.json` atomically."""
     content = {
         "name": study.name,
         "settings": study.settings,
@@ -105,7 +101,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
-    place = Path(os.path.abspath(folder))  # noqa: PTH100 — `.` gets a name, and a symbolic link keeps its own
+    place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
 
 
@@ -114,5 +110,5 @@ def _trial(fields: dict[str, Any]) -> Trial:
     if not all(isinstance(value, str) for value in (trial.row, trial.group, trial.change, trial.key)):
         raise TypeError("a trial's row, group, change and key must be text")
     if not (isinstance(trial.seed, int) and isinstance(trial.published, dict)):
-        raise TypeError("a trial must have a seed and what was published")
+        raise TypeError("a trial must have a seed and published scores")
     return trial

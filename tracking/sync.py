@@ -1,11 +1,11 @@
-"""Carries a study's journals to MLflow, from a process of its own: training never waits for a server.
+"""Sends a study's journals to MLflow from a separate process, so that training never waits for a server.
 
     [ABLATE_TRACKING_URI=URI] python -m tracking.sync --study FOLDER --experiment NAME [--follow]
 
-The address may hold a password, and everybody on the machine may read an argument list: hence the environment.
-Once: one pass; exit code 1 when something could not be carried, 130 after Ctrl-C. With --follow: a pass every
-two seconds, patient with a server that is away, until stdin reaches its end (the parent has finished or died);
-then one last whole pass. MLflow is imported when a store is opened, not before: that takes three seconds.
+The address is in the environment, since it may hold a password and every user can read argument lists.
+Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
+With --follow: a pass every two seconds, with longer pauses while a server is down. When stdin ends (the parent
+finished or died), one last complete pass follows. MLflow is imported with the first store: that takes three seconds.
 """
 
 import argparse
@@ -23,22 +23,22 @@ from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
 from tracking.lag import SyncLog
 from tracking.mlflow_tracker import open_tracker
-from tracking.replay import Pass, Replay
+from tracking.replay import PassOutcome, Replay
 from tracking.uri import URI_VARIABLE, default_uri, without_password
 
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
-GRACE_S = 15.0  # how long the last pass is tried again once nobody waits for it
+GRACE_S = 15.0  # how long the last pass is retried after stdin has ended
 LOCK_WAIT_S = 5.0
 
 
-def follow(once: Callable[[], Pass], stop: threading.Event) -> int:
-    """Pass after pass until one that began after `stop` was set succeeds, or meets only what lasts; the exit code."""
-    pause, said, deadline = POLL_S, "", float("inf")
+def follow(once: Callable[[], PassOutcome], stop: threading.Event) -> int:
+    """Repeat passes until one that began after `stop` succeeds or has only lasting problems. Returns the exit code."""
+    pause, printed, deadline = POLL_S, "", float("inf")
     while True:
         last = stop.is_set()
         done = _attempt(once)
         ends = last and (done.lasting or not done.problems)
-        said = _tell(done, said, "" if ends else ", trying again")
+        printed = _tell(done, printed, "" if ends else ", retrying")
         if ends:
             return 1 if done.problems else 0
         if last:
@@ -52,20 +52,20 @@ def follow(once: Callable[[], Pass], stop: threading.Event) -> int:
             stop.wait(pause)
 
 
-def _tell(done: Pass, said: str, outlook: str) -> str:
-    """Say what went wrong unless it was the last that was ``said``; what is said now."""
+def _tell(done: PassOutcome, printed: str, outlook: str) -> str:
+    """Print the problems unless they equal ``printed``, the last ones printed. Returns the current ones."""
     complaint = "; ".join(done.problems)
     for notice in done.notices:
         _say(f"sync: {notice}")
-    if complaint not in ("", said):
-        _say(f"sync: not carried{outlook}: {complaint}")
-    if said and not complaint:
-        _say("sync: carried again")
+    if complaint not in ("", printed):
+        _say(f"sync: failed{outlook}: {complaint}")
+    if printed and not complaint:
+        _say("sync: recovered")
     return complaint
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse, lock, carry. Exit codes: 0 all carried, 1 not all."""
+    """Parse, lock, sync. Exit codes: 0 everything was sent, 1 something was not."""
     options = _parser().parse_args(arguments)
     study: Path = options.study.resolve()
     if not study.is_dir():
@@ -77,26 +77,26 @@ def main(arguments: list[str] | None = None) -> int:
             uri = os.environ.get(URI_VARIABLE) or None
             once = _connecting(study, uri, options.experiment)
             if options.follow:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends us
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
                 return follow(once, _end_of_stdin())
             return _report(_attempt(once), uri or default_uri(study.parent))
     except Timeout:
-        _say(f"sync: another process is carrying {study.name} to MLflow already")
+        _say(f"sync: another process already syncs {study.name} to MLflow")
         return 1
 
 
-def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], Pass]:
-    """A pass that connects first, and again as long as that has failed. `mlflow-sync.json` says the outcome."""
+def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], PassOutcome]:
+    """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome."""
     connected: list[Replay] = []
     log = SyncLog(study, uri or default_uri(study.parent))
 
-    def replayed() -> Pass:
+    def replayed() -> PassOutcome:
         if not connected:
             tracker, where = open_tracker(uri, study.parent, experiment)
             connected.append(Replay(study, tracker, where))
         return connected[0].once()
 
-    def once() -> Pass:
+    def once() -> PassOutcome:
         done = _attempt(replayed)
         log.note(done)
         return done
@@ -104,25 +104,25 @@ def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], P
     return once
 
 
-def _attempt(once: Callable[[], Pass]) -> Pass:
+def _attempt(once: Callable[[], PassOutcome]) -> PassOutcome:
     try:
         return once()
-    except Exception as error:  # whatever a server or a disk may raise: named, and tried again while following
-        return Pass(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
+    except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
+        return PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
 
 
-def _report(done: Pass, uri: str) -> int:
+def _report(done: PassOutcome, uri: str) -> int:
     for notice in done.notices:
         _say(f"sync: {notice}")
     for problem in done.problems:
-        _say(f"sync: not carried: {problem}")
+        _say(f"sync: failed: {problem}")
     if done.runs or not done.problems:
         _say(f"sync: {done.runs} runs, {done.points} new points, {without_password(uri, mark='')}")
     return 1 if done.problems else 0
 
 
 def _end_of_stdin() -> threading.Event:
-    """Set once stdin is at its end: the kernel closes a dead parent's pipe, however it died."""
+    """Set when stdin ends: the kernel closes a dead parent's pipe, however the parent died."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -135,9 +135,9 @@ def _end_of_stdin() -> threading.Event:
 
 
 def _end_at_ctrl_c() -> None:
-    """Exit code 130, at once: SQLAlchemy may turn KeyboardInterrupt into an error like others, which we would survive.
+    """Exit at once with code 130: SQLAlchemy may turn KeyboardInterrupt into an ordinary error, which we would retry.
 
-    Nothing is lost by it: the next pass carries what is missing, as after a kill.
+    Nothing is lost: the next pass sends the missing points, as after a kill.
     """
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
@@ -149,8 +149,8 @@ def _say(line: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
-    parser.add_argument("--experiment", required=True, help="name of the MLflow experiment; made when missing")
-    parser.add_argument("--follow", action="store_true", help="go on until stdin ends")
+    parser.add_argument("--experiment", required=True, help="name of the MLflow experiment; created if missing")
+    parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")
     return parser
 
 

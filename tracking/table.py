@@ -5,11 +5,14 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tracking.columns import CELLS, SCORES, decode_words, other_changes, setting_cells
+from tracking.decode_settings import decides
 from tracking.formats import flops, millions, number, signed, time
+from tracking.metrics import METRICS
 from tracking.rows import BASE as BASE
-from tracking.rows import NO_SEED_IN_COMMON, decides, decode_of
+from tracking.rows import NO_SEED_IN_COMMON, decode_of
 from tracking.rows import TableRow as TableRow
 from tracking.rows import table as table
 from tracking.study import Study
@@ -22,39 +25,29 @@ CSV_COLUMNS = (
     *("paper_ppl", "paper_bleu", "paper_params_m", "seconds", "delta_ppl", "delta_bleu"),
     *("paper_delta_ppl", "paper_delta_bleu", "asked", "note", "delta_seeds"),
 )
-OURS = frozenset({"steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"})
-SCORES = frozenset({"ppl", "bleu"})
-CELLS = {  # the paper's columns
-    "n_layers": "N",
-    "d_model": "d_model",
-    "d_ff": "d_ff",
-    "n_heads": "h",
-    "d_k": "d_k",
-    "d_v": "d_v",
-    "p_drop": "P_drop",
-    "label_smoothing": "ε_ls",
-    "steps": "steps",
-}
+OURS = frozenset({"steps", "params", "flops", "seconds", *SCORES, *(f"delta_{name}" for name in SCORES)})
+LABELS = tuple(METRICS[name].label for name in SCORES)
+DELTAS = tuple(f"Δ{label}" for label in LABELS)
 MEASURES = (
-    *("PPL", "BLEU", "ΔPPL", "ΔBLEU", "params", "FLOPs", "time"),
-    *("paper PPL", "paper BLEU", "paper params ×10⁶", "paper ΔPPL", "paper ΔBLEU"),
+    *(*LABELS, *DELTAS, "params", "FLOPs", "time"),
+    *(*(f"paper {label}" for label in LABELS), "paper params ×10⁶", *(f"paper {delta}" for delta in DELTAS)),
 )
-TERMINAL_COLUMNS = (  # and from which width on there is room for one
-    *((name, 0) for name in ("PPL", "ΔPPL", "paper\nΔ", "BLEU", "ΔBLEU", "paper\nΔ")),
+TERMINAL_COLUMNS = (  # with the least terminal width of each
+    *((name, 0) for pair in zip(LABELS, DELTAS, strict=True) for name in (*pair, "paper\nΔ")),
     *(("params", 86), ("FLOPs", 109), ("time", 109)),
 )
-EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # by the row's note
-WHAT_IS_WHAT = (
-    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a, while the published one is of tokenised text, as is "
-    "bleu_paper in result.json; time: measured; params: computed; FLOPs: computed from the real lengths; "
-    "Δ: difference to base. "
-    "Published values are of another vocabulary and corpus: compare the differences, not the values."
+EXPLAINED = ("other decode", "mixed decode", "no seed in common")  # in the row's note
+MEASURED = (
+    "PPL and BLEU: measured on dev{decode}; BLEU: sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, "
+    "is on tokenized text); time: measured; params: computed; FLOPs: computed from the real lengths; "
+    "Δ: difference from base. "
+    "Published values come from another vocabulary and corpus: compare the differences, not the values."
 )
 
 
 def to_csv(rows: Sequence[TableRow]) -> str:
-    """One line a row, numbers unrounded. A number of ours that is not there reads FAILED, missing, ...; a
-    cell that the paper left blank is empty."""
+    """One line per row, with unrounded numbers. A missing number of ours reads FAILED, missing, …; a cell that
+    the paper left blank is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -64,12 +57,12 @@ def to_csv(rows: Sequence[TableRow]) -> str:
 
 
 def to_json(rows: Sequence[TableRow]) -> str:
-    """A list of objects with TableRow's fields; null where there is no number."""
+    """A list of objects with TableRow's fields; null for a missing number."""
     return json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def to_markdown(rows: Sequence[TableRow]) -> str:
-    """The paper's Table 3: changed cells only, then what was measured, then what was published."""
+    """The paper's Table 3: changed cells only, then our measurements, then the published values."""
     other = any(_other(row) for row in rows)
     head = ["", "row", *CELLS.values(), *(["other"] if other else []), *MEASURES, "note"]
     body = [[*_setting_cells(row, other), *_measure_cells(row), row.note] for row in rows]
@@ -79,7 +72,7 @@ def to_markdown(rows: Sequence[TableRow]) -> str:
 
 
 def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
-    """For a terminal: a section a group, ours beside the paper's differences; a narrow one gets fewer columns."""
+    """For a terminal: one section per group, our scores and the paper's differences. Fewer columns if it is narrow."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -101,31 +94,21 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
 
 
 def caption(rows: Sequence[TableRow]) -> str:
-    """What the columns are and how much stands behind them."""
-    words = _decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
-    return f"{WHAT_IS_WHAT.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
+    """An explanation of the columns, with the decode settings and the number of seeds."""
+    words = decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
+    return f"{MEASURED.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
 
 
 def seeds_note(rows: Sequence[TableRow]) -> str:
-    """How many seeds stand behind the numbers, and what may therefore not be concluded."""
+    """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
         return "No seed is finished."
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"Seeds a row: {spread}."
+    text = f"Seeds per row: {spread}."
     if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
-        text += " Δ is over the seeds that a row has in common with base."
+        text += " Δ is over the seeds that a row shares with base."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
-
-
-def _decode_words(decode: dict[str, Any]) -> list[str]:
-    """The settings of `decode` as the paper speaks of them."""
-    names = {"beam": "beam", "alpha": "α"}
-    words = [f"{symbol} {decode[name]}" for name, symbol in names.items() if name in decode]
-    average = decode.get("average")
-    if average is not None:
-        words.append("last checkpoint" if average == 1 else f"mean of the last {average} checkpoints")
-    return words
 
 
 def _csv_cell(row: TableRow, name: str) -> object:
@@ -138,7 +121,7 @@ def _csv_cell(row: TableRow, name: str) -> object:
 
 
 def _absent(row: TableRow, name: str) -> str:
-    """Why there is no number; a difference may also lack base's, or base's with the same settings of `decode`."""
+    """Why a number is missing. A difference also needs a score of base with the same settings of `decode`."""
     measure = name.removeprefix("delta_")
     if name != measure and getattr(row, measure) is not None:
         if decides(row.other_decode, measure):
@@ -148,39 +131,34 @@ def _absent(row: TableRow, name: str) -> str:
 
 
 def _setting_cells(row: TableRow, other: bool) -> list[str]:
-    cells = ["" if row.cells.get(key) is None else str(row.cells[key]) for key in CELLS]
-    return [row.group, row.row, *cells, *([_other(row)] if other else [])]
+    return [row.group, row.row, *setting_cells(row.cells), *([_other(row)] if other else [])]
 
 
 def _other(row: TableRow) -> str:
-    """Changed cells that have no column of their own, as words."""
-    words = [_words(key, value) for key, value in row.cells.items() if key not in CELLS]
-    return ", ".join(words if row.row != BASE else [])
-
-
-def _words(key: str, value: object) -> str:
-    return f"{value} positional embedding" if key == "positions" else f"{key} {value}"
+    """The changes without a column; none for base, which has all cells."""
+    return "" if row.row == BASE else other_changes(row.cells)
 
 
 def _measure_cells(row: TableRow) -> list[str]:
     costs = [millions(row.params), flops(row.flops), time(row.seconds)]
     ours = [*_score_cells(row), *(cell or row.status for cell in costs)]
-    paper = [number(row.paper_ppl, 2), number(row.paper_bleu, 1), number(row.paper_params_m, 0)]
-    return [*ours, *paper, signed(row.paper_delta_ppl, 2), signed(row.paper_delta_bleu, 1)]
+    return [*ours, *_paper_cells(row, ""), number(row.paper_params_m, 0), *_paper_cells(row, "delta_")]
 
 
 def _score_cells(row: TableRow) -> list[str]:
-    return [
-        number(row.ppl, 2) or _absent(row, "ppl"),
-        number(row.bleu, 1) or _absent(row, "bleu"),
-        signed(row.delta_ppl, 2) or _absent(row, "delta_ppl"),
-        signed(row.delta_bleu, 1) or _absent(row, "delta_bleu"),
-    ]
+    scores = [number(getattr(row, name), places) or _absent(row, name) for name, places in SCORES.items()]
+    deltas = {f"delta_{name}": places for name, places in SCORES.items()}
+    return scores + [signed(getattr(row, name), places) or _absent(row, name) for name, places in deltas.items()]
+
+
+def _paper_cells(row: TableRow, kind: str) -> list[str]:
+    written = signed if kind else number
+    return [written(getattr(row, f"paper_{kind}{name}"), places) for name, places in SCORES.items()]
 
 
 def _terminal_cells(row: TableRow) -> list[str]:
     ppl, bleu, delta_ppl, delta_bleu, params, work, took, *_, paper_ppl, paper_bleu = _measure_cells(row)
-    if row.seeds == 0:  # once is enough here: the note stands below the change
+    if row.seeds == 0:  # the state appears once: the note below the change has the cause
         return [ppl, "–", paper_ppl, "–", "–", paper_bleu, "–", "–", "–"]
     scores = [ppl, delta_ppl, paper_ppl, bleu, delta_bleu, paper_bleu]
     return [*("–" if cell in EXPLAINED else cell for cell in scores), params, work, took]
@@ -190,8 +168,8 @@ def _described(row: TableRow) -> str:
     from rich.markup import escape
 
     change = row.change if row.row != BASE else BASE
-    said = not row.note or row.note == row.status  # where the numbers would stand
-    return escape(change) + ("" if said else f"\n[italic]{escape(row.note)}[/]")
+    shown = not row.note or row.note == row.status  # in place of the numbers
+    return escape(change) + ("" if shown else f"\n[italic]{escape(row.note)}[/]")
 
 
 def _escape(cell: str) -> str:

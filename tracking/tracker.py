@@ -1,4 +1,4 @@
-"""What a tracking server must be able to do, in five verbs, and a twin that does it in memory."""
+"""The five verbs of a tracking server, and a twin of it in memory."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 @dataclass(frozen=True)
 class Point:
-    """One value of one metric. `ts_ms` comes from the journal: with the same one a replay changes nothing."""
+    """One value of one metric. `ts_ms` comes from the journal, so that a replay changes nothing."""
 
     name: str
     value: float
@@ -19,7 +19,7 @@ class Point:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What a new run is made of; the tags `trial.key` and `sweep.id` find it again."""
+    """The content of a new run. It is found again by its tags `trial.key` and `sweep.id`."""
 
     name: str
     start_ms: int
@@ -30,10 +30,10 @@ class Tracker(Protocol):
     """A store of runs. Every verb may be repeated without changing anything."""
 
     def open_run(self, spec: RunSpec, known: str | None) -> str:
-        """The run's id: `known` if it still exists, else the one with the same tags, else a new one."""
+        """The run's id: `known` if it still exists; otherwise the run with the same tags, or a new one."""
 
     def log_params(self, run_id: str, params: dict[str, str]) -> None:
-        """Log those params that the run does not have yet; the others are immutable."""
+        """Log the params that the run lacks; existing ones are immutable."""
 
     def set_tags(self, run_id: str, tags: dict[str, str]) -> None: ...
 
@@ -86,5 +86,5 @@ class MemoryTracker:
 
 
 def identity(tags: dict[str, str]) -> tuple[str, str]:
-    """The two tags that make a run the run of a trial."""
+    """The two tags that identify a trial's run."""
     return tags["trial.key"], tags["sweep.id"]

@@ -1,11 +1,11 @@
-"""Where MLflow keeps its runs, as a URI; and what of a URI others may read."""
+"""The URI of MLflow's store, and URIs without their secrets."""
 
 import re
 from pathlib import Path
 from typing import Any
 
-URI_VARIABLE = "ABLATE_TRACKING_URI"  # by which a process of ours is told the store's address
-MARK = "***"  # stands where a secret was
+URI_VARIABLE = "ABLATE_TRACKING_URI"  # passes the store's address to our processes
+MARK = "***"  # replaces a secret
 _WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"
 _PASSWORD = r"(?:(?!://)[^@\n])*@(?:[^/?#@\s]*@)*"  # drivers take one with / ? # and spaces, as SQLAlchemy does
@@ -18,7 +18,7 @@ _USERINFO = re.compile(  # digits are a port only where no @ follows in the same
 )
 _SECRET = r"(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)"
 _VALUE = r"(?:\{[^}\n]*\}|[^&\s])"  # ODBC takes spaces and & in braces
-_VALUE_ENDS = r"""(?=(?:['"][]'"),;:}]*)?(?:[&\s]|$))"""  # a quote at its end is the word's
+_VALUE_ENDS = r"""(?=(?:['"][]'"),;:}]*)?(?:[&\s]|$))"""  # a quote at its end belongs to the word
 _QUERY = re.compile(rf"([?&;#](?:[^=&;?\s]*{_SECRET}[^=&;?\s]*|odbc_connect)=){_VALUE}*?{_VALUE_ENDS}", re.IGNORECASE)
 _ENCODED = re.compile(  # a whole address or a list of settings within one value, encoded once or more
     rf"([?&;#][^=&;?\s]+=)(?=[^&\s]*?(?:{_SECRET}\w*%(?:25)*3[AD]|%(?:25)*3A(?:%(?:25)*2F){{2}}[^&\s]*%(?:25)*40))"
@@ -33,14 +33,14 @@ def default_uri(runs: Path) -> str:
 
 
 def artifact_folder(runs: Path) -> Path:
-    """Where the default store keeps artifacts."""
+    """The folder of the default store's artifacts."""
     return runs.resolve() / "mlflow-artifacts"
 
 
 def without_password(text: str, mark: str = MARK) -> str:
     """`text` with `mark` for the user, password and secret query values of every URI in it.
 
-    For everything that others may read: files, screens, MLflow. An empty mark also takes the @ away.
+    For every text that others may read: files, screens, MLflow. An empty mark also removes the @.
     """
     user = f"{mark}@" if mark else ""
     for pattern, shown in ((_USERINFO, f"://{user}"), (_ENCODED, rf"\1{mark}"), (_QUERY, rf"\1{mark}")):

@@ -1,4 +1,4 @@
-"""Starts MLflow's own pages on a study's store."""
+"""MLflow's UI on a study's store."""
 
 import os
 import socket
@@ -14,21 +14,21 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
     return [
         *(sys.executable, "-m", "mlflow", "server"),
         *("--default-artifact-root", artifacts),
-        *("--artifacts-destination", artifacts),  # by default ./mlartifacts, wherever one happens to stand
+        *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
     ]
 
 
 def ui_environment(uri: str) -> dict[str, str]:
-    """This process's environment with the store's address, whose password an argument list would show to everybody;
-    without MLflow's job runners (2 GB of memory) and its telemetry.
+    """This process's environment with the store's address, since an argument list would show its password to all users.
+    It turns off MLflow's job runners (2 GB of memory) and telemetry.
 
-    Raises ValueError when `uri` is a server already: its own address is the page to open.
+    Raises ValueError if `uri` is a server: its address is the page to open.
     """
     if uri.startswith(("http://", "https://")):
         shown = without_password(uri)
-        raise ValueError(f"{shown} must be a database, but is a server that runs already: open it in a browser")
+        raise ValueError(f"{shown} must be a database, but is a running server; open it in a browser")
     settings = {
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -38,7 +38,7 @@ def ui_environment(uri: str) -> dict[str, str]:
 
 
 def free_port(preferred: int) -> int:
-    """`preferred` if nothing listens there on 127.0.0.1, else one that the system has free."""
+    """`preferred` if it is free on 127.0.0.1, otherwise a free port that the system chooses."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,19 +1,22 @@
-"""The schema of a trial: what decides a trained model, and every check of it.
+"""The schema of a trial: the settings that determine a trained model, and their checks.
 
-Base is the paper's base (section 3 and 5, Table 3); its values live in ``conf/``, not here.
+Base is the paper's base (sections 3 and 5, Table 3); its values live in ``conf/``, not here.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from transformer.schema import Problem, Range
+from transformer.versions import Formerly, settled, under_first_names
 
 SEMANTICS = 3
-"""Raised whenever a change of the code changes what a configuration trains to."""
+"""Increased whenever a code change makes a configuration train to a different result."""
 
+PositionKind = Literal["sinusoids", "learned"]
+Precision = Literal["fp32", "bf16"]
 Count = Annotated[int, Range(1)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 
@@ -29,7 +32,7 @@ class ModelConfig:
     d_k: Count
     d_v: Count
     p_drop: Probability
-    positions: Literal["sinusoids", "learned"]
+    positions: PositionKind
     max_positions: Count
     attention_bias: bool
     attention_dropout: Probability
@@ -38,14 +41,14 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Optimisation (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
+    """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
 
     steps: Count
     warmup_steps: Count
     lr_factor: Annotated[float, Range(0)]
     tokens_per_batch: Count
     label_smoothing: Probability
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
     seed: Annotated[int, Range(0, 2**31 - 1)]
     log_every: Count
     evaluate_every: Count
@@ -53,7 +56,7 @@ class TrainConfig:
     keep_checkpoints: Count
 
     def checkpoint_steps(self, end: int) -> list[int]:
-        """The steps up to ``end`` that have a checkpoint however training goes: every so many, and ``end``."""
+        """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""
         return [*range(self.checkpoint_every, end, self.checkpoint_every), end]
 
 
@@ -64,12 +67,12 @@ class DecodeConfig:
     beam: Annotated[int, Range(1, 32)]
     alpha: Annotated[float, Range(0)]
     max_extra: Annotated[int, Range(0)]
-    average: Count
+    average_checkpoints: Annotated[Count, Formerly("average")]
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where text comes from; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
+    """The source of the text; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
 
     name: Literal["synthetic", "multi30k", "files"]
     source: str
@@ -83,7 +86,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrialConfig:
-    """All that one trial needs to know."""
+    """All settings of one trial."""
 
     model: ModelConfig
     train: TrainConfig
@@ -91,7 +94,7 @@ class TrialConfig:
     data: DataConfig
 
     def problems(self) -> list[Problem]:
-        """What is wrong between keys that are each fine alone."""
+        """Conflicts between keys that are each valid alone."""
         return [
             *self._model_problems(),
             *self._train_problems(),
@@ -117,14 +120,14 @@ class TrialConfig:
 
     def _average_problems(self) -> Iterator[Problem]:
         train, written = self.train, len(self.train.checkpoint_steps(self.train.steps))
-        made_by = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every} make"
+        settings = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every}"
         limits = [
             (train.keep_checkpoints, f"train.keep_checkpoints ({train.keep_checkpoints})"),
-            (written, f"{written}, the checkpoints that {made_by}"),
+            (written, f"{written}, the number of checkpoints with {settings}"),
         ]
-        if exceeded := [words for limit, words in limits if self.decode.average > limit]:
+        if exceeded := [words for limit, words in limits if self.decode.average_checkpoints > limit]:
             allowed = f"must be at most {' and at most '.join(exceeded)}"
-            yield Problem("decode.average", f"is {self.decode.average}", allowed)
+            yield Problem("decode.average_checkpoints", f"is {self.decode.average_checkpoints}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
         for split in ("train", "dev", "test"):
@@ -132,21 +135,25 @@ class TrialConfig:
             if self.data.name == "files" and (files is None or len(files) != 2):
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
-                yield Problem(f"data.{split}", f"is {files}", "only data=files takes files of its own")
+                yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
 
 
 OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"})
-"""Train fields that only say how a run is watched; they change no weight."""
+"""Train fields that only set how a run is observed; they change no weight."""
 
 
-def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:
-    """SHA-256 (64 hex digits) of everything that decides the trained weights, and of nothing else."""
+def trial_key(trial: TrialConfig, data_fingerprint: str, semantics: int = SEMANTICS) -> str:
+    """SHA-256 (64 hex digits) of exactly the settings that determine the trained weights.
+
+    Fields added later are left out while they are neutral, so older keys stay the same.
+    """
+    train = under_first_names(TrainConfig, settled(trial.train))
     decides: dict[str, Any] = {
-        "model": asdict(trial.model),
-        "train": {k: v for k, v in asdict(trial.train).items() if k not in OBSERVATION and k != "seed"},
+        "model": under_first_names(ModelConfig, settled(trial.model)),
+        "train": {name: value for name, value in train.items() if name not in OBSERVATION and name != "seed"},
         "seed": trial.train.seed,
         "data": data_fingerprint,
-        "semantics": SEMANTICS,
+        "semantics": semantics,
     }
     return digest(decides)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from transformer.config import ModelConfig
 
 
 def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and all biases but one of W^K."""
+    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none."""
     d, h, k, v = model.d_model, model.n_heads, model.d_k, model.d_v
     weights = d * h * (2 * k + v) + h * v * d
     return weights + (h * (k + v) + d if model.attention_bias else 0)
@@ -19,13 +20,23 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     feed_forward = 2 * d * ff + ff + d
     encoder_layer = attention_parameters(model) + feed_forward + 2 * norm
     decoder_layer = 2 * attention_parameters(model) + feed_forward + 3 * norm
-    positions = 2 * model.max_positions * d if model.positions == "learned" else 0
-    return vocab_size * d + model.n_layers * (encoder_layer + decoder_layer) + positions
+    return vocab_size * d + model.n_layers * (encoder_layer + decoder_layer) + position_parameters(model)
+
+
+def position_parameters(model: ModelConfig) -> int:
+    """Two tables, source and target, if positions are learned (Table 3, row E)."""
+    match model.positions:
+        case "learned":
+            return 2 * model.max_positions * model.d_model
+        case "sinusoids":
+            return 0
+        case _:
+            assert_never(model.positions)
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sums over sentences of n source and m target tokens: all that FLOPs depend on."""
+    """Sums over sentences of n source and m target tokens: FLOPs depend only on these sums."""
 
     source: float = 0
     target: float = 0

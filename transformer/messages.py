@@ -1,4 +1,4 @@
-"""What the workers of a trial are told, and what the leading one answers. No torch: a scheduler reads this."""
+"""The assignment that a trial's workers get, and rank zero's events. No torch: a scheduler imports this."""
 
 import time
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ class Assignment:
     config: TrialConfig
     attempt: int
     data_folder: str
-    data_fingerprint: str  # of the text that was planned: no other is opened or prepared
+    data_fingerprint: str  # of the planned text; no other text is opened or prepared
     checkpoints: str  # fsspec URL
-    key: str  # of the trial, whose checkpoints alone are read and removed
+    key: str  # of the trial; checkpoints with other keys are neither read nor removed
     threads: int = 1  # CPU threads of each worker
-    tokens_per_pass: int = 8_000  # what a worker passes through the model at once: sentences × longest side
-    vocabulary: str = ""  # the SHA-256 of the one that the sweep prepared; "" for any
-    judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, of the end of training
+    tokens_per_micro_batch: int = 8_000  # limit of a worker's micro-batch: sentences × longest side
+    vocabulary: str = ""  # SHA-256 of the vocabulary that the sweep prepared; "" allows any
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
 
 
 @dataclass(frozen=True)
 class Started:
-    """The workers have met."""
+    """The worker group has formed."""
 
     device: str
     world: int
@@ -35,26 +35,34 @@ class Started:
 
 @dataclass(frozen=True)
 class Noticed:
-    """Something that a person should know of, such as a damaged checkpoint that was passed over."""
+    """A notice for the user, such as a damaged checkpoint that was skipped."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is known after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
-    The metric "checkpoint" is the step up to which everything is safe on disk.
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report.
     """
 
     step: int
     metrics: Metrics
     ts: float = field(default_factory=time.time)
+    checkpoint: int | None = None
+
+    @staticmethod
+    def of(saved: dict[str, Any]) -> "Report":
+        """A report from a checkpoint; version 0.1.0 kept the checkpoint's step among the metrics."""
+        metrics = dict(saved["metrics"])
+        step = metrics.pop("checkpoint", saved.get("checkpoint"))
+        return Report(saved["step"], metrics, saved["ts"], None if step is None else int(step))
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes after ``step``. ``reports`` are all those up to it: some may never have been written down."""
+    """Training resumes after ``step``. ``reports`` holds all reports up to it; some may be missing from the journal."""
 
     step: int
     reports: tuple[Report, ...]
@@ -68,14 +76,14 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Judging:
+class Evaluating:
     """Training is over; the sets are being translated and scored."""
 
     step: int
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluated:
     """One set's scores, the hypotheses that they were computed from, and what each sentence adds to them."""
 
     step: int
@@ -96,7 +104,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """The trial cannot go on, and would not on another try: the cause, and the traceback."""
+    """The trial failed, and a retry would fail too: the cause, and the traceback."""
 
     cause: str
     details: str
@@ -104,10 +112,10 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker is gone; another attempt may succeed. The cause, and what is known of it."""
+    """A worker was lost; another attempt may succeed. The cause, and its details."""
 
     cause: str
     details: str
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Judging | Judged | Finished | Failed | Lost
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost

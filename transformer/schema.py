@@ -1,6 +1,8 @@
 """Plain data into frozen dataclasses, with every mistake reported at once.
 
-A field says what it allows by its type: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
+The type of a field states what it allows: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
+A field that was added or renamed later also states what an older configuration means: ``Neutral(value)``,
+``Formerly("name")``.
 """
 
 import difflib
@@ -10,12 +12,14 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from transformer.versions import Neutral, current_names, marker
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One refused value: the key, what was found there, and what would be allowed."""
+    """One refused value: the key, the value found there, and the allowed values."""
 
     key: str
     found: str
@@ -30,7 +34,7 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """What was asked for cannot be run; carries every problem found, and what has come of the rest."""
+    """A request that cannot run; holds every problem found, and the outcome for everything that was requested."""
 
     def __init__(self, problems: Iterable[Problem], outcome: str = "Nothing was started.") -> None:
         self.problems, self.outcome = list(problems), outcome
@@ -50,30 +54,32 @@ class Range:
 
     def __str__(self) -> str:
         if math.isinf(self.high):
-            return f"at least {self.low:.10g}"
+            return f"of at least {self.low:.10g}"
         if self.below:
-            return f"at least {self.low:.10g} and below {self.high:.10g}"
+            return f"of at least {self.low:.10g} and below {self.high:.10g}"
         return f"between {self.low:.10g} and {self.high:.10g}"
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, or None when none does."""
+    """The allowed name that looks most like ``name``, or None if no name is close."""
     matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
-    """Build the dataclass ``cls`` from nested plain data, or say all that is wrong with it."""
+    """Build the dataclass ``cls`` from nested plain data, or return every problem with it."""
     if not isinstance(tree, Mapping):
         return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    hints = get_type_hints(cls, include_extras=True)
+    hints, tree = get_type_hints(cls, include_extras=True), current_names(cls, tree)
     problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
     values: dict[str, Any] = {}
     for name, field in known.items():
         if name in tree:
             values[name], found = _value(hints[name], tree[name], _join(prefix, name))
             problems += found
+        elif neutral := marker(hints[name], Neutral):
+            values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
             problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
@@ -101,7 +107,7 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     rules: tuple[Range, ...] = ()
     if get_origin(kind) is Annotated:
         kind, *extra = get_args(kind)
-        rules = tuple(extra)
+        rules = tuple(each for each in extra if isinstance(each, Range))
     converted, fits = _convert(kind, value)
     if not fits:
         return None, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))]
@@ -143,7 +149,7 @@ def _convert_float(value: Any) -> tuple[float | None, bool]:
         return None, False
     try:
         return float(value), math.isfinite(value)
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # a whole number too large for a float
         return None, False
 
 
@@ -151,7 +157,7 @@ def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:
     names = {
         int: "a whole number",
         float: "a number",
-        str: "a text",
+        str: "a string",
         bool: "true or false",
         NoneType: "null",
         dict: "a group of keys",

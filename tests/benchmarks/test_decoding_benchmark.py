@@ -1,4 +1,4 @@
-"""The benchmark of decoding at toy size: all programs do the same work, and who does not is told."""
+"""The benchmark of decoding at toy size: all programs do the same work, or the run is refused."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, with
 from benchmarks.decoding import Workload, document, measure, natural_ends, one_length, sheets
 from benchmarks.record import provenance, write
 from benchmarks.timing import Rounds
-from sweeps.compose import compose_row
+from sweeps.planning.compose import compose_row
 from transformer.data.pieces import PAD
 from transformer.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints
@@ -37,7 +37,7 @@ def lines(workload: Workload) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a trial that `ablate train` made."""
+    """The folder of a trial trained by `ablate train`."""
     folder, drawn = tmp_path_factory.mktemp("trained"), random.Random(1)
     for name, size in (("train", 200), ("dev", 3), ("test", 5)):
         sentences = [" ".join(drawn.choices("abcdef", k=drawn.randint(1, 8))) for _ in range(size)]
@@ -81,19 +81,21 @@ def test_the_first_sentences_of_a_trial_s_test_set_are_decoded_with_its_weights(
     assert workload.text.bleu(read) == pytest.approx(100)
 
 
-def test_a_program_that_does_other_work_is_refused_before_anything_is_timed(workload: Workload) -> None:
+def test_a_program_with_different_outputs_is_refused_before_any_timing(workload: Workload) -> None:
     honest, rounds = ours(workload.model, "fp32", workload.decode), []
 
     def lazy(source: torch.Tensor) -> list[list[int]]:
         rounds.append(len(source))
         return [output[:-1] for output in honest.translate(source)]
 
-    with pytest.raises(RefusedError, match="one length, lazy, fp32: 0 outputs of 5 are the same; must be the same"):
+    with pytest.raises(
+        RefusedError, match="one length, lazy, fp32: 0 of 5 outputs are the same; at least 99% must be the same"
+    ):
         measure(workload, [honest, Decoder("lazy", "fp32", lazy)], ONCE)
     assert rounds == [5]
 
 
-def test_goals_stand_only_where_they_were_set(lines: list[dict[str, Any]]) -> None:
+def test_only_workloads_with_goals_show_them(lines: list[dict[str, Any]]) -> None:
     _, without_goals = sheets(lines)
     assert {row[-1] for row in without_goals.rows} == {""}
     made_up = [
@@ -107,7 +109,7 @@ def test_goals_stand_only_where_they_were_set(lines: list[dict[str, Any]]) -> No
     ]
 
 
-def test_a_run_is_written_as_a_document_and_as_figures(lines: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_a_run_is_written_as_markdown_and_json(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     result = {**provenance("benchmarks.decoding", ["ctranslate2"]), "decoding": lines, "seconds": 1.0}
     path = write("decoding", document(result), result, [], tmp_path)
     assert path.read_text("utf-8") == document(result)
@@ -115,20 +117,20 @@ def test_a_run_is_written_as_a_document_and_as_figures(lines: list[dict[str, Any
     assert json.loads(path.with_suffix(".json").read_text("utf-8")) == result
 
 
-def test_a_folder_that_is_no_trial_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_trial_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"config.yaml is missing; must be the folder of a trial"):
         natural_ends(tmp_path, 1)
 
 
-def test_peers_that_are_missing_are_all_named() -> None:
+def test_all_missing_peers_are_named() -> None:
     with pytest.raises(RefusedError) as refused:
         provenance("benchmarks.decoding", ["no_such_peer", "torch", "nor_this"])
     assert [problem.key for problem in refused.value.problems] == ["no_such_peer", "nor_this"]
 
 
-def test_a_recorded_command_names_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_command_contains_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = [f"{tmp_path}/runs/study/base-s1", "/elsewhere/runs/study/base-s1", "../data/text", "--rounds"]
     monkeypatch.setattr(sys, "argv", ["decoding", *given])
-    told = provenance("benchmarks.decoding", [])["command"].split()
-    assert told[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]
+    command = provenance("benchmarks.decoding", [])["command"].split()
+    assert command[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]

@@ -1,4 +1,4 @@
-"""What of the benchmark of GPUs can be seen without one: its refusal, what it would train, and its table."""
+"""The GPU benchmark without a GPU: its refusal, its workloads, and its table."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from benchmarks.gpu import SIZES, Ceiling, Measured, Size, Way, sheet, workload
 
 
-def test_without_a_gpu_it_says_so_in_a_line_and_refuses() -> None:
+def test_without_a_gpu_it_refuses_in_one_line() -> None:
     blind = os.environ | {"CUDA_VISIBLE_DEVICES": "", "COLUMNS": "120"}
     command = [sys.executable, "-m", "benchmarks.gpu"]
     ended = subprocess.run(command, env=blind, capture_output=True, text=True, timeout=300, check=False)
@@ -19,22 +19,24 @@ def test_without_a_gpu_it_says_so_in_a_line_and_refuses() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_a_size_trains_on_full_batches_in_passes_that_all_have_a_bucket(size: Size) -> None:
+def test_a_size_trains_on_full_batches_and_every_micro_batch_has_a_bucket(size: Size) -> None:
     work = workload(size)
     budget = work.trial.train.tokens_per_batch
     assert budget == {"base": 25_000, "big": 25_000, "half": 4_000}[size.name]
     assert work.trial.model.d_model == {"base": 512, "big": 1024, "half": 256}[size.name]
     assert work.trial.train.precision == "bf16"
-    assert {batch.shape for passes in work.steps for batch in passes} <= set(work.shapes)
+    assert {batch.shape for micro_batches in work.steps for batch in micro_batches} <= set(work.shapes)
     assert len(work.shapes) <= 32
-    assert all(0.7 * budget < passes[0].total_targets <= budget for passes in work.steps)
-    assert max(int(batch.target.max()) for passes in work.steps for batch in passes) < size.vocab_size
+    assert all(0.7 * budget < micro_batches[0].total_targets <= budget for micro_batches in work.steps)
+    assert max(int(batch.target.max()) for micro_batches in work.steps for batch in micro_batches) < size.vocab_size
 
 
-def test_the_sheet_sets_what_was_measured_beside_the_goals() -> None:
+def test_the_sheet_compares_the_measurements_with_the_goals() -> None:
     base, half = (workload(SIZES[i]) for i in (0, 2))
     line = Measured(base, Way.EAGER, [30.0, 20.0, 25.0])
-    assert line.tokens_per_s == pytest.approx(sum(passes[0].total_targets for passes in base.steps) / 8 / 0.025)
+    assert line.tokens_per_s == pytest.approx(
+        sum(micro_batches[0].total_targets for micro_batches in base.steps) / 8 / 0.025
+    )
     others = [Measured(base, Way.GRAPHED, [10.0]), Measured(half, Way.EAGER, [1.1]), Measured(half, Way.GRAPHED, [0.9])]
     rows = sheet([line, *others], Ceiling(flops=790e12, bytes=4e12)).rows
     assert [row[-1].rpartition(" ")[2] for row in rows] == ["missed", "met", "missed", "met"]

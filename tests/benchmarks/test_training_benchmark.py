@@ -1,9 +1,11 @@
-"""The benchmark's own parts at toy size: the peer is the same model, rounds and ratios are what they say."""
+"""The parts of the benchmark at toy size: the peer is the same model, rounds and ratios are correct."""
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from benchmarks.contest import OURS, TORCH, contestants
 from benchmarks.goals import ratios
 from benchmarks.padding import padding, share
 from benchmarks.peers import TorchTransformer, random_draws, trained_parameters
-from benchmarks.report import Result, document, sheets
+from benchmarks.record import Result
+from benchmarks.report import document, sheets
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.training import compare, write
 from benchmarks.waiting import checkpoint_stall, start_up
@@ -40,7 +43,7 @@ def work(pairs: ParallelSet) -> Workload:
 
 @pytest.fixture(scope="module")
 def result(pairs: ParallelSet, work: Workload) -> Result:
-    """A run as small as one can be, but for what takes another process or a second core, which is made up."""
+    """The smallest possible run; figures that need another process or a second core are made up."""
     head = {"commit": "0" * 40, "dirty": False, "cpu": {"model": "toy", "count": 2}, "versions": {"torch": "2"}}
     head |= {"date": "2026-01-01T00:00:00+00:00", "command": "toy", "text": "drawn", "seconds": 1.0}
     found: Result = {**head, "calibration": calibrate({"toy": (8, 16, 4)}), "models": [], "training": []}
@@ -52,7 +55,7 @@ def result(pairs: ParallelSet, work: Workload) -> Result:
     return found
 
 
-def test_the_peer_has_our_parameters_and_besides_attention_biases_and_two_last_norms(work: Workload) -> None:
+def test_the_peer_has_our_parameters_plus_attention_biases_and_two_last_norms(work: Workload) -> None:
     model = work.trial.model
     ours, theirs = Transformer(model, TOY.vocab_size), TorchTransformer(model, TOY.vocab_size)
     biases, norms = 3 * model.n_layers * 4 * model.d_model, 2 * 2 * model.d_model
@@ -74,7 +77,7 @@ def test_random_draws_are_the_dropout_sites(work: Workload) -> None:
     batch, model = work.batches[0], work.trial.model
     for config, sites in ((model, 10 * model.n_layers + 2), (replace(model, p_drop=0.0), 0)):
         peer = TorchTransformer(config, TOY.vocab_size)
-        assert random_draws(lambda peer=peer: peer(batch.source, batch.shifted)) == sites
+        assert random_draws(partial(peer, batch.source, batch.shifted)) == sites
 
 
 def test_every_contestant_trains_its_model(work: Workload) -> None:
@@ -84,8 +87,8 @@ def test_every_contestant_trains_its_model(work: Workload) -> None:
         assert all((a != b).any() for a, b in zip(before, contestant.model.parameters(), strict=True)), contestant
 
 
-def test_each_arithmetic_sets_the_switch_and_puts_it_back() -> None:
-    matmul, seen = torch.backends.mkldnn.matmul, {}
+def test_each_arithmetic_sets_the_switch_and_restores_it() -> None:
+    matmul, seen = torch.backends.mkldnn.matmul, dict[Arithmetic, Any]()  # type: ignore[attr-defined]
     before = matmul.fp32_precision
     for outer in Arithmetic:
         with outer.applied(), Arithmetic.ONEDNN.applied(), outer.applied():
@@ -94,7 +97,7 @@ def test_each_arithmetic_sets_the_switch_and_puts_it_back() -> None:
     assert matmul.fp32_precision == before
 
 
-def test_calibration_tells_float32_from_bfloat16() -> None:
+def test_calibration_distinguishes_float32_from_bfloat16() -> None:
     lines = calibrate({"toy": (64, 256, 32)})
     errors = {line["arithmetic"]: line["error"] for line in lines}
     assert errors[Arithmetic.FP32] < 1e-6 < 1e-4 < errors[Arithmetic.BF16] < 1e-2
@@ -108,7 +111,7 @@ def test_tasks_take_turns_and_the_first_round_is_not_counted() -> None:
     assert taken == [[1, 1], [1, 1]]
 
 
-def test_more_rounds_are_made_while_time_is_left() -> None:
+def test_more_rounds_run_while_time_is_left() -> None:
     assert len(in_rounds([lambda: None], Rounds(1, 4, seconds=60))[0]) == 4
 
 
@@ -141,7 +144,7 @@ def test_a_run_measures_every_contestant_in_every_round(result: Result) -> None:
     assert {line["program"] for line in result["models"]} == {OURS, TORCH.name}
 
 
-def test_every_table_is_formed(result: Result) -> None:
+def test_every_table_is_made(result: Result) -> None:
     made = list(sheets(result))
     assert [sheet.title for sheet in made] == [
         *("Matmuls", "Models", "Peers at their defaults", "Peers with our switches", "Ours", "Ours against the peers"),
@@ -152,19 +155,19 @@ def test_every_table_is_formed(result: Result) -> None:
         assert all(len(row) == len(sheet.columns) for row in sheet.rows), sheet.title
 
 
-def test_a_run_is_written_as_a_document_and_as_figures(result: Result, tmp_path: Path) -> None:
+def test_a_run_is_written_as_markdown_and_json(result: Result, tmp_path: Path) -> None:
     path = write(result, [], tmp_path)
     assert path.read_text() == document(result)
     assert "| toy | ablate | bf16 |" in document(result)
     assert json.loads(path.with_suffix(".json").read_text()) == result
 
 
-def test_start_up_is_timed_until_a_first_step() -> None:
+def test_start_up_is_timed_until_the_first_step() -> None:
     (seconds,) = start_up(times=1)
     assert seconds > 0
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="must be the folder of Multi30k's files"):
         read_pairs(tmp_path / "nowhere")
 
@@ -176,7 +179,7 @@ def sentences(lengths: list[int]) -> Sentences:
 
 @torch.no_grad()
 def copy_weights(ours: Transformer, theirs: TorchTransformer) -> None:
-    """Whatever is not copied starts alike in both: norms as the identity, biases of attention as zero."""
+    """All other weights start the same in both: norms as the identity, attention biases as zero."""
     theirs.embedding.weight.copy_(ours.embedding)
     for side in ("encoder", "decoder"):
         for mine, other in zip(getattr(ours, side), getattr(theirs.transformer, side).layers, strict=True):

@@ -1,4 +1,4 @@
-"""The command line in a folder, and configuration files of a user's own."""
+"""The command line in a folder, and a user's own configuration files."""
 
 import os
 import subprocess
@@ -8,25 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.compose import Composition, compose_sweep
-from sweeps.plan import Plan, make_plan
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.plan import Plan, make_plan
 from transformer.schema import Problem, RefusedError
 
 ABLATE = Path(sysconfig.get_path("scripts")) / "ablate"
 ROW_HEAD = "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: null, params_m: null}}\n"
-"""Two lines: what a row of one's own begins with."""
+"""The two lines that begin a user's own row."""
 
 Done = subprocess.CompletedProcess[str]
 
 
-def ablate(folder: Path, *words: str) -> Done:
+def ablate(folder: Path, *arguments: str) -> Done:
     """Type `ablate …` in the folder, with the virtual environment on the path."""
     path = f"{ABLATE.parent}{os.pathsep}{os.environ['PATH']}"
-    return run_in(folder, {**os.environ, "PATH": path}, str(ABLATE), *words)
+    return run_in(folder, {**os.environ, "PATH": path}, str(ABLATE), *arguments)
 
 
-def run_in(folder: Path, environment: dict[str, str], *words: str) -> Done:
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+def run_in(folder: Path, environment: dict[str, str], *arguments: str) -> Done:
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def own(folder: Path, name: str, text: str) -> Path:
@@ -41,15 +43,15 @@ def own_row(folder: Path, body: str, name: str = "mine") -> Path:
     return own(folder, f"row/{name}", ROW_HEAD + body)
 
 
-def plan(folder: Path, *words: str) -> Plan:
-    composition = compose_sweep(list(words), folder)
+def plan(folder: Path, *overrides: str) -> Plan:
+    composition = compose_sweep(list(overrides), folder)
     return make_plan(composition, composition.shared.sweep.seeds)
 
 
-def refused(folder: Path, *words: str, by: Callable[[list[str], Path], Composition] = compose_sweep) -> list[Problem]:
-    """Everything that is wrong with the words."""
+def refused(folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = compose_sweep) -> list[Problem]:
+    """Every problem of these overrides."""
     with pytest.raises(RefusedError) as caught:
-        by(list(words), folder)
+        by(list(overrides), folder)
     return caught.value.problems
 
 

@@ -1,4 +1,4 @@
-"""One trial that was really trained, for all tests of what is done with finished models."""
+"""One trained trial, for all tests of the verbs that use finished models."""
 
 import random
 import signal
@@ -10,7 +10,7 @@ from typed import typed
 WORDS = [*"abcdefgh", "a-b", "c-d"]
 MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
 TRAIN = ("steps=400", "warmup_steps=80", "lr_factor=0.7", "tokens_per_batch=600", "label_smoothing=0")
-# a shell's background job ignores Ctrl-C, and so would what the tests start from one
+# a shell's background job ignores Ctrl-C, and so would the processes that these tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -24,9 +24,9 @@ def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `ablate train` taught a small model to copy sentences of up to eight words.
+    """A folder where `ablate train` taught a small model to copy sentences of up to eight words.
 
-    It knows those of ``dev`` nearly all, and makes mistakes in those of ``test``, which are longer.
+    It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are longer.
     """
     folder = tmp_path_factory.mktemp("trained").resolve()
     for name, lines in (

@@ -3,14 +3,14 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from sweeps.continued import plan_sweep
-from sweeps.plan import Plan, PlannedTrial, recorded
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_sweep
+from sweeps.planning.plan import Plan, PlannedTrial, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import Study, read_study, write_study
 
 
 def finish(planned: PlannedTrial) -> None:
-    """Leave what a finished trial leaves."""
+    """Write the files of a finished trial."""
     scores = {
         "nll": 1.5,
         "ppl": 4.5,
@@ -27,10 +27,10 @@ def finish(planned: PlannedTrial) -> None:
     recorder.end("finished")
 
 
-def sweep(folder: Path, *words: str, add: bool = False, ends: int | None = None) -> Plan:
+def sweep(folder: Path, *overrides: str, add: bool = False, ends: int | None = None) -> Plan:
     """What `ablate sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
-    planned = plan_sweep(list(words), add, here=folder)
-    write_study(recorded(planned, ["ablate", "sweep", *words]))
+    planned = plan_sweep(list(overrides), add, here=folder)
+    write_study(recorded(planned, ["ablate", "sweep", *overrides]))
     for trial in planned.pending[:ends]:
         finish(trial)
     return planned

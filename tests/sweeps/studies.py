@@ -67,7 +67,7 @@ class Running:
 
     def workers(self) -> list[psutil.Process]:
         """The processes that train, as Ray names them."""
-        return self.processes("Worker.run")
+        return self.processes("WorkerActor.run")
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Its processes of which the title holds this."""
@@ -100,7 +100,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def newest_checkpoint(trial: Path) -> int:
     """The step up to which the journal says that everything is safe; 0 without one."""
-    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line["metrics"]]
+    steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line]
     return max(steps, default=0)
 
 

@@ -1,4 +1,4 @@
-"""The bell, its listeners and the last words of a process, on a real cluster of two nodes."""
+"""The bell, its listeners and the last lines of a dead process, on a real cluster of two nodes."""
 
 import signal
 import threading
@@ -13,10 +13,10 @@ from ablate_in_folder import plan
 from ray.cluster_utils import Cluster
 from studies import SMALL
 
-from sweeps.compose import compose_settings
-from sweeps.deaths import describe
-from sweeps.record import Recorder
-from sweeps.trial import Worker, run_trial, start_bell
+from sweeps.planning.compose import compose_settings
+from sweeps.running.deaths import describe
+from sweeps.running.recorder import Recorder
+from sweeps.running.worker_group import WorkerActor, run_trial, start_bell
 from transformer.messages import Assignment, Failed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -25,8 +25,8 @@ ROUNDS = 5
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[list[str]]:
-    """The ids of two nodes, the first of which is ours."""
-    before = signal.getsignal(signal.SIGTERM)  # Ray takes it
+    """The ids of two nodes; the first is ours."""
+    before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     cluster.add_node(num_cpus=2)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
@@ -39,7 +39,7 @@ def nodes() -> Iterator[list[str]]:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Assignment:
-    """One that ends at once: the text is no longer what was planned."""
+    """An assignment that ends at once: its text differs from the plan's."""
     (planned,) = plan(tmp_path, *SMALL, "sweep.rows=[base]", f"paths.data={tmp_path}/gone").pending
     return replace(Recorder(planned).assignment(), data_fingerprint="0" * 64)
 
@@ -53,13 +53,13 @@ def run(worker: Any, assignment: Assignment, bell: Any) -> list[Any]:
     return [ray.get(item) for item in stream]
 
 
-def test_the_bell_hangs_on_the_sweep_s_own_node(nodes: list[str]) -> None:
+def test_the_bell_runs_on_the_node_of_the_sweep(nodes: list[str]) -> None:
     bells = [start_bell() for _ in range(ROUNDS)]
     assert {node_of(bell) for bell in bells} == {nodes[0]}
 
 
 def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
     threads = []
     for _ in range(ROUNDS):
         assert isinstance(run(worker, refused, bell)[-1], Failed)
@@ -67,15 +67,15 @@ def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refus
     assert threads == threads[:1] * ROUNDS
 
 
-def test_a_bell_that_is_gone_was_not_rung(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), Worker.remote()  # type: ignore[attr-defined]
+def test_a_dead_bell_was_not_rung(nodes: list[str], refused: Assignment) -> None:
+    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
     ray.kill(bell)
     assert isinstance(run(worker, refused, bell)[-1], Failed), "of the trial, not of the bell"
-    with pytest.raises(KeyError, match="no such trial"):  # it goes on to what the bell does not decide
+    with pytest.raises(KeyError, match="no such trial"):  # it gets past the bell
         run_trial({"trial": "no such trial", "again": None}, {}, compose_settings([]).cluster, bell)
 
 
-def test_all_who_listen_hear_the_bell(nodes: list[str]) -> None:
+def test_all_listeners_hear_the_bell(nodes: list[str]) -> None:
     bell = start_bell()
     calls = [bell.is_rung.remote(600.0) for _ in range(3)]
     assert ray.get(bell.is_rung.remote()) is False
@@ -85,11 +85,11 @@ def test_all_who_listen_hear_the_bell(nodes: list[str]) -> None:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_last_words_are_read_on_the_node_of_the_process_alone(nodes: list[str], ours: bool) -> None:
+def test_the_last_lines_are_read_only_on_the_node_of_the_process(nodes: list[str], ours: bool) -> None:
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
-    (logs / "worker-cafe-01-4194999.err").write_text("Segmentation fault of somebody\n")
+    (logs / "worker-cafe-01-4194999.err").write_text("Segmentation fault somewhere\n")
     address = ray.util.get_node_ip_address() if ours else "203.0.113.9"
     text = f"The actor died.\n\tpid: 4194999\n\tip: {address}\nconnection error code 2. End of file."
     lost = describe(RuntimeError(text), "worker 0")
     assert f"worker 0 (pid 4194999 on {address}) was killed" in lost.cause
-    assert ("Segmentation fault of somebody" in lost.cause, "Segmentation" in lost.details) == (ours, ours)
+    assert ("Segmentation fault somewhere" in lost.cause, "Segmentation" in lost.details) == (ours, ours)

@@ -1,4 +1,4 @@
-"""Text that changes while a study runs changes no figure of it, and what is left out of it is told."""
+"""Text that changes while a study runs changes no score, and pairs that are left out are reported."""
 
 import json
 import random
@@ -13,9 +13,9 @@ from finished_trials import finish
 from rich.console import Console
 from studies import SMALL, Running, ablate, wait_until
 
-from sweeps.plan import Plan
-from sweeps.record import Recorder
-from sweeps.run import taking
+from sweeps.planning.plan import Plan
+from sweeps.running.open_study import open_study
+from sweeps.running.recorder import Recorder
 from tracking.describe import result_points
 from tracking.study import read_study
 from tracking.table import table
@@ -73,12 +73,12 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
     assert evaluated.returncode == 0, evaluated.stderr
 
 
-def test_left_out_pairs_are_told_and_stand_in_the_result(folder: Path) -> None:
+def test_left_out_pairs_are_reported_and_counted_in_the_result(folder: Path) -> None:
     with (folder / "train.txt").open("a") as file:
         file.write("\n" * 25 + LONG * 50)
     done = ablate("train", *SMALL, *DATA, *STEPS, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = "75 of 375 pairs of train are left out: 25 blank, 50 longer than model.max_positions (64)"
+    told = "75 of 375 training pairs are left out: 25 blank, 50 longer than model.max_positions (64)"
     assert done.stdout.count(told) == 1
     assert result(folder, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
     path = folder / "runs" / "own" / "base-s1" / "result.json"
@@ -93,7 +93,7 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(fold
     rows = ["sweep.rows=[base]"] if verb == "sweep" else []
     refused = ablate(verb, *SMALL, *DATA, *STEPS, *rows, cwd=folder)
     assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "is 64; 299 of 300 pairs of train are left out: 299 longer than model.max_positions (64)" in refused.stderr
+    assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
     assert "Nothing was started." in refused.stderr
     assert not (folder / "runs").exists()
 
@@ -104,8 +104,8 @@ def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) ->
     path = prepare(settings.data, Path(settings.paths.data)).folder / "test.target.txt"
     path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
     with (
-        pytest.raises(RefusedError, match=r"test\.target\.txt differs from what was written"),
-        taking(planned, [], Console()),
+        pytest.raises(RefusedError, match=r"test\.target\.txt was changed after it was prepared"),
+        open_study(planned, [], Console()),
     ):
         pass
     assert not (folder / "runs").exists()
@@ -113,7 +113,7 @@ def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) ->
 
 @pytest.fixture
 def two(folder: Path) -> Plan:
-    """Two trials that have begun and were interrupted."""
+    """Two interrupted trials."""
     planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]")
     settings = planned.trials[0].settings
     prepare(settings.data, Path(settings.paths.data))
@@ -125,10 +125,10 @@ def two(folder: Path) -> Plan:
     return planned
 
 
-def test_a_damaged_provenance_is_in_nobodys_way(two: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_provenance_stops_no_trial(two: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     path = two.trials[0].folder.provenance_path
     path.write_bytes(path.read_bytes()[:40])
-    with taking(two, ["ablate"], Console(width=400)):
+    with open_study(two, ["ablate"], Console(width=400)):
         pass
     said = capsys.readouterr().out
     assert "base-s1: provenance.json:1 is damaged" in said
@@ -147,7 +147,7 @@ def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two:
     for _ in range(2):  # the second time, the damaged file is gone
         with (
             pytest.raises(RefusedError, match="e_learned_positions-s1 was trained with another vocabulary"),
-            taking(two, [], Console(file=StringIO())),
+            open_study(two, [], Console(file=StringIO())),
         ):
             pass
         assert not first.folder.provenance_path.exists()

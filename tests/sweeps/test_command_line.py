@@ -1,4 +1,4 @@
-"""Every verb as it is typed."""
+"""Every verb as a user types it."""
 
 import csv
 import io
@@ -15,9 +15,9 @@ from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
 from typer.testing import CliRunner
 
 from sweeps.cli import app
-from sweeps.compose import compose_row
-from sweeps.plan import recorded
-from sweeps.record import Recorder
+from sweeps.planning.compose import compose_row
+from sweeps.planning.plan import recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import write_study
 from transformer.messages import Failed, Finished
 
@@ -71,25 +71,25 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
     assert all(re.search(rf"\b{verb}\b", done.stdout) for verb in VERBS)
 
 
-def test_an_unknown_verb_is_told_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
     done = ablate(tmp_path, "plann")
     assert done.returncode == 2
     assert "Did you mean 'plan'?" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["status", "table", "sync"])
-def test_a_study_that_is_not_there_is_refused_with_those_that_are(folder: Path, verb: str) -> None:
+def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: str) -> None:
     done = ablate(folder, verb, "scale=half", ROWS)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no study synthetic-half" in done.stderr
+    assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in done.stderr
     assert "studies there: synthetic-tiny" in done.stderr
     assert done.stderr.splitlines()[-1] == "Nothing was started."
 
 
-def test_without_any_study_it_is_said_how_to_make_one(tmp_path: Path) -> None:
+def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
     done = ablate(tmp_path, "table", ROWS)
     assert done.returncode == 2
-    assert "`ablate sweep` makes one" in done.stderr
+    assert "`ablate sweep` creates one" in done.stderr
     assert contents(tmp_path) == []
 
 
@@ -122,7 +122,7 @@ def test_the_table_as_markdown(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "FAILED" in table[3]
 
 
-def test_a_format_that_is_not_known_is_refused(folder: Path) -> None:
+def test_an_unknown_format_is_refused(folder: Path) -> None:
     done = ablate(folder, "table", "--format", "docx")
     assert (done.returncode, done.stdout) == (2, "")
 
@@ -149,7 +149,7 @@ def test_the_status(folder: Path) -> None:
     assert next_command(shown) == "Next: ablate sweep"
 
 
-def test_the_plan_knows_what_is_left(folder: Path) -> None:
+def test_the_plan_shows_what_is_left(folder: Path) -> None:
     done = ablate(folder, "plan", ROWS)
     assert "2 of 3 trials" in done.stdout
     assert next_command(done) == "Next: ablate sweep"
@@ -165,7 +165,7 @@ def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
     assert contents(tmp_path) == []
 
 
-def test_the_doctor_looks_at_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_checks_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["doctor", "--json"])
     findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
@@ -181,7 +181,7 @@ def test_the_doctor_looks_at_this_machine(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_ui_needs_a_database(tmp_path: Path) -> None:
     done = ablate(tmp_path, "ui", ROWS)
     assert done.returncode == 2
-    assert f"{tmp_path}/runs holds no mlflow.db" in done.stderr
+    assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in done.stderr
     assert contents(tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""Base, then the row, then the scale, then the command line; and the files of a user's own beside the shipped ones."""
+"""Base, then the row, then the scale, then the command line; and a user's own files next to the shipped ones."""
 
 import shutil
 from pathlib import Path
@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
 
-from sweeps.changes import describe
-from sweeps.compose import compose_row, compose_sweep
-from sweeps.files import SHIPPED
-from sweeps.settings import Settings
+from sweeps.planning.changes import describe
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_files import SHIPPED
 
 SWEEP = "name: null\nseeds: [1]\nmax_failures: 3\n"
 DATA = "source: en\ntarget: de\nvocab_size: 300\nmirror: null\n"
 
 
-def settings(folder: Path, *words: str) -> Settings:
-    return compose_row(list(words), folder).rows[0].settings
+def settings(folder: Path, *overrides: str) -> Settings:
+    return compose_row(list(overrides), folder).rows[0].settings
 
 
 @pytest.mark.parametrize(
-    ("words", "steps"),
+    ("overrides", "steps"),
     [
         (["scale=paper"], 100_000),
         (["scale=paper", "row=big"], 300_000),
@@ -28,20 +28,20 @@ def settings(folder: Path, *words: str) -> Settings:
         (["scale=half", "train.steps=77"], 77),
     ],
 )
-def test_each_layer_has_its_say_in_turn(tmp_path: Path, words: list[str], steps: int) -> None:
-    assert settings(tmp_path, *words).train.steps == steps
+def test_each_layer_applies_in_turn(tmp_path: Path, overrides: list[str], steps: int) -> None:
+    assert settings(tmp_path, *overrides).train.steps == steps
 
 
 def test_overrides_are_final_and_not_divided(tmp_path: Path) -> None:
-    words = ["scale=half", "model.d_ff=96", "model.d_k=7", "model.n_layers=5", "train.steps=33"]
-    found = settings(tmp_path, *words)
+    overrides = ["scale=half", "model.d_ff=96", "model.d_k=7", "model.n_layers=5", "train.steps=33"]
+    found = settings(tmp_path, *overrides)
     assert (found.model.d_ff, found.model.d_k, found.model.n_layers, found.train.steps) == (96, 7, 5, 33)
     assert (found.model.d_model, found.model.d_v) == (256, 32), "the others are divided"
 
 
-def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
-    words = ["train.steps=77", "scale=half", "model.d_ff=96", "data=multi30k", "data.vocab_size=500"]
-    assert settings(tmp_path, *words) == settings(tmp_path, *reversed(words))
+def test_the_order_of_overrides_does_not_matter(tmp_path: Path) -> None:
+    overrides = ["train.steps=77", "scale=half", "model.d_ff=96", "data=multi30k", "data.vocab_size=500"]
+    assert settings(tmp_path, *overrides) == settings(tmp_path, *reversed(overrides))
 
 
 def test_a_divisor_can_be_given_alone(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_group_choices(tmp_path: Path) -> None:
     assert (found.cluster.address, found.cluster.workers, found.scale.width) == ("auto", 8, 2)
 
 
-def test_without_words_it_is_small_and_here(tmp_path: Path) -> None:
+def test_the_default_study_is_small_and_local(tmp_path: Path) -> None:
     found = settings(tmp_path)
     assert (found.data.name, found.scale.name, found.cluster.address) == ("synthetic", "tiny", None)
     assert found.cluster.gpus_per_worker == 0
@@ -123,13 +123,13 @@ def test_a_row_may_change_training_decoding_and_data(tmp_path: Path, body: str, 
     assert describe(composition.rows[1], composition.base) == change
 
 
-def test_a_row_that_only_decodes_otherwise_is_no_trial_of_its_own(tmp_path: Path) -> None:
+def test_a_row_that_only_decodes_differently_is_not_a_new_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "decode: {beam: 1}\n")
-    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", by=lambda words, here: plan(here, *words))
-    assert problem.found == "mine and base would train the same model"
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", by=lambda overrides, here: plan(here, *overrides))
+    assert problem.found == "lists mine and base, which would train the same model"
 
 
-def test_files_of_one_s_own_in_other_groups(tmp_path: Path) -> None:
+def test_a_user_s_own_files_in_other_groups(tmp_path: Path) -> None:
     own(tmp_path, "data/talks", f"name: files\n{DATA}train: [a, b]\ndev: [c, d]\ntest: [e, f]\n")
     own(tmp_path, "sweep/short", f"{SWEEP}rows: [base, big]\n")
     composition = compose_sweep(["data=talks", "sweep=short"], tmp_path)
@@ -139,7 +139,7 @@ def test_files_of_one_s_own_in_other_groups(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_the_shipped_files_changes_nothing(tmp_path: Path) -> None:
-    """As in a clone beside the one that is installed."""
+    """As in a clone next to the installed package."""
     before = compose_row(["row=big"], tmp_path).rows[0]
     shutil.copytree(SHIPPED, tmp_path / "conf")
     assert compose_row(["row=big"], tmp_path).rows[0] == before
@@ -167,27 +167,31 @@ def test_a_header_may_be_written_as_hydra_reads_it(tmp_path: Path, header: str) 
     assert (base.settings.model.d_ff, mine.settings.model.d_ff) == (2048, 512)
 
 
-@pytest.mark.parametrize("word", ["big", "big-s2"])
-def test_a_row_s_name_alone_is_told_how_to_be_written(tmp_path: Path, word: str) -> None:
-    (problem,) = refused(tmp_path, word, by=compose_row)
+@pytest.mark.parametrize("override", ["big", "big-s2"])
+def test_a_bare_row_name_gets_the_right_override_suggested(tmp_path: Path, override: str) -> None:
+    (problem,) = refused(tmp_path, override, by=compose_row)
     assert problem.nearest == "row=big"
 
 
 @pytest.mark.parametrize("broken", ["model: {d_ff: \n", "model:\n\td_ff: 3\n", "model: {d_ff: 1, d_ff: 2}\n"])
-def test_a_row_that_is_no_yaml_is_refused_by_its_file(tmp_path: Path, broken: str) -> None:
+def test_a_row_that_is_not_yaml_is_refused_by_its_file(tmp_path: Path, broken: str) -> None:
     own_row(tmp_path, broken)
     (problem,) = refused(tmp_path, "sweep.rows=[base,mine]")
     assert (problem.place or "").startswith("conf/row/mine.yaml")
 
 
-@pytest.mark.parametrize(("group", "word"), [("data", "data=mine"), ("sweep", "sweep=mine"), ("scale", "scale=mine")])
-def test_a_file_of_another_group_that_is_no_yaml_is_refused_by_its_name(tmp_path: Path, group: str, word: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "override"), [("data", "data=mine"), ("sweep", "sweep=mine"), ("scale", "scale=mine")]
+)
+def test_a_file_of_another_group_that_is_not_yaml_is_refused_by_its_name(
+    tmp_path: Path, group: str, override: str
+) -> None:
     own(tmp_path, f"{group}/mine", "name: [\n")
-    (problem,) = refused(tmp_path, word)
+    (problem,) = refused(tmp_path, override)
     assert (problem.place or "").startswith(f"conf/{group}/mine.yaml")
 
 
-def test_two_rows_that_are_no_yaml_are_refused_together(tmp_path: Path) -> None:
+def test_two_rows_that_are_not_yaml_are_refused_together(tmp_path: Path) -> None:
     for name in ("one", "two"):
         own_row(tmp_path, "model: {d_ff: \n", name)
     places = [problem.place or "" for problem in refused(tmp_path, "sweep.rows=[base,one,two]")]
@@ -203,7 +207,7 @@ def test_a_row_that_cannot_be_scaled_is_refused(tmp_path: Path, body: str) -> No
 
 @pytest.mark.parametrize("body", ["cluster: {workers: 2}\n", "paths: {runs: elsewhere}\n", "sweep: {name: other}\n"])
 def test_a_row_may_not_change_what_all_rows_share(tmp_path: Path, body: str) -> None:
-    """Its trial would run elsewhere than its study stands."""
+    """Its trial would run outside its study's folder."""
     own_row(tmp_path, body + "model: {d_ff: 1024}\n")
     problems = refused(tmp_path, "sweep.rows=[base,mine]")
     assert [problem.key for problem in problems] == [body.split(":")[0] + "." + body.split("{")[1].split(":")[0]]

@@ -1,4 +1,4 @@
-"""A recorded study goes on as it is: what selects, what adds, what contradicts it, and what is free."""
+"""A recorded study resumes as recorded: overrides that select, add to it, contradict it, or may change freely."""
 
 import json
 import shutil
@@ -10,9 +10,9 @@ import yaml
 from ablate_in_folder import own, own_row
 from finished_trials import finish, study_in, sweep
 
-from sweeps.continued import plan_row, plan_sweep
-from sweeps.plan import Plan, recorded
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.plan import Plan, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import write_study
 from transformer.schema import Problem, RefusedError
 
@@ -20,17 +20,17 @@ ROWS = "sweep.rows=[base,d_smoothing_0]"
 STUDY = "runs/synthetic-tiny"
 
 
-def again(folder: Path, *words: str, add: bool = False) -> Plan:
-    return plan_sweep(list(words), add, here=folder)
+def again(folder: Path, *overrides: str, add: bool = False) -> Plan:
+    return plan_sweep(list(overrides), add, here=folder)
 
 
 def names(plan: Plan) -> list[str]:
     return [planned.trial.name for planned in plan.trials]
 
 
-def refused(folder: Path, *words: str, train: bool = False) -> list[Problem]:
+def refused(folder: Path, *overrides: str, train: bool = False) -> list[Problem]:
     with pytest.raises(RefusedError) as caught:
-        plan_row(list(words), here=folder) if train else again(folder, *words)
+        plan_row(list(overrides), here=folder) if train else again(folder, *overrides)
     return caught.value.problems
 
 
@@ -56,7 +56,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def test_the_study_says_what_it_is(made: Path) -> None:
+def test_the_study_records_its_settings(made: Path) -> None:
     study = study_in(made)
     settings = study.settings
     assert set(settings) == {"model", "train", "decode", "data", "scale"}
@@ -70,7 +70,7 @@ def test_the_study_says_what_it_is(made: Path) -> None:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_without_words_it_goes_on_with_what_is_recorded(folder: Path, older: bool) -> None:
+def test_without_overrides_it_resumes_as_recorded(folder: Path, older: bool) -> None:
     if older:
         forget(folder)
     plan = again(folder)
@@ -81,16 +81,16 @@ def test_without_words_it_goes_on_with_what_is_recorded(folder: Path, older: boo
     assert plan.trials[1].settings.train.label_smoothing == 0
 
 
-def test_it_goes_on_by_its_name_alone(tmp_path: Path) -> None:
-    words = ["scale=half", "data=multi30k", "data.vocab_size=500", "sweep.seeds=[3,1]"]
-    first = sweep(tmp_path, *words, "sweep.rows=[big]", ends=0)
+def test_it_resumes_by_its_name_alone(tmp_path: Path) -> None:
+    overrides = ["scale=half", "data=multi30k", "data.vocab_size=500", "sweep.seeds=[3,1]"]
+    first = sweep(tmp_path, *overrides, "sweep.rows=[big]", ends=0)
     plan = again(tmp_path, "sweep.name=multi30k-half")
     keys = [{planned.trial.name: planned.trial.key for planned in each.trials} for each in (plan, first)]
     assert keys[0] == keys[1]
     assert plan.folder == tmp_path / "runs/multi30k-half"
 
 
-def test_a_name_stands_for_its_study_whatever_its_data_are(tmp_path: Path) -> None:
+def test_a_name_identifies_its_study_whatever_its_data_are(tmp_path: Path) -> None:
     sweep(tmp_path, "data=multi30k", "sweep.name=synthetic-tiny", "sweep.rows=[base]", ends=0)
     plan = again(tmp_path)
     assert plan.folder == tmp_path / "runs/synthetic-tiny"
@@ -109,7 +109,7 @@ def test_another_configuration_does_not_enter_the_study(folder: Path, older: boo
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("override", "found"),
     [
         ("scale=half", 'is "half", but synthetic-tiny is recorded with scale=tiny'),
         ("data=multi30k", 'is "multi30k", but synthetic-tiny is recorded with data=synthetic'),
@@ -118,21 +118,21 @@ def test_another_configuration_does_not_enter_the_study(folder: Path, older: boo
         ("scale.width=4", "is 4, but synthetic-tiny is recorded with 8"),
     ],
 )
-def test_a_word_that_contradicts_the_study_is_refused_by_name(made: Path, word: str, found: str) -> None:
-    problems = refused(made, "sweep.name=synthetic-tiny", word)
-    assert (word.split("=")[0], found) in [(problem.key, problem.found) for problem in problems]
+def test_an_override_that_contradicts_the_study_is_refused_by_name(made: Path, override: str, found: str) -> None:
+    problems = refused(made, "sweep.name=synthetic-tiny", override)
+    assert (override.split("=")[0], found) in [(problem.key, problem.found) for problem in problems]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["train.steps=200", "scale=tiny", "data=synthetic", "model.d_model=64"],
         ["cluster=gpu", "cluster.workers=2", "tracking.experiment=x", "sweep.max_failures=0", "paths.data=elsewhere"],
         ["train.log_every=3", "train.evaluate_every=3", "train.checkpoint_every=3", "train.keep_checkpoints=3"],
     ],
 )
-def test_what_repeats_the_study_or_only_says_where_and_how_is_free(made: Path, words: list[str]) -> None:
-    plan = again(made, *words)
+def test_overrides_that_repeat_the_study_or_only_set_where_and_how_are_free(made: Path, overrides: list[str]) -> None:
+    plan = again(made, *overrides)
     assert (names(plan), [trial.finished for trial in plan.trials]) == (["base-s1", "d_smoothing_0-s1"], [True, False])
 
 
@@ -148,13 +148,13 @@ def test_new_rows_and_seeds_are_refused_without_add(made: Path) -> None:
     (problem,) = refused(made, "sweep.rows=[base,big]", "sweep.seeds=[1,3]")
     assert problem.key == "sweep.rows"
     assert problem.found == (
-        "asks for row big and seed 3, new to synthetic-tiny, which has base, d_smoothing_0 with seeds 1"
+        "names row big and seed 3, not yet in synthetic-tiny, which has rows base, d_smoothing_0 with seed 1"
     )
     assert problem.allowed == "to add: ablate sweep 'sweep.rows=[base,big]' 'sweep.seeds=[1,3]' --add"
     (problem,) = refused(made, "sweep.seeds=[2]")
     assert (problem.key, problem.allowed) == ("sweep.seeds", "to add: ablate sweep 'sweep.seeds=[2]' --add")
     (problem,) = refused(made, "sweep.rows=all")
-    assert "asks for rows a_heads_1, a_heads_4," in problem.found
+    assert "names rows a_heads_1, a_heads_4," in problem.found
 
 
 def test_add_takes_new_rows_and_seeds(folder: Path) -> None:
@@ -168,14 +168,14 @@ def test_add_takes_new_rows_and_seeds(folder: Path) -> None:
     assert names(again(folder)) == ["base-s1", "base-s5", "d_smoothing_0-s1", "big-s1"]
     assert study_in(folder).seeds == (1, 5)
     (problem,) = refused(folder, "sweep.rows=[big]", "sweep.seeds=[5]")
-    assert problem.found.startswith("asks for big-s5, new to synthetic-tiny")
+    assert problem.found.startswith("names big-s5, not yet in synthetic-tiny")
 
 
 def test_all_rows_can_be_added(folder: Path) -> None:
     assert len(again(folder, "sweep.rows=all", add=True).trials) == 20
 
 
-def test_a_row_goes_on_without_its_file(tmp_path: Path) -> None:
+def test_a_row_resumes_without_its_file(tmp_path: Path) -> None:
     path = own_row(tmp_path, "model: {d_ff: 1024}\n")
     first = sweep(tmp_path, "sweep.rows=[base,mine]", ends=0)
     path.unlink()
@@ -216,14 +216,14 @@ def test_an_edited_scale_or_data_file_is_refused_with_its_line(
     assert len(again(tmp_path, "sweep.name=x").trials) == 2
 
 
-def test_decode_words_score_all_rows_again(folder: Path) -> None:
+def test_decode_overrides_score_all_rows_again(folder: Path) -> None:
     sweep(folder)
     plan = again(folder, "sweep.rows=[base]", "decode.beam=2")
     assert sorted(planned.trial.name for planned in plan.pending) == ["base-s1", "d_smoothing_0-s1"]
     write_study(recorded(plan, ["ablate"]))
     assert study_in(folder).settings["decode"]["beam"] == 2
     finish(plan.pending[0])
-    assert len(again(folder).pending) == 1, "what was not scored then is scored next time"
+    assert len(again(folder).pending) == 1, "a trial that was not scored then is scored next time"
     (problem,) = refused(folder, "row=base", "decode.beam=8", train=True)
     assert (problem.key, "d_smoothing_0-s1" in problem.found) == ("decode.beam", True)
 
@@ -244,7 +244,7 @@ def test_train_follows_the_same_rules(tmp_path: Path) -> None:
     assert (names(added), added.trials[0].settings.train.steps) == (["c_ff_1024-s1"], 50)
 
 
-def test_a_study_of_which_nothing_is_kept_may_be_given_other_settings(folder: Path) -> None:
+def test_a_study_without_any_trial_left_may_change_its_settings(folder: Path) -> None:
     for trial in ("base-s1", "d_smoothing_0-s1"):
         shutil.rmtree(folder / STUDY / trial, ignore_errors=True)
     plan = again(folder, "train.steps=40")
@@ -253,10 +253,10 @@ def test_a_study_of_which_nothing_is_kept_may_be_given_other_settings(folder: Pa
     assert study_in(folder).settings["train"]["steps"] == 40
 
 
-def test_settings_that_another_process_recorded_meanwhile_are_not_overwritten(tmp_path: Path) -> None:
+def test_settings_that_another_process_has_recorded_are_not_overwritten(tmp_path: Path) -> None:
     plans = [again(tmp_path, "sweep.rows=[base]", f"train.steps={steps}") for steps in (40, 50)]
     write_study(recorded(plans[0], ["ablate"]))
-    with pytest.raises(RefusedError, match=r"given another train\.steps by another process"):
+    with pytest.raises(RefusedError, match=r"another process has changed train\.steps"):
         recorded(plans[1], ["ablate"])
 
 
@@ -278,7 +278,7 @@ def test_no_password_is_recorded(tmp_path: Path) -> None:
     assert "secret" not in (tmp_path / STUDY / "study.json").read_text("utf-8")
 
 
-def test_text_of_one_s_own_may_lie_elsewhere_later(tmp_path: Path) -> None:
+def test_a_user_s_own_text_may_move_later(tmp_path: Path) -> None:
     def files(name: str) -> list[str]:
         (tmp_path / name).mkdir()
         for split in ("train", "dev", "test"):
@@ -301,7 +301,7 @@ def test_a_decode_option_replaces_the_recorded_decode_values(tmp_path: Path) -> 
     assert not any(planned.finished for planned in plan.trials)
 
 
-def test_a_study_behind_a_symbolic_link_goes_on_where_the_link_is(folder: Path) -> None:
+def test_a_study_behind_a_symbolic_link_resumes_where_the_link_is(folder: Path) -> None:
     (folder / "big").mkdir()
     (folder / STUDY).rename(folder / "big" / "v1")
     (folder / STUDY).symlink_to(folder / "big" / "v1")
@@ -317,7 +317,7 @@ def test_a_row_recorded_without_values_or_file_is_refused_by_name(tmp_path: Path
     forget(tmp_path)
     path.unlink()
     (problem,) = refused(tmp_path)
-    assert "mine is recorded without its values, and conf/row/mine.yaml does not exist" in str(problem)
+    assert "includes mine, which is recorded without values and has no file conf/row/mine.yaml" in str(problem)
 
 
 def test_train_takes_a_row_that_only_the_study_has(tmp_path: Path) -> None:

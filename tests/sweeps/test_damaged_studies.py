@@ -1,6 +1,6 @@
-"""Every verb on a study with a damaged file: it is named, nothing is traced back, and the other trial goes on.
+"""Every verb on a study with a damaged file: it names the file, prints no traceback, and runs the other trial.
 
-Every kind of damage is tried where it costs nothing, in tests/tracking/test_damaged_files.py.
+tests/tracking/test_damaged_files.py tries every kind of damage, because it runs fast.
 """
 
 import contextlib
@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents, plan
-from click.testing import Result
 from damages import UNREADABLE, copied, cut, empty, folder, garbage, kept, looped, nothing_known
 from rich.console import Console
 from studies import SMALL, ablate
 from typed import refusal, typed
+from typer.testing import Result
 
-from sweeps.continued import plan_sweep
-from sweeps.plan import PlannedTrial, recorded
-from sweeps.record import Recorder
-from sweeps.repair import readable, repair
+from sweeps.planning.continued import plan_sweep
+from sweeps.planning.plan import PlannedTrial, recorded
+from sweeps.running.recorder import Recorder
+from sweeps.running.repair import readable, repair
 from tracking.study import write_study
-from transformer.messages import Finished, Judged, Report, Started
+from transformer.messages import Evaluated, Event, Finished, Report, Started
 from transformer.schema import RefusedError
 
 Damage = Callable[[Path], None]
@@ -58,12 +58,13 @@ def _finish(planned: PlannedTrial) -> None:
     attempt = recorder.assignment().attempt
     recorder.begin()
     steps = planned.settings.train.steps
-    for event in (
+    events: tuple[Event, ...] = (
         Started("cpu", 1),
         *(Report(step, {"train/loss": 1.0}) for step in (1, 2, steps)),
-        Judged(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
+        Evaluated(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
         Finished(steps, costs, {"dev": scores, "test": scores}),
-    ):
+    )
+    for event in events:
         assert recorder.take(attempt, event)
 
 
@@ -72,7 +73,7 @@ def base(cwd: Path) -> Path:
 
 
 def calm(done: Result, code: int = 0) -> Result:
-    """A verb that ended as it should, whatever lay there."""
+    """A verb that ended with this code and without a traceback."""
     assert isinstance(done.exception, SystemExit | None), done.exception
     assert done.exit_code == code, done.output
     return done
@@ -94,7 +95,7 @@ def test_status_table_and_plan_name_a_trials_damaged_file(cwd: Path, name: str, 
     assert [each["finished"] for each in planned] == [state == "finished", True]
 
 
-def test_they_say_it_to_a_person_too(cwd: Path) -> None:
+def test_the_tables_for_a_person_name_the_damage_too(cwd: Path) -> None:
     cut(base(cwd) / "result.json")
     for verb in (["status"], ["table"], ["table", "--format", "md"], ["table", "--format", "csv"]):
         said = " ".join(calm(typed(cwd, *verb)).stdout.split())
@@ -105,7 +106,7 @@ def test_they_say_it_to_a_person_too(cwd: Path) -> None:
 
 @pytest.mark.parametrize("damage", [garbage, folder])
 @pytest.mark.parametrize("name", OF_STUDY)
-def test_a_damaged_ledger_is_in_nobodys_way(cwd: Path, name: str, damage: Damage) -> None:
+def test_a_damaged_ledger_stops_no_verb(cwd: Path, name: str, damage: Damage) -> None:
     path = base(cwd).parent / name
     path.write_text("{}")
     damage(path)
@@ -117,12 +118,12 @@ def test_a_damaged_ledger_is_in_nobodys_way(cwd: Path, name: str, damage: Damage
 
 @pytest.mark.parametrize("damage", [garbage, folder])
 def test_a_damaged_study_is_refused_by_name(cwd: Path, damage: Damage) -> None:
-    damage(base(cwd).parent / "study.json")  # tests/tracking knows more kinds, test_evaluate_verb more verbs
+    damage(base(cwd).parent / "study.json")  # tests/tracking has more kinds, test_evaluate_verb more verbs
     for verb in (["status"], ["sweep", ROWS], ["translate", "base-s1"]):
         assert "study.json: not a study" in refusal(cwd, *verb)
 
 
-def test_a_configuration_that_nothing_confirms_is_refused(cwd: Path) -> None:
+def test_an_unconfirmed_configuration_is_refused(cwd: Path) -> None:
     """Another trial may have been trained there."""
     (base(cwd).parent / "study.json").unlink()
     (base(cwd) / "result.json").unlink()
@@ -134,7 +135,7 @@ def test_a_configuration_that_nothing_confirms_is_refused(cwd: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, folder])
 @pytest.mark.parametrize("name", OF_TRIAL)
-def test_a_sweep_keeps_tells_and_rebuilds(cwd: Path, name: str, damage: Damage) -> None:
+def test_a_sweep_keeps_reports_and_rebuilds_damaged_files(cwd: Path, name: str, damage: Damage) -> None:
     config = (base(cwd) / "config.yaml").read_text()
     damage(base(cwd) / name)
     screen = StringIO()
@@ -173,7 +174,7 @@ def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(cwd: Path, name: 
         assert contents(base(cwd)) == before
 
 
-def test_a_sweep_leaves_out_what_it_cannot_read_and_takes_the_rest(cwd: Path) -> None:
+def test_a_sweep_skips_unreadable_trials_and_runs_the_rest(cwd: Path) -> None:
     other = base(cwd).with_name("e_learned_positions-s1")
     (other / "result.json").unlink()
     looped(base(cwd) / "result.json")
@@ -195,7 +196,7 @@ def written_at(config: str) -> Path:
 
 @pytest.fixture
 def pair(trained: Path, tmp_path: Path) -> Path:
-    """A trained trial and a copy of it under another seed's name, which is to be damaged."""
+    """A trained trial, and a copy under another seed's name that the tests damage."""
     cwd = copied(trained, tmp_path / "pair")
     study = cwd / "runs" / "copies"
     copied(study / "base-s1", study / "base-s2")
@@ -219,7 +220,7 @@ def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: st
 
 
 @pytest.mark.slow
-def test_statistics_that_are_damaged_are_made_again(pair: Path) -> None:
+def test_damaged_statistics_are_computed_again(pair: Path) -> None:
     trial = pair / "runs" / "copies" / "base-s2"
     whole = (trial / "statistics" / "dev.jsonl").read_text()
     garbage(trial / "statistics" / "dev.jsonl")
@@ -241,7 +242,7 @@ def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Pa
     again = calm(typed(tmp_path, *words))
     said = " ".join(again.stdout.split())
     assert "result.json:1 is damaged" in said
-    assert "goes on from its last checkpoint" in said
+    assert "resumes from its last checkpoint" in said
     after = json.loads(path.read_text())
     assert {name: after[name] for name in ("key", "step", "scores")} == {
         name: before[name] for name in ("key", "step", "scores")
@@ -269,7 +270,7 @@ def test_no_damaged_file_of_an_interrupted_trial_stops_it(interrupted: Path, tmp
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trial that goes on from its last checkpoint: its result is damaged."""
+    """A trial that resumes from its last checkpoint, because its result is damaged."""
     cwd = tmp_path_factory.mktemp("interrupted").resolve()
     calm(typed(cwd, "train", *SHORT))
     (base(cwd) / "result.json").write_text("{")

@@ -13,10 +13,10 @@ import pytest
 from ablate_in_folder import plan
 from typed import refusal, typed
 
-from sweeps.plan import recorded
-from sweeps.record import holding
+from sweeps.planning.plan import recorded
+from sweeps.planning.trial_lock import trial_lock
 from tracking.study import write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 TRIAL = ("base-s1", "sweep.name=copies")
 
@@ -29,7 +29,7 @@ def evaluated(folder: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> str:
-    """What the command prints for the file of hypotheses."""
+    """The output of sacreBLEU's own command for the file of hypotheses."""
     files = [str(trained / f"{set_name}.txt"), "-i", str(hypotheses)]
     typed_words = [sys.executable, "-m", "sacrebleu", *files, *words]
     return subprocess.run(typed_words, capture_output=True, text=True, check=True).stdout.strip()
@@ -37,7 +37,7 @@ def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> st
 
 @pytest.fixture
 def twin(trained: Path, trial: Path) -> Path:
-    """The same trial in a study of its own, to be written to."""
+    """A copy of the trial in another study, which tests may change."""
     study = trained / "runs" / "twins"
     shutil.rmtree(study, ignore_errors=True)
     shutil.copytree(trial.parent, study)
@@ -47,7 +47,7 @@ def twin(trained: Path, trial: Path) -> Path:
     return study / "base-s1"
 
 
-def test_what_the_trial_s_own_judging_found_is_shown_without_decoding_again(trained: Path, trial: Path) -> None:
+def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(trained: Path, trial: Path) -> None:
     before = (trial / "hypotheses" / "dev.txt").stat()
     dev, test = evaluated(trained, *TRIAL)
     scores = json.loads((trial / "result.json").read_text("utf-8"))["scores"]
@@ -60,14 +60,14 @@ def test_what_the_trial_s_own_judging_found_is_shown_without_decoding_again(trai
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_a_score_is_that_of_the_command_on_the_file_to_the_last_digit(trained: Path, metric: str) -> None:
-    (line,) = evaluated(trained, *TRIAL, "data.set=test")
+def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(trained: Path, metric: str) -> None:
+    (line,) = evaluated(trained, *TRIAL, "--set", "test")
     assert 10 < line[metric] < 95
     hypotheses = Path(line["hypotheses"])
     assert sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12") == f"{line[metric]:.12f}"
 
 
-def test_every_sentence_s_share_is_kept(trained: Path, trial: Path) -> None:
+def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -> None:
     _, line = evaluated(trained, *TRIAL)
     found = TrialFolder(trial).statistics("test")
     assert found is not None
@@ -81,7 +81,7 @@ def test_every_sentence_s_share_is_kept(trained: Path, trial: Path) -> None:
 
 
 def matching_words(trained: Path, hypotheses: str) -> list[int]:
-    """Words in common with the reference, and all words: as BLEU counts them, where no word needs a tokeniser."""
+    """Words in common with the reference, and all words, as BLEU counts words that need no tokenizer."""
     common = total = 0
     pairs = zip(Path(hypotheses).read_text().splitlines(), (trained / "test.txt").read_text().splitlines(), strict=True)
     for ours, theirs in pairs:
@@ -90,18 +90,18 @@ def matching_words(trained: Path, hypotheses: str) -> list[int]:
     return [common, total]
 
 
-def test_what_is_not_kept_is_judged_again_and_found_the_same(trained: Path, trial: Path, twin: Path) -> None:
+def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial: Path, twin: Path) -> None:
     shutil.rmtree(twin / "statistics")
     (twin / "hypotheses" / "dev.txt").unlink()
-    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert line["decoded"] is True
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
-    assert evaluated(trained, "twins/base-s1", "data.set=dev")[0]["decoded"] is False
+    assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 
-def test_a_result_of_before_gets_what_it_lacks(trained: Path, trial: Path, twin: Path) -> None:
-    """As an older version wrote it: without statistics, without the paper's BLEU."""
+def test_a_result_of_an_older_version_gets_its_missing_scores(trained: Path, trial: Path, twin: Path) -> None:
+    """An older version wrote no statistics and no BLEU of the paper."""
     result = json.loads((twin / "result.json").read_text("utf-8"))
     for scores in result["scores"].values():
         del scores["bleu_paper"], scores["bleu_paper_signature"], scores["chrf_signature"]
@@ -112,37 +112,37 @@ def test_a_result_of_before_gets_what_it_lacks(trained: Path, trial: Path, twin:
     assert found == whole
 
 
-def test_other_decoding_is_kept_beside_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
-    words = ("twins/base-s1", "data.set=dev", "decode.beam=1", "--average", "2")
+def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
+    words = ("twins/base-s1", "--set", "dev", "decode.beam=1", "--average", "2")
     (line,) = evaluated(trained, *words)
     assert line["decoded"] is True
-    assert (line["decode"]["beam"], line["decode"]["average"]) == (1, 2)
+    assert (line["decode"]["beam"], line["decode"]["average_checkpoints"]) == (1, 2)
     assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average2.txt")
-    assert line["nll"] != evaluated(trained, "twins/base-s1", "data.set=dev")[0]["nll"]
+    assert line["nll"] != evaluated(trained, "twins/base-s1", "--set", "dev")[0]["nll"]
     assert evaluated(trained, *words) == [{**line, "decoded": False}]
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
 
 
 def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
-    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "data.set=test")
+    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "--set", "test")
     assert (done.exit_code, done.stderr) == (0, "")
-    (first,) = evaluated(trained, *TRIAL, "data.set=test")
+    (first,) = evaluated(trained, *TRIAL, "--set", "test")
     lines = [line.split() for line in done.stdout.splitlines() if "base-s1" in line and "Next" not in line]
     numbers = [f"{first[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf")]
     assert lines == [["test", "copies/base-s1", *numbers, "40"], ["twins/base-s1", *numbers, "40"]]
     for key in ("signature", "bleu_paper_signature", "chrf_signature"):
         assert first[key] in done.stdout
-    assert "decode: beam 4, alpha 0.6, max_extra 10, average 1" in done.stdout
+    assert "decode: beam 4, alpha 0.6, max_extra 10, average_checkpoints 1" in done.stdout
     assert done.stdout.splitlines()[-1] == "Next: ablate translate runs/copies/base-s1"
 
 
-def test_a_set_of_sacrebleu_is_judged_and_joins_the_result(trained: Path, twin: Path) -> None:
+def test_a_set_of_sacrebleu_is_evaluated_and_joins_the_result(trained: Path, twin: Path) -> None:
     kept = trained / "sets" / "wmt14" / "full"
     kept.mkdir(parents=True, exist_ok=True)
     for side in ("src", "ref"):
         (kept / f"wmt14_full.en-de.{side}").write_text("a b c\nd e\n", "utf-8")
-    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "data.set=wmt14/full", "--json"]
+    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "--set", "wmt14/full", "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "SACREBLEU": str(trained / "sets")}
     done = subprocess.run(words, cwd=trained, env=environment, capture_output=True, text=True, timeout=120)
     (line,) = json.loads(done.stdout)
@@ -153,20 +153,20 @@ def test_a_set_of_sacrebleu_is_judged_and_joins_the_result(trained: Path, twin: 
     assert scores["wmt14/full"]["ppl"] == line["ppl"]
 
 
-def test_a_set_that_nobody_has_is_refused_with_the_nearest(trained: Path) -> None:
-    said = refusal(trained, "evaluate", *TRIAL, "data.set=tset")
-    assert 'data.set is "tset", which files has not must be one of dev, test' in said
+def test_an_unknown_set_is_refused_with_the_nearest(trained: Path) -> None:
+    said = refusal(trained, "evaluate", *TRIAL, "--set", "tset")
+    assert '--set files has no set "tset" must be one of dev, test' in said
     assert "did you mean test?" in said
-    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "data.set=wmt14/ful")
+    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "--set", "wmt14/ful")
 
 
-def test_everything_wrong_is_told_at_once(trained: Path, tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(trained: Path, tmp_path: Path) -> None:
     write_study(recorded(plan(tmp_path, "sweep.rows=[base,big]"), ["ablate", "sweep"]))
     said = refusal(tmp_path, "evaluate", "base-s1", "bgi-s1", "big-s1")
     assert said.startswith("Refused, for 3 reasons:")
-    assert "base-s1 has not begun" in said
+    assert "base-s1 was never started" in said
     assert "did you mean big-s1?" in said
-    assert "big-s1 has not begun" in said
+    assert "big-s1 was never started" in said
 
 
 def test_a_failed_trial_is_refused(trained: Path, twin: Path) -> None:
@@ -177,39 +177,39 @@ def test_a_failed_trial_is_refused(trained: Path, twin: Path) -> None:
 
 def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
     (twin / "statistics" / "dev.jsonl").unlink()
-    with holding(TrialFolder(twin)):
+    with trial_lock(TrialFolder(twin)):
         command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
         done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "base-s1 is being run by another process" in done.stderr
     assert "wait for it" in done.stderr
-    assert done.stderr.splitlines()[-1] == "Nothing was judged."
+    assert done.stderr.splitlines()[-1] == "Nothing was evaluated."
 
 
-def test_what_was_judged_before_a_refusal_is_kept(trained: Path, twin: Path) -> None:
-    """The second trial has fewer checkpoints than are to be averaged."""
+def test_evaluations_before_a_refusal_are_kept(trained: Path, twin: Path) -> None:
+    """The second trial has too few checkpoints for the average."""
     poor = twin.with_name("poor-s1")
     shutil.copytree(twin, poor)
     for step in (100, 200, 300):
         (checkpoint,) = poor.glob(f"checkpoints/*/a1/step-{step}")
         shutil.rmtree(checkpoint)
-    words = ("twins/base-s1", "runs/twins/poor-s1", "data.set=dev", "--average", "2")
+    words = ("twins/base-s1", "runs/twins/poor-s1", "--set", "dev", "--average", "2")
     said = refusal(trained, "evaluate", *words)
-    assert "decode.average is 2" in said
-    assert said.endswith("What was judged before (1) is kept, and not judged again.")
+    assert "decode.average_checkpoints is 2" in said
+    assert said.endswith("The evaluations that finished before (1) are kept and not repeated.")
     assert (twin / "hypotheses" / "dev@average2.txt").is_file()
 
 
-def test_settings_of_a_scoring_that_was_interrupted_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
-    """`ablate sweep decode.beam=1` has written its settings, and was stopped before it scored."""
+def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
+    """`ablate sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
     config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
     config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
-    (line,) = evaluated(trained, "twins/base-s1", "data.set=dev")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
     assert (twin / "result.json").read_text("utf-8") == result
 
 
-def test_only_trials_are_judged(trained: Path, attempt: Path) -> None:
+def test_only_trials_are_evaluated(trained: Path, attempt: Path) -> None:
     said = refusal(trained, "evaluate", str(attempt / "step-400"))
     assert "holds no trial" in said
     assert "checkpoint or exported" not in said
@@ -220,7 +220,7 @@ def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
     damaged.mkdir()
     (damaged / "study.json").write_text("{", "utf-8")
     try:
-        assert evaluated(trained, "copies/base-s1", "data.set=dev")[0]["trial"] == "copies/base-s1"
+        assert evaluated(trained, "copies/base-s1", "--set", "dev")[0]["trial"] == "copies/base-s1"
         for verb in ("status", "sweep"):
             assert "study.json: not a study" in refusal(trained, verb, "sweep.name=damaged")
     finally:

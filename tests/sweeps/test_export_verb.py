@@ -1,4 +1,4 @@
-"""`ablate export`: a model as others use it, each used as its card says."""
+"""`ablate export`: models in the formats of other tools, each used as its card shows."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TRIAL = ("base-s1", "sweep.name=copies")
 
 
 def export(folder: Path, *words: str) -> str:
-    """What is printed."""
+    """The printed output."""
     done = typed(folder, "export", *words)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     return done.stdout
@@ -42,7 +42,7 @@ def example(card: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def first(trial: Path) -> str:
-    """What the trial wrote for the first sentence of dev, which is the example of a card."""
+    """The trial's translation of the first sentence of dev, which is the example in a card."""
     return (trial / "hypotheses" / "dev.txt").read_text("utf-8").split("\n")[0]
 
 
@@ -57,14 +57,14 @@ def test_three_lines_of_the_card_translate(trained: Path, first: str, kind: str)
     folder = trained / f"copies-base-s1-{kind}"
     lines = example(folder / "README.md")
     assert len(lines) == 3
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was judged
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was evaluated
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.stdout == f"{first}\n", done.stderr
-    assert f"{folder.name}/: its README.md says how to use it" in printed
+    assert f"{folder.name}/; see its README.md for how to use it" in printed
 
 
-def test_a_card_s_ctranslate2_searches_as_the_trial_does_without_a_length_penalty(trained: Path) -> None:
+def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_length_penalty(trained: Path) -> None:
     settings = ["decode.alpha=0", "decode.beam=1"]
     short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
     export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
@@ -80,7 +80,7 @@ def test_a_card_s_ctranslate2_searches_as_the_trial_does_without_a_length_penalt
 
 
 def translated(trained: Path, *words: str) -> list[str]:
-    """What `ablate translate` makes of the test set."""
+    """The translations of the test set by `ablate translate`."""
     files = ["--input", "test.txt", "--output", "ours.txt"]
     assert typed(trained, "translate", *TRIAL, *words, *files).exit_code == 0
     return (trained / "ours.txt").read_text("utf-8").splitlines()
@@ -118,7 +118,7 @@ def test_the_code_that_trains_is_not_needed(trained: Path) -> None:
     assert not {"transformer.training.train", "transformer.training.checkpoint", "sweeps", "tracking"} & loaded
 
 
-def test_a_card_says_how_good_it_is_and_where_it_comes_from(trained: Path, trial: Path) -> None:
+def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
     export(trained, *TRIAL, "--to", "safetensors", "--output", "carded")
     card = (trained / "carded" / "README.md").read_text("utf-8")
     result = json.loads((trial / "result.json").read_text("utf-8"))
@@ -135,7 +135,7 @@ def test_a_card_says_how_good_it_is_and_where_it_comes_from(trained: Path, trial
 
 @contextmanager
 def served(model: str, uri: str, folder: Path) -> Iterator[str]:
-    """The address of the model as `mlflow models serve` serves it; its end takes its children with it."""
+    """Serve the model with `mlflow models serve`; yields its address, and ends the server with its children."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -149,7 +149,10 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
         wait_for(f"http://127.0.0.1:{port}/ping", process)
         yield f"http://127.0.0.1:{port}/invocations"
     finally:
-        family = [*psutil.Process(process.pid).children(recursive=True), process]
+        family: list[psutil.Process | subprocess.Popen[bytes]] = [
+            *psutil.Process(process.pid).children(recursive=True),
+            process,
+        ]
         for member in family:
             member.terminate()
         process.wait(30)
@@ -208,31 +211,31 @@ def test_a_version_keeps_its_files_when_the_next_is_registered(trained: Path, tr
 
 @pytest.mark.parametrize("kind", ["safetensors", "ctranslate2", "mlflow"])
 def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: Path, kind: str) -> None:
-    """A mirror changes no trial's key, so that one may be added afterwards."""
+    """A mirror does not change a trial's key, so it may be added later."""
     study = trained / "runs" / "mirrored"
     if not study.exists():
         shutil.copytree(trial.parent, study)
         config = study / trial.name / "config.yaml"
-        told = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:secret@mirror.example/text")
-        assert "secret" in told
-        config.write_text(told, "utf-8")
+        mirrored = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:secret@mirror.example/text")
+        assert "secret" in mirrored
+        config.write_text(mirrored, "utf-8")
     export(trained, "mirrored/base-s1", "--to", kind, "--output", f"shipped-{kind}")
     files = [path for path in (trained / f"shipped-{kind}").rglob("*") if path.is_file()]
     assert {"README.md", "vocabulary.model"} <= {path.name for path in files}
-    for told in (str(trained), "secret", "mirror.example"):
-        assert not [path for path in files if told.encode() in path.read_bytes()]
+    for private in (str(trained), "secret", "mirror.example"):
+        assert not [path for path in files if private.encode() in path.read_bytes()]
 
 
 @pytest.fixture
 def run_at(trial: Path) -> Iterator[Callable[[str], None]]:
-    """Lets the study believe that its trial has a run at a URI."""
+    """A function that records a run of the trial at a URI, as if one existed there."""
     key, ledger = json.loads((trial / "result.json").read_text("utf-8"))["key"], trial.parent / RUNS_FILE
     before = ledger.read_text("utf-8")
     yield lambda uri: Ledger(ledger, uri).put(key, "0123456789abcdef0123456789abcdef")
     ledger.write_text(before, "utf-8")
 
 
-def test_an_interrupted_registration_can_be_typed_again(trained: Path, run_at: Callable[[str], None]) -> None:
+def test_an_interrupted_registration_can_be_repeated(trained: Path, run_at: Callable[[str], None]) -> None:
     before = sorted(trained.iterdir())
     words = ["export", *TRIAL, "--to", "mlflow", "--output", "interrupted", "--register", "interrupted"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -246,13 +249,13 @@ def test_an_interrupted_registration_can_be_typed_again(trained: Path, run_at: C
         printed, said = process.communicate(timeout=60)
         asked.close()
     assert (process.returncode, printed) == (130, ""), said
-    assert "type again" in said
+    assert "run again" in said
     assert sorted(trained.iterdir()) == before
     export(trained, *words[1:])
     assert (trained / "interrupted" / "README.md").is_file()
 
 
-def test_a_registration_that_fails_can_be_typed_again(
+def test_a_failed_registration_can_be_repeated(
     trained: Path, run_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -261,12 +264,12 @@ def test_a_registration_that_fails_can_be_typed_again(
     run_at("http://127.0.0.1:9")  # nothing listens there
     said = refusal(trained, "export", *words, "tracking.uri=http://127.0.0.1:9")
     assert "--register failed: " in said
-    assert "when that is mended, type it again" in said
+    assert "fix the cause, then run it again" in said
     assert sorted(trained.iterdir()) == before
     export(trained, *words)
 
 
-def test_everything_wrong_is_told_at_once(trained: Path) -> None:
+def test_all_problems_are_reported_at_once(trained: Path) -> None:
     words = ["--to", "safetensors", "--output", "runs", "--register", "a/b"]
     said = refusal(trained, "export", *TRIAL, *words, "tracking.uri=http://anna:secret@127.0.0.1:9")
     assert said.startswith("Refused, for 4 reasons: --output runs exists")
@@ -279,20 +282,20 @@ def test_everything_wrong_is_told_at_once(trained: Path) -> None:
     ("words", "said"),
     [
         (["--to", "safetensors", "--output", "runs"], "--output runs exists must be a new folder"),
-        (["--to", "safetensors", "--register", "a"], "only --to mlflow makes what MLflow serves"),
+        (["--to", "safetensors", "--register", "a"], "needs --to mlflow: MLflow serves no other format"),
         (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
-        (["--to", "mlflow", "--average", "9"], "must be at most 4, the checkpoints that were kept"),
+        (["--to", "mlflow", "--average", "9"], "must be at most 4, the number of checkpoints kept"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_left(trained: Path, words: list[str], said: str) -> None:
+def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words: list[str], said: str) -> None:
     before = sorted(trained.iterdir())
     assert said in refusal(trained, "export", *TRIAL, *words)
     assert sorted(trained.iterdir()) == before
 
 
-def test_a_model_of_another_package_is_refused_with_who_opens_it(trained: Path) -> None:
+def test_a_model_of_another_package_is_refused_with_the_name_of_its_card(trained: Path) -> None:
     export(trained, *TRIAL, "--to", "ctranslate2", "--output", "foreign")
     said = refusal(trained, "translate", "foreign")
     assert "is a CTranslate2 model" in said

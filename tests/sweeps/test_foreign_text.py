@@ -1,4 +1,4 @@
-"""Causes, names and paths come from elsewhere: none of them may be taken for rich's markup, on any screen."""
+"""Causes, names and paths come from outside: no screen may read them as markup of rich."""
 
 import io
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 from ablate_in_folder import own, plan
 from rich.console import Console
 
-from sweeps.plan import recorded
-from sweeps.progress import Progress
+from sweeps.planning.plan import recorded
+from sweeps.running.progress import Progress
 from sweeps.show import plan_table, status_json, status_table
 from tracking.lag import lag
 from tracking.rows import table
@@ -32,7 +32,7 @@ def test_a_cause_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, termin
         console.print(progress.table())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert f"base-s1: FAILED: {GLOO}" in shown
-    assert f"{GLOO}; starting again from the last checkpoint" in shown
+    assert f"{GLOO}; resuming from the last checkpoint" in shown
     assert f"{GLOO} and goes on" in shown
 
 

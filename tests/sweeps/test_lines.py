@@ -1,11 +1,11 @@
-"""Lines as they come."""
+"""Lines as they arrive."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from sweeps.lines import decode, windows
+from sweeps.trained.lines import decode, windows
 
 
 def of_file(folder: Path, content: bytes, size: int) -> list[list[bytes]]:
@@ -39,7 +39,7 @@ def test_a_file_comes_in_windows_of_the_same_size(tmp_path: Path) -> None:
     assert [line for window in found for line in window] == lines
 
 
-def test_a_pipe_gives_what_there_is_without_waiting_for_more() -> None:
+def test_a_pipe_yields_available_lines_without_waiting_for_more() -> None:
     """The other end stays open: a window that waited for its size would never come."""
     reading, writing = os.pipe()
     given = windows(reading, 1_000)

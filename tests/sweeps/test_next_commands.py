@@ -1,4 +1,4 @@
-"""The command that each verb names next is made from the recorded study and, typed, does what it says."""
+"""The next command that each verb prints comes from the recorded study, and runs what it promises."""
 
 import contextlib
 import json
@@ -9,9 +9,9 @@ import pytest
 from finished_trials import sweep
 from typed import typed
 
-from sweeps.continued import plan_sweep
-from sweeps.outcome import show_outcome
-from sweeps.record import Recorder
+from sweeps.planning.continued import plan_sweep
+from sweeps.running.recorder import Recorder
+from sweeps.show import show_outcome
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"
@@ -19,46 +19,46 @@ MISSING = ["d_dropout_0-s1", "d_smoothing_0-s1"]  # in the order of the table
 
 
 def named(output: str) -> list[str]:
-    """The words after `ablate` of the last line."""
+    """The arguments after `ablate` in the last line."""
     line = output.strip().splitlines()[-1]
     assert line.startswith("Next: ablate "), output
     return shlex.split(line.removeprefix("Next: ablate "))
 
 
-def next_of(folder: Path, *words: str) -> list[str]:
-    done = typed(folder, *words)
+def next_of(folder: Path, *arguments: str) -> list[str]:
+    done = typed(folder, *arguments)
     assert done.exit_code == 0, done.output
     return named(done.stdout)
 
 
-def would_run(folder: Path, words: list[str]) -> list[str]:
+def would_run(folder: Path, arguments: list[str]) -> list[str]:
     """The trials that `ablate sweep …` would run: `plan` shows them."""
-    assert words[0] == "sweep"
-    done = typed(folder, "plan", *words[1:], "--json")
+    assert arguments[0] == "sweep"
+    done = typed(folder, "plan", *arguments[1:], "--json")
     assert done.exit_code == 0, done.output
     return [f"{t['row']}-s{t['seed']}" for t in json.loads(done.stdout) if not t["finished"]]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three rows of 200 steps in the study that no words name; base is finished."""
+    """Three rows of 200 steps in the default study; base is finished."""
     sweep(tmp_path, ROWS, STEPS, ends=0)
     sweep(tmp_path, "sweep.rows=[base]")
     return tmp_path
 
 
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:
-    for words in ([], [ROWS, STEPS]):
-        advice = next_of(folder, "status", *words)
+    for arguments in ([], [ROWS, STEPS]):
+        advice = next_of(folder, "status", *arguments)
         assert advice == ["sweep"]
         assert would_run(folder, advice) == MISSING
 
 
 def test_status_of_a_study_with_a_name_and_places_names_both(tmp_path: Path) -> None:
-    typed_words = ["sweep.name='my study (1)'", "paths.runs='else where'"]
-    sweep(tmp_path, *typed_words, ROWS, STEPS, "scale=tiny", ends=0)
-    advice = next_of(tmp_path, "status", *typed_words, "cluster.workers=2")
-    assert advice == ["sweep", *typed_words, "cluster.workers=2"]
+    places = ["sweep.name='my study (1)'", "paths.runs='else where'"]
+    sweep(tmp_path, *places, ROWS, STEPS, "scale=tiny", ends=0)
+    advice = next_of(tmp_path, "status", *places, "cluster.workers=2")
+    assert advice == ["sweep", *places, "cluster.workers=2"]
     assert would_run(tmp_path, advice) == ["base-s1", *MISSING]
 
 
@@ -69,7 +69,7 @@ def test_a_study_named_by_its_data_and_scale_is_named_by_its_name(tmp_path: Path
     assert would_run(tmp_path, advice) == ["base-s1"]
 
 
-def test_status_sees_what_is_to_be_scored_again(tmp_path: Path) -> None:
+def test_status_shows_trials_to_score_again(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.rows=[base,d_smoothing_0]")
     assert next_of(tmp_path, "status") == ["table"]
     sweep(tmp_path, "decode.beam=2", ends=1)
@@ -78,15 +78,15 @@ def test_status_sees_what_is_to_be_scored_again(tmp_path: Path) -> None:
     assert "to score again" in typed(tmp_path, "status").stdout
 
 
-def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_words(tmp_path: Path) -> None:
-    words = ["sweep.name=x", "sweep.rows=[base,big]", STEPS]
-    advice = next_of(tmp_path, "plan", *words)
-    assert advice == ["sweep", *words]
+def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path: Path) -> None:
+    arguments = ["sweep.name=x", "sweep.rows=[base,big]", STEPS]
+    advice = next_of(tmp_path, "plan", *arguments)
+    assert advice == ["sweep", *arguments]
     assert would_run(tmp_path, advice) == ["base-s1", "big-s1"]
 
 
 @pytest.mark.parametrize(
-    ("words", "advice", "runs"),
+    ("arguments", "advice", "runs"),
     [
         ([], [], MISSING),
         ([ROWS, STEPS], [], MISSING),
@@ -97,9 +97,9 @@ def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_words(tmp_path: Pa
     ],
 )
 def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
-    folder: Path, words: list[str], advice: list[str], runs: list[str]
+    folder: Path, arguments: list[str], advice: list[str], runs: list[str]
 ) -> None:
-    found = next_of(folder, "plan", *words)
+    found = next_of(folder, "plan", *arguments)
     assert found == ["sweep", *advice]
     assert would_run(folder, found) == runs
 
@@ -114,23 +114,23 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "advice"),
+    ("arguments", "advice"),
     [
         (["sweep.name=x"], ["sweep.name=x"]),
         (["sweep.name=x", "sweep.rows=[base]", STEPS], ["sweep.name=x", "sweep.rows=[base]"]),
     ],
 )
-def test_a_failure_leads_to_the_trials_that_were_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], advice: list[str]
+def test_a_failure_leads_to_the_requested_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], advice: list[str]
 ) -> None:
     sweep(tmp_path, "sweep.name=x", ROWS, STEPS, ends=0)
-    planned = plan_sweep(words, here=tmp_path)
+    planned = plan_sweep(arguments, here=tmp_path)
     for trial in planned.trials:
         recorder = Recorder(trial)
         recorder.begin()
         recorder.fail("OutOfMemoryError: too wide")
     with contextlib.chdir(tmp_path):
-        assert show_outcome(planned, "sweep", words) == 1
+        assert show_outcome(planned, "sweep", arguments) == 1
     found = named(capsys.readouterr().out)
     assert found == ["sweep", *advice]
     assert would_run(tmp_path, found) == [trial.trial.name for trial in planned.trials]

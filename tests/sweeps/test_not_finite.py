@@ -1,4 +1,4 @@
-"""A model whose output is not a number: one line that names the sentence, and no score."""
+"""A model whose output is not a number: one line names the sentence, and no score is written."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_a_line_that_cannot_be_translated_is_named(trained: Path, exported: Path
 
 @pytest.fixture
 def damaged(trained: Path, trial: Path) -> Path:
-    """The trained trial in a study of its own, the weights of its last checkpoint damaged."""
+    """A copy of the trained trial in another study; the weights of its last checkpoint are damaged."""
     study = trained / "runs" / "damaged"
     shutil.copytree(trial.parent, study)
     (study / "mlflow-runs.json").unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def test_a_trial_that_cannot_be_evaluated_names_set_and_sentence_and_keeps_its_r
 
 
 def test_a_trial_whose_last_step_ruins_its_weights_fails_with_the_cause(trained: Path) -> None:
-    """The loss of that step was still finite: the evaluation after it finds out."""
+    """The loss of that step was still finite: the evaluation after it finds the fault."""
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     words = ["data=files", *files, "data.vocab_size=276", "model.n_layers=1", "model.d_model=32"]
     done = typed(trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38")

@@ -1,4 +1,4 @@
-"""Finished trials whose checkpoints were written before these had keys: `a1/step-400` and a manifest of four fields."""
+"""Finished trials with checkpoints of the format without keys: `a1/step-400` and a manifest of four fields."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ FIELDS = ("step", "sha256", "bytes", "dev_nll")
 
 @pytest.fixture
 def older(trained: Path, trial: Path) -> Iterator[Path]:
-    """The trained trial as it would have been written then, in a study of its own."""
+    """A copy of the trained trial in that format, in another study."""
     copy = trained / "runs" / "older" / "base-s1"
     shutil.copytree(trial, copy)
     (keyed,) = (copy / "checkpoints").iterdir()
@@ -27,7 +27,7 @@ def older(trained: Path, trial: Path) -> Iterator[Path]:
 
 
 def translated(folder: Path, name: str, *words: str) -> str:
-    """What becomes of dev."""
+    """The translation of dev."""
     done = typed(folder, "translate", name, *words, "--input", "dev.txt", "--output", "target.txt")
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     return (folder / "target.txt").read_text("utf-8")
@@ -41,25 +41,25 @@ def test_they_translate_as_before(trained: Path, trial: Path, attempt: Path, old
     assert translated(trained, str(older), "--average", "2") == translated(trained, str(trial), "--average", "2")
 
 
-def test_they_are_scored_as_before(trained: Path, trial: Path, older: Path) -> None:
+def test_they_are_evaluated_as_before(trained: Path, trial: Path, older: Path) -> None:
     (older / "statistics" / "dev.jsonl").unlink()
-    done = typed(trained, "evaluate", str(older), "data.set=dev", "--json")
+    done = typed(trained, "evaluate", str(older), "--set", "dev", "--json")
     assert done.exit_code == 0, done.output
     scores = [json.loads((folder / "result.json").read_text())["scores"]["dev"] for folder in (older, trial)]
     assert scores[0] == scores[1]
 
 
 def test_those_of_another_training_are_refused(trained: Path, older: Path) -> None:
-    """Where trials of one name shared a place, its result says which of them a checkpoint is of."""
+    """Trials of the same name shared a folder: result.json decides which trial owns a checkpoint."""
     path = older / "result.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 1.5}))
     for name in (str(older), str(older / "checkpoints" / "a1" / "step-400")):
         said = refusal(trained, "translate", name)
         assert "the checkpoint of step 400 is missing" in said
-        assert "has no key, and took another time than result.json says" in said
+        assert "has no key, and its training time differs from result.json" in said
 
 
-def test_one_with_a_key_is_none_of_them(trained: Path, attempt: Path, older: Path) -> None:
+def test_a_checkpoint_with_a_key_does_not_count(trained: Path, attempt: Path, older: Path) -> None:
     shutil.rmtree(older / "checkpoints" / "a1" / "step-400")
     shutil.copytree(attempt / "step-400", older / "checkpoints" / "a1" / "step-400")
     assert "the checkpoint of step 400 is missing" in refusal(trained, "translate", str(older))
@@ -78,5 +78,5 @@ def test_a_checkpoint_of_another_key_is_refused_by_name(trained: Path, trial: Pa
         said = refusal(trained, "translate", str(other / "a1" / "step-400"))
     finally:
         shutil.rmtree(other)
-    assert "is of trial 0123456789abcdef, but copies/base-s1 has the key" in said
-    assert "must be a checkpoint of the trial that it lies with" in said
+    assert "belongs to trial 0123456789abcdef, but the key of copies/base-s1 is" in said
+    assert "must lie in the folder of its own trial" in said

@@ -1,4 +1,4 @@
-"""What a sweep would run: keys that change with the weights and with nothing else, costs, and what is finished."""
+"""What a sweep would run: keys that change only with the weights, costs, and finished trials."""
 
 import json
 import os
@@ -12,9 +12,9 @@ import pytest
 from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
 from finished_trials import finish
 
-from sweeps.compose import compose_row
-from sweeps.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
-from sweeps.record import Recorder
+from sweeps.planning.compose import compose_row
+from sweeps.planning.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
+from sweeps.running.recorder import Recorder
 from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig, trial_key
 
@@ -22,17 +22,17 @@ BASE = "sweep.rows=[base]"
 OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"}
 
 
-def only(folder: Path, *words: str) -> PlannedTrial:
-    (trial,) = plan(folder, BASE, *words).trials
+def only(folder: Path, *overrides: str) -> PlannedTrial:
+    (trial,) = plan(folder, BASE, *overrides).trials
     return trial
 
 
-def key(folder: Path, *words: str) -> str:
-    return only(folder, *words).trial.key
+def key(folder: Path, *overrides: str) -> str:
+    return only(folder, *overrides).trial.key
 
 
-def refused_plan(folder: Path, *words: str) -> list[str]:
-    return [problem.found for problem in refused(folder, *words, by=lambda words, here: plan(here, *words))]
+def refused_plan(folder: Path, *overrides: str) -> list[str]:
+    return [problem.found for problem in refused(folder, *overrides, by=lambda overrides, here: plan(here, *overrides))]
 
 
 def other(config: Any, name: str) -> Any:
@@ -53,7 +53,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialConfig:
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The key of base without a word."""
+    """The key of base without overrides."""
     return key(tmp_path_factory.mktemp("empty"))
 
 
@@ -69,8 +69,10 @@ def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
 def test_a_plan_needs_no_text(tmp_path: Path) -> None:
     """Nothing listens at the proxy: a download would fail, and the sums are declared."""
     deaf = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    words = [str(ABLATE), "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"]
-    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, **deaf}, capture_output=True, text=True, check=True)
+    arguments = [str(ABLATE), "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"]
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env={**os.environ, **deaf}, capture_output=True, text=True, check=True
+    )
     planned = json.loads(done.stdout)
     assert [(trial["row"], trial["seed"]) for trial in planned[:3]] == [("base", 1), ("base", 2), ("a_heads_1", 1)]
     assert len(planned) == len({trial["key"] for trial in planned}) == 40
@@ -94,25 +96,31 @@ def test_the_key_depends_on_training_but_not_on_how_it_is_watched(trial: TrialCo
 
 
 @pytest.mark.parametrize(
-    "word",
+    "override",
     [
         *("cluster=gpu", "cluster.workers=4", "cluster.address=auto", "paths.runs=elsewhere", "paths.data=elsewhere"),
         *("paths.checkpoints=s3://bucket/c", "tracking.uri=http://server:5000", "tracking.experiment=mine"),
         *("train.log_every=7", "train.evaluate_every=7", "train.checkpoint_every=7", "train.keep_checkpoints=7"),
-        *("decode.beam=8", "decode.alpha=0", "decode.max_extra=9", "decode.average=2", "data.mirror=elsewhere"),
+        *(
+            "decode.beam=8",
+            "decode.alpha=0",
+            "decode.max_extra=9",
+            "decode.average_checkpoints=2",
+            "data.mirror=elsewhere",
+        ),
         *("sweep.name=mine", "sweep.max_failures=0", "scale.name=mine"),
     ],
 )
-def test_the_key_does_not_depend_on_where_and_how(tmp_path: Path, usual: str, word: str) -> None:
-    assert key(tmp_path, word) == usual
+def test_the_key_does_not_depend_on_where_and_how(tmp_path: Path, usual: str, override: str) -> None:
+    assert key(tmp_path, override) == usual
 
 
 @pytest.mark.parametrize(
-    "word",
+    "override",
     ["sweep.seeds=[2]", "data=multi30k", "data.vocab_size=500", "data.source=fr", "data.target=fr", "scale=half"],
 )
-def test_the_key_depends_on_the_seed_and_the_data(tmp_path: Path, usual: str, word: str) -> None:
-    assert key(tmp_path, word) != usual
+def test_the_key_depends_on_the_seed_and_the_data(tmp_path: Path, usual: str, override: str) -> None:
+    assert key(tmp_path, override) != usual
 
 
 def test_a_whole_number_is_the_same_number(tmp_path: Path) -> None:
@@ -131,16 +139,16 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
 
     here, there = files("here", "ein Hund\n"), files("there", "ein Hund\n")
     other_text = files("other", "ein Dackel\n")
-    keys = [key(tmp_path, "data=files", *words) for words in (here, there, other_text)]
+    keys = [key(tmp_path, "data=files", *overrides) for overrides in (here, there, other_text)]
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_what_is_finished_is_not_run_again(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
-    first = plan(tmp_path, *words)
+def test_finished_trials_do_not_run_again(tmp_path: Path) -> None:
+    overrides = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
+    first = plan(tmp_path, *overrides)
     assert [trial.finished for trial in first.trials] == [False] * 4
     finish(first.trials[1])
-    again = plan(tmp_path, *words)
+    again = plan(tmp_path, *overrides)
     assert [trial.finished for trial in again.trials] == [False, True, False, False]
     assert [trial.trial.name for trial in again.pending] == ["base-s1", "c_layers_2-s1", "c_layers_2-s2"]
 
@@ -172,15 +180,15 @@ def test_the_longest_goes_first(tmp_path: Path) -> None:
 
 def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path) -> None:
     finish(only(tmp_path, "train.steps=50"))
-    words = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
-    (found,) = refused_plan(tmp_path, *words)
-    for told in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
-        assert told in found
+    overrides = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
+    (found,) = refused_plan(tmp_path, *overrides)
+    for part in ("base-s1", "train.steps 50, now 70", "model.n_heads 8, now 4", "data.vocab_size 1000, now 500"):
+        assert part in found
     assert "warmup" not in found
-    plan(tmp_path, *words, "sweep.name=another")
+    plan(tmp_path, *overrides, "sweep.name=another")
 
 
-def test_what_is_named_as_differing_decides_the_key(tmp_path: Path) -> None:
+def test_only_keys_that_decide_the_weights_are_named_as_differing(tmp_path: Path) -> None:
     finish(only(tmp_path, "train.steps=50"))
     (found,) = refused_plan(tmp_path, BASE, "train.steps=70", "train.log_every=7", "train.keep_checkpoints=9")
     assert "train.steps 50, now 70" in found
@@ -188,16 +196,16 @@ def test_what_is_named_as_differing_decides_the_key(tmp_path: Path) -> None:
     assert "keep_checkpoints" not in found
 
 
-def test_every_folder_with_another_key_is_told(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
-    for trial in plan(tmp_path, *words, "train.steps=50").trials:
+def test_every_folder_with_another_key_is_reported(tmp_path: Path) -> None:
+    overrides = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
+    for trial in plan(tmp_path, *overrides, "train.steps=50").trials:
         Recorder(trial).begin()
-    assert len(refused_plan(tmp_path, *words, "train.steps=70")) == 4
+    assert len(refused_plan(tmp_path, *overrides, "train.steps=70")) == 4
     assert len(refused_plan(tmp_path, BASE, "train.steps=70")) == 1
 
 
-def record(folder: Path, command: str, *words: str) -> Plan:
-    planned = plan(folder, *words)
+def record(folder: Path, command: str, *overrides: str) -> Plan:
+    planned = plan(folder, *overrides)
     write_study(recorded(planned, command.split()))
     return planned
 
@@ -219,7 +227,7 @@ def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
     assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
 
 
-def test_the_same_asked_again_is_the_same_study(tmp_path: Path) -> None:
+def test_the_same_command_again_leaves_the_same_study(tmp_path: Path) -> None:
     for _ in range(2):
         record(tmp_path, "ablate sweep", BASE)
     study = read_study(tmp_path / "runs/synthetic-tiny")
@@ -227,7 +235,7 @@ def test_the_same_asked_again_is_the_same_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("later", ["a_heads_32", "a_heads_4"])
-def test_a_row_asked_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
+def test_a_row_requested_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
     table = ["base-s1", "a_heads_1-s1", "a_heads_4-s1", "a_heads_32-s1", "c_layers_2-s1"]
     before = [name.removesuffix("-s1") for name in table if later not in name or later == "a_heads_4"]
     record(tmp_path, "ablate sweep", f"sweep.rows=[{','.join(before)}]")
@@ -235,7 +243,7 @@ def test_a_row_asked_alone_does_not_move_in_the_table(tmp_path: Path, later: str
     assert names(tmp_path) == table
 
 
-def test_a_row_of_one_s_own_stands_after_the_paper_s(tmp_path: Path) -> None:
+def test_a_user_s_own_row_comes_after_the_paper_s(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024}\n")
     record(tmp_path, "ablate sweep", "sweep.rows=[mine,big,base]")
     assert names(tmp_path) == ["base-s1", "big-s1", "mine-s1"]

@@ -1,4 +1,4 @@
-"""What a run says of its trials when it is left."""
+"""The lines that an interrupted run prints about its trials."""
 
 import io
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 from ablate_in_folder import plan
 from rich.console import Console
 
-from sweeps.plan import Plan
-from sweeps.progress import Progress
+from sweeps.planning.plan import Plan
+from sweeps.running.progress import Progress
 from transformer.messages import Report, Resumed, Started
 
 
@@ -31,12 +31,12 @@ def left(planned: Plan, *events: Started | Resumed | Report) -> tuple[str, ...]:
     return progress.left()
 
 
-def test_a_trial_left_before_its_workers_have_met_goes_on_from_its_last_checkpoint(resumed: Plan) -> None:
-    assert left(resumed) == ("base-s1 goes on from step 400",)
-    assert left(resumed, Started("cpu", 1)) == ("base-s1 goes on from step 400",)
+def test_a_trial_left_before_its_workers_have_met_resumes_from_its_last_checkpoint(resumed: Plan) -> None:
+    assert left(resumed) == ("base-s1 resumes from step 400",)
+    assert left(resumed, Started("cpu", 1)) == ("base-s1 resumes from step 400",)
     later = Resumed(400, ()), Report(420, {})
-    assert left(resumed, *later) == ("base-s1 goes on from step 400; steps 401 to 420 are lost",)
+    assert left(resumed, *later) == ("base-s1 resumes from step 400; steps 401 to 420 are lost",)
 
 
 def test_a_trial_that_did_not_resume_has_no_checkpoint_of_an_earlier_run(resumed: Plan) -> None:
-    assert left(resumed, Started("cpu", 1), Report(10, {})) == ("base-s1 goes on from step 0; steps 1 to 10 are lost",)
+    assert left(resumed, Started("cpu", 1), Report(10, {})) == ("base-s1 resumes from step 0; steps 1 to 10 are lost",)

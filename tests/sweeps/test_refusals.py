@@ -1,4 +1,4 @@
-"""What cannot be run is refused before anything starts: every error at once, each with its key, place and remedy."""
+"""Bad input is refused before anything starts: every error at once, each with its key, place and remedy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import ablate, contents, own, own_row, plan, refused
 
-from sweeps.compose import Composition, compose_row, compose_sweep
+from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from transformer.schema import Problem
 
 
-def the_one(folder: Path, word: str, by: Callable[[list[str], Path], Composition] = compose_row) -> Problem:
-    (problem,) = refused(folder, word, by=by)
+def the_one(folder: Path, override: str, by: Callable[[list[str], Path], Composition] = compose_row) -> Problem:
+    (problem,) = refused(folder, override, by=by)
     assert problem.place == "command line"
     return problem
 
 
 @pytest.mark.parametrize(
-    ("word", "nearest"),
+    ("override", "nearest"),
     [
         ("model.n_headz=4", "model.n_heads"),
         ("modle.n_heads=4", "model.n_heads"),
@@ -29,40 +29,40 @@ def the_one(folder: Path, word: str, by: Callable[[list[str], Path], Composition
         ("decode.beam.width=3", "decode.beam"),
     ],
 )
-def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, word: str, nearest: str | None) -> None:
-    problem = the_one(tmp_path, word)
-    assert problem.key == word.split("=")[0].lstrip("+")
+def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str, nearest: str | None) -> None:
+    problem = the_one(tmp_path, override)
+    assert problem.key == override.split("=")[0].lstrip("+")
     assert (problem.found, problem.nearest) == ("is not a key", nearest)
 
 
 @pytest.mark.parametrize(
-    ("word", "found", "allowed"),
+    ("override", "found", "allowed"),
     [
-        ("model.n_heads=many", 'is "many"', "a whole number at least 1"),
-        ("model.n_heads=2.5", "is 2.5", "a whole number at least 1"),
-        ("model.n_heads=null", "is null", "a whole number at least 1"),
-        ("model.n_heads=true", "is True", "a whole number at least 1"),
-        ("model.n_heads=0", "is 0", "a whole number at least 1"),
+        ("model.n_heads=many", 'is "many"', "a whole number of at least 1"),
+        ("model.n_heads=2.5", "is 2.5", "a whole number of at least 1"),
+        ("model.n_heads=null", "is null", "a whole number of at least 1"),
+        ("model.n_heads=true", "is True", "a whole number of at least 1"),
+        ("model.n_heads=0", "is 0", "a whole number of at least 1"),
         ("model.d_model=65", "is 65", "must be even with sinusoids"),
-        ("model.p_drop=1.5", "is 1.5", "a number at least 0 and below 1"),
-        ("model.p_drop=nan", "is nan", "a number at least 0 and below 1"),
+        ("model.p_drop=1.5", "is 1.5", "a number of at least 0 and below 1"),
+        ("model.p_drop=nan", "is nan", "a number of at least 0 and below 1"),
         ("model.attention_bias=1", "is 1", "true or false"),
         ("model.positions=rotary", 'is "rotary"', "one of sinusoids, learned"),
-        ("train.steps=1e3", "is 1000.0", "a whole number at least 1"),
+        ("train.steps=1e3", "is 1000.0", "a whole number of at least 1"),
         ("train.precision=auto", 'is "auto"', "one of fp32, bf16"),
         ("train.seed=-1", "is -1", "a whole number between 0 and"),
         ("train.tokens_per_batch=100", "is 100", "must be at least model.max_positions (512)"),
         ("train.label_smoothing=0.9999", "is 0.9999", "must be at most 0.999"),
         ("decode.beam=0", "is 0", "a whole number between 1 and 32"),
-        ("decode.average=9", "is 9", "must be at most train.keep_checkpoints (5)"),
+        ("decode.average_checkpoints=9", "is 9", "must be at most train.keep_checkpoints (5)"),
         (
-            "decode.average=4",
+            "decode.average_checkpoints=4",
             "is 4",
-            "must be at most 3, the checkpoints that train.steps=600 and train.checkpoint_every=200 make",
+            "must be at most 3, the number of checkpoints with train.steps=600 and train.checkpoint_every=200",
         ),
-        ("data.train=[a,b]", "", "only data=files takes files"),
-        ("data.vocab_size=2", "is 2", "a whole number at least 8"),
-        ("cluster.workers=0", "is 0", "a whole number at least 1"),
+        ("data.train=[a,b]", "", "must be null unless data=files"),
+        ("data.vocab_size=2", "is 2", "a whole number of at least 8"),
+        ("cluster.workers=0", "is 0", "a whole number of at least 1"),
         ("sweep.name=../x", 'is "../x"', "the name of a folder in paths.runs"),
         ("sweep.name=.hidden", 'is ".hidden"', "the name of a folder in paths.runs"),
         ("sweep.name=''", 'is ""', "the name of a folder in paths.runs"),
@@ -71,9 +71,9 @@ def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, word: str, nearest: 
         ("~model.d_model", "cannot be removed", "another value"),
         ("model.d_model", "is not key=value", "train.steps=100"),
         ("model.d_model=[1", "is not key=value", "train.steps=100"),
-        ("scale=huge", "is no file in conf/scale/", "half, paper, tiny"),
+        ("scale=huge", "conf/scale/ has no such file", "half, paper, tiny"),
         ("data=null", "is None", "files, multi30k, synthetic"),
-        ("row=bass", 'is "bass", which is no file in conf/row/', "base, big"),
+        ("row=bass", 'is "bass", but conf/row/ has no such file', "base, big"),
         ("sweep.rows=[base]", "is for `ablate sweep`", "row=NAME"),
         ("sweep.seeds=[2]", "is for `ablate sweep`", "train.seed=N"),
         ("model.d_ff=${model.nope}", "'model.nope' not found", "a key that exists"),
@@ -81,9 +81,9 @@ def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, word: str, nearest: 
         ("scale.width='${nope}'", "", ""),
     ],
 )
-def test_a_value_that_is_not_allowed(tmp_path: Path, word: str, found: str, allowed: str) -> None:
-    problem = the_one(tmp_path, word)
-    assert problem.key == (word if "is not key" in problem.found else word.split("=")[0].lstrip("~"))
+def test_a_value_that_is_not_allowed(tmp_path: Path, override: str, found: str, allowed: str) -> None:
+    problem = the_one(tmp_path, override)
+    assert problem.key == (override if "is not key" in problem.found else override.split("=")[0].lstrip("~"))
     assert found in problem.found
     assert allowed in problem.allowed
 
@@ -93,37 +93,37 @@ def test_learned_positions_need_no_even_width(tmp_path: Path) -> None:
     assert (model.positions, model.d_model) == ("learned", 65)
 
 
-def test_data_of_one_s_own_needs_its_files(tmp_path: Path) -> None:
+def test_a_user_s_own_data_needs_its_files(tmp_path: Path) -> None:
     problems = refused(tmp_path, "data=files", "data.dev=[only one]", by=compose_row)
     assert [problem.key for problem in problems] == ["data.train", "data.dev", "data.test"]
 
 
-def test_files_that_are_not_there_are_told_together(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base]", "data=files", "data.train=[a,b]", "data.dev=[c,d]", "data.test=[e,f]"]
-    problems = refused(tmp_path, *words, by=lambda words, here: plan(here, *words))
+def test_missing_files_are_reported_together(tmp_path: Path) -> None:
+    overrides = ["sweep.rows=[base]", "data=files", "data.train=[a,b]", "data.dev=[c,d]", "data.test=[e,f]"]
+    problems = refused(tmp_path, *overrides, by=lambda overrides, here: plan(here, *overrides))
     assert [problem.key for problem in problems] == ["data.train"] * 2 + ["data.dev"] * 2 + ["data.test"] * 2
 
 
-def test_a_scale_that_does_not_divide_says_what(tmp_path: Path) -> None:
+def test_a_scale_that_does_not_divide_names_the_values(tmp_path: Path) -> None:
     problems = refused(tmp_path, "scale=paper", "scale.width=3", "scale.depth=4", "scale.steps=7", by=compose_row)
     assert {(problem.key, problem.found) for problem in problems} == {
         ("scale.width", "is 3"),
         ("scale.depth", "is 4"),
         ("scale.steps", "is 7"),
     }
-    told = " ".join(problem.allowed for problem in problems)
+    allowed = " ".join(problem.allowed for problem in problems)
     for name in (
         "model.d_model, which is 512",
         "model.d_k, which is 64",
         "n_layers, which is 6",
         "steps, which is 100000",
     ):
-        assert name in told
+        assert name in allowed
     assert {problem.place for problem in problems} == {"command line"}
 
 
 @pytest.mark.parametrize(
-    ("word", "key"),
+    ("override", "key"),
     [
         ("sweep.rows=[base,bass]", "sweep.rows"),
         ("sweep.rows=[base,big,base]", "sweep.rows"),
@@ -140,22 +140,22 @@ def test_a_scale_that_does_not_divide_says_what(tmp_path: Path) -> None:
         ("row=big", "row"),
     ],
 )
-def test_what_a_sweep_refuses(tmp_path: Path, word: str, key: str) -> None:
-    words = [word] if key == "sweep.rows" else [word, "sweep.rows=[base]"]
-    problems = refused(tmp_path, *words)
+def test_bad_rows_and_seeds_of_a_sweep(tmp_path: Path, override: str, key: str) -> None:
+    overrides = [override] if key == "sweep.rows" else [override, "sweep.rows=[base]"]
+    problems = refused(tmp_path, *overrides)
     assert {(problem.key, problem.place) for problem in problems} == {(key, "command line")}
 
 
-def test_an_unknown_row_is_told_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_row_gets_the_nearest_suggested(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "sweep.rows=[base,a_head_1]")
     assert problem.nearest == "a_heads_1"
 
 
 def test_a_key_that_a_selected_row_changes_cannot_be_overridden(tmp_path: Path) -> None:
     problems = refused(tmp_path, "sweep.rows=[base,a_heads_1,c_ff_1024,big]", "model.n_heads=4")
-    told = " ".join(problem.found for problem in problems)
+    found = " ".join(problem.found for problem in problems)
     assert {problem.key for problem in problems} == {"model.n_heads"}
-    assert [row in told for row in ("base", "a_heads_1", "c_ff_1024", "big")] == [False, True, False, True]
+    assert [row in found for row in ("base", "a_heads_1", "c_ff_1024", "big")] == [False, True, False, True]
     rows = compose_sweep(["sweep.rows=[base,c_ff_1024,c_layers_2]", "model.n_heads=4"], tmp_path).rows
     assert {row.settings.model.n_heads for row in rows} == {4}
 
@@ -167,20 +167,22 @@ def test_an_override_of_the_value_that_the_row_has_is_refused_too(tmp_path: Path
 
 def test_two_rows_that_are_the_same_are_refused_by_name(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024}\n")
-    (problem,) = refused(tmp_path, "sweep.rows=[base,c_ff_1024,mine]", by=lambda words, here: plan(here, *words))
+    (problem,) = refused(
+        tmp_path, "sweep.rows=[base,c_ff_1024,mine]", by=lambda overrides, here: plan(here, *overrides)
+    )
     assert problem.key == "sweep.rows"
-    assert "mine and c_ff_1024" in problem.found
+    assert "lists mine and c_ff_1024" in problem.found
 
 
 def test_a_difference_that_a_scale_cannot_keep_is_refused_by_its_line(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {warmup_steps: 10}\n")
     (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", "scale=half")
     assert (problem.key, problem.place) == ("train.warmup_steps", "conf/row/mine.yaml:3")
-    assert problem.found == "is 10: in proportion to base (4000, at scale half 1000) that is no whole number"
+    assert problem.found == "is 10, which does not scale to a whole number (base has 4000, but 1000 at scale half)"
     assert problem.allowed.startswith("must be a multiple of 4, or choose a scale that does not set")
 
 
-def test_an_error_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
     own_row(tmp_path, "model:\n  n_heads: many\n  d_fff: 12\ntrain: {seed: 1.5}\nmodell: {}\n")
     problems = refused(tmp_path, "sweep.rows=[base,mine]", "decode.beam=0")
     assert {(problem.key, problem.place) for problem in problems} == {
@@ -192,7 +194,7 @@ def test_an_error_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     }
 
 
-def test_an_error_in_the_files_of_a_sweep_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_in_the_files_of_a_sweep_is_reported_with_its_line(tmp_path: Path) -> None:
     own(tmp_path, "sweep/mine", "name: null\nseeds: [1, 1]\nmax_failures: 3\nrows: [base, nope, base]\n")
     problems = refused(tmp_path, "sweep=mine")
     assert [(problem.key, problem.place) for problem in problems] == [
@@ -211,7 +213,7 @@ def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["plan", "sweep.rows=[base]", "model.n_headz=4"],
         ["sweep", "sweep.rows=[base]", "model.n_headz=4"],
@@ -219,15 +221,15 @@ def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None
         ["status", "sweep.rows=[base]", "model.n_headz=4"],
     ],
 )
-def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
-    done = ablate(tmp_path, *words)
+def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    done = ablate(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean model.n_heads?" in done.stderr
     assert done.stderr.splitlines()[-1] == "Nothing was started."
     assert contents(tmp_path) == []
 
 
-def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     own_row(tmp_path, "model:\n  n_heads: many\n")
     own(tmp_path, "row/big", "# mine\n")
     before = contents(tmp_path)
@@ -235,29 +237,29 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
     values = ["model.n_headz=4", "decode.beam=0", "model.p_drop=1.5", "model.d_ff=8", "scale=huge"]
     done = ablate(tmp_path, "sweep", rows, *values, "~train.steps", "train.lr_factor=1,2", "what", "scale.width=3")
     assert done.returncode == 2
-    for told in (
+    for part in (
         *("model.n_headz (command line)", "decode.beam (command line)", "model.p_drop (command line)"),
-        *("model.d_ff (command line) is what", "c_ff_1024"),
+        *("model.d_ff (command line) is changed by row c_ff_1024", "c_ff_1024"),
         *('scale (command line) is "huge"', "train.steps (command line) cannot be removed"),
         *("train.lr_factor (command line) lists several", "what (command line)", "scale.width (command line)"),
         *('sweep.rows (command line) is "bass"', 'model.n_heads (conf/row/mine.yaml:4) is "many"'),
         "row/big.yaml (conf/row/big.yaml) shadows",
     ):
-        assert told in done.stderr
-    assert done.stderr.count("command line) is 1.5") == 1, "an error of every row is told once"
+        assert part in done.stderr
+    assert done.stderr.count("command line) is 1.5") == 1, "an error of every row is reported once"
     assert done.stderr.startswith("Refused, for ")
     assert done.stderr.splitlines()[-1] == "Nothing was started."
     assert contents(tmp_path) == before
 
 
-def test_errors_between_keys_are_told_with_those_of_one(tmp_path: Path) -> None:
-    words = ["sweep.rows=[base]", "sweep.seeds=[1,1]", "sweep.name=../x", "model.d_model=65", "decode.beam=0"]
-    keys = {problem.key for problem in refused(tmp_path, *words)}
+def test_errors_between_keys_are_reported_with_those_of_one(tmp_path: Path) -> None:
+    overrides = ["sweep.rows=[base]", "sweep.seeds=[1,1]", "sweep.name=../x", "model.d_model=65", "decode.beam=0"]
+    keys = {problem.key for problem in refused(tmp_path, *overrides)}
     assert keys == {"sweep.seeds", "sweep.name", "model.d_model", "decode.beam"}
 
 
 @pytest.mark.parametrize("verb", ["sweep", "train"])
-def test_data_that_is_not_there_is_refused_before_any_trial(tmp_path: Path, verb: str) -> None:
+def test_missing_data_is_refused_before_any_trial(tmp_path: Path, verb: str) -> None:
     rows = ["sweep.rows=[base]"] * (verb == "sweep")
     done = ablate(tmp_path, verb, *rows, "data=multi30k", "data.mirror=nowhere")
     assert done.returncode == 2

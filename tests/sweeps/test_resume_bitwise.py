@@ -1,4 +1,4 @@
-"""A real process, killed at three random places and typed again each time, ends bit for bit as one left alone."""
+"""A process that is killed at three random steps and resumed ends bit for bit like an undisturbed one."""
 
 import random
 from pathlib import Path
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.slow
 
 STEPS = 200
 DROPOUT = ["model.p_drop=0.2", "model.attention_dropout=0.1", "model.relu_dropout=0.1"]
-SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15", "decode.average=5"]
+SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15", "decode.average_checkpoints=5"]
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
-OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "utilisation")
-"""How fast it went is not part of what was computed."""
+OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
+"""Speed is not part of the computed result."""
 PATIENCE = 600
-"""Seconds after which a process counts as stuck, on a machine that has much else to do."""
+"""Seconds until a process counts as stuck, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(folder: Path) -> Running:
-    """Started, and left alone; its data is prepared."""
+    """A running trial that nothing disturbs; its data is prepared."""
     running = start(folder, "undisturbed")
     wait_for_step(running, 1, attempt=1)
     return running
@@ -36,13 +36,13 @@ def undisturbed(folder: Path) -> Running:
 
 @pytest.fixture(scope="module")
 def places() -> list[int]:
-    """The steps at which it is killed."""
+    """The steps where the other trial is killed."""
     return sorted(random.SystemRandom().sample(range(1, STEPS - 20), 3))
 
 
 @pytest.fixture(autouse=True)
 def _shown(places: list[int]) -> None:
-    """With each failure, so that it can be repeated."""
+    """Printed with each failure, so that it can be repeated."""
     print(f"killed at the steps {places}")
 
 
@@ -111,7 +111,7 @@ def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) ->
 
 
 def test_the_same_checkpoints_are_kept(trials: tuple[Path, Path]) -> None:
-    """As many as without the attempts that were killed, and nothing besides."""
+    """As many as without the killed attempts, and no other file."""
     expected, found = (sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials)
     assert found == expected
     assert len(found) >= 5

@@ -7,22 +7,22 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from sweeps.compose import compose_sweep
-from sweeps.files import SHIPPED
-from sweeps.settings import Settings
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_files import SHIPPED
 from transformer.cost import Lengths, forward_flops, training_flops
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import summed_loss
 from transformer.training.precision import autocast
 
 ROWS = sorted(path.stem for path in (SHIPPED / "row").glob("*.yaml"))
-SENTENCES, SOURCE, TARGET = 2, 7, 4  # one length a side: no padding, which the counter would count too
+SENTENCES, SOURCE, TARGET = 2, 7, 4  # one length per side: no padding, which the counter would count too
 LENGTHS = Lengths.of([(SOURCE, TARGET)] * SENTENCES)
 
 
 @cache
 def half_scale() -> dict[str, Settings]:
-    """The meta device would hold the whole size, but nothing there can tell padding from pieces."""
+    """The meta device has room for the full size, but there the model cannot tell padding from pieces."""
     rows = compose_sweep(["scale=half", f"sweep.rows=[{','.join(ROWS)}]"]).rows
     return {row.name: row.settings for row in rows}
 

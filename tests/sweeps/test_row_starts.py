@@ -1,4 +1,4 @@
-"""What a row changes before the first step is what its file says: the start of the weights, the batches, the rates."""
+"""Before the first step a row changes only what its file names: initial weights, batches and learning rates."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,7 @@ from transformer.model.encoder_decoder import Transformer
 
 VOCAB_SIZE = 500
 Kind = tuple[str, tuple[int, ...]]
-"""What a weight is for, and its shape."""
+"""The role of a weight, and its shape."""
 
 
 def attention(name: str, module: SelfAttention | CrossAttention) -> dict[str, Tensor]:
@@ -52,8 +52,8 @@ def started(row: str, scale: str) -> dict[Kind, float]:
     """A row's. Rows that differ only in what changes no start are built once, and wide ones with few layers."""
     model = composed(row, scale).settings.model
     layers = min(model.n_layers, 2) if scale == "paper" else model.n_layers
-    heads = {"n_heads": 1, "d_k": model.n_heads * model.d_k, "d_v": model.n_heads * model.d_v}
-    return spreads(replace(model, p_drop=0.0, n_layers=layers, **heads))
+    d_k, d_v = model.n_heads * model.d_k, model.n_heads * model.d_v
+    return spreads(replace(model, p_drop=0.0, n_layers=layers, n_heads=1, d_k=d_k, d_v=d_v))
 
 
 def by_its_shape(name: str, shape: tuple[int, ...]) -> float | None:
@@ -63,7 +63,7 @@ def by_its_shape(name: str, shape: tuple[int, ...]) -> float | None:
     if name == "norm":
         return 1.0
     if name == "embedding" or name.startswith("learned"):
-        return shape[1] ** -0.5
+        return float(shape[1] ** -0.5)
     gain = math.sqrt(0.5) if name.endswith(("W^Q", "W^K", "W^V")) else 1.0
     return gain * math.sqrt(2 / sum(shape))
 

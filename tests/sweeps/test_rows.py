@@ -11,9 +11,9 @@ import torch
 import yaml
 from composed_rows import ROWS, SCALES, composed, study
 
-from sweeps.changes import describe
-from sweeps.compose import compose_sweep
-from sweeps.files import SHIPPED
+from sweeps.planning.changes import describe
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.yaml_files import SHIPPED
 from transformer.config import trial_key
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
@@ -41,9 +41,9 @@ DECIDING = {
     "precision": "bf16",
 }
 OBSERVING = {"log_every": 100, "evaluate_every": 5000, "checkpoint_every": 1000, "keep_checkpoints": 5}
-DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average": 1}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
 
-# row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as it is told again
+# row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as described from the values
 TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] = {
     "base": (
         "base",
@@ -100,7 +100,7 @@ def test_base_is_frozen() -> None:
     assert asdict(base.decode) == DECODE
 
 
-def test_the_key_is_the_hash_of_what_decides_the_weights_and_of_nothing_else() -> None:
+def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
     decides = {"model": MODEL, "train": DECIDING, "seed": 1, "data": "some text", "semantics": 3}
     text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -119,7 +119,7 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_the_change_is_told_again_from_the_values(row: str) -> None:
+def test_the_change_is_described_from_the_values(row: str) -> None:
     assert describe(composed(row, "paper"), study("paper").base) == TABLE_3[row][-1]
 
 
@@ -137,13 +137,13 @@ def test_the_change_is_told_again_from_the_values(row: str) -> None:
         ("big", "tiny", "d_model 128, d_ff 512, h 16, P_drop 0.3"),
     ],
 )
-def test_the_change_is_told_with_the_values_after_scaling(row: str, scale: str, change: str) -> None:
+def test_the_change_is_described_with_the_values_after_scaling(row: str, scale: str, change: str) -> None:
     assert describe(composed(row, scale), study(scale).base) == change
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_differs_at_every_scale_in_what_it_differs_before(row: str, scale: str) -> None:
+def test_a_row_differs_at_every_scale_in_the_same_keys(row: str, scale: str) -> None:
     exempt = {"train.steps"} if row == "big" and scale == "tiny" else set()
     found = composed(row, scale)
     assert set(found.changes) | exempt == set(composed(row, "paper").changes)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
 
-from sweeps.changes import describe
-from sweeps.compose import Composition, compose_row, compose_sweep
-from sweeps.recorded import dotted
-from sweeps.scaling import WRITTEN_BY_ROWS
-from sweeps.settings import Settings
+from sweeps.planning.changes import describe
+from sweeps.planning.compose import Composition, compose_row, compose_sweep
+from sweeps.planning.recorded import dotted
+from sweeps.planning.scaling import WRITTEN_BY_ROWS
+from sweeps.planning.settings import Settings
 from transformer.schema import keys
 
 KEYS = [key for key in keys(Settings) if key.split(".")[0] in WRITTEN_BY_ROWS]
@@ -24,12 +24,12 @@ WORDS: dict[str, Any] = {
     "data.mirror": "elsewhere",
 }
 NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
-"""Seeds are the sweep's, and files of one's own need data=files: refused at every scale."""
+"""Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
 REFUSED = {"paper": NEVER, "half": NEVER, "tiny": NEVER | {"train.precision"}}  # at tiny, base has fp32 too
 
 
 def other(key: str, value: Any) -> Any:
-    """Another value of the key: twice as much, or another word."""
+    """Another value of the key: twice as much, or another text."""
     if key in WORDS:
         return WORDS[key]
     if value is None:
@@ -50,7 +50,7 @@ def values(settings: Settings) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A row for each key, which differs from base in that alone."""
+    """A row per key, which differs from base only in that key."""
     folder = tmp_path_factory.mktemp("rows").resolve()
     base = values(compose_row(["scale=paper"], folder).base)
     for key in KEYS:
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
-def test_a_row_differs_in_its_key_and_in_nothing_else_at_every_scale(folder: Path, scale: str) -> None:
+def test_a_row_differs_only_in_its_key_at_every_scale(folder: Path, scale: str) -> None:
     kept = [key for key in KEYS if key not in REFUSED[scale]]
     exempt = {"train.steps"} if scale == "tiny" else set()
     composition = compose_sweep([f"scale={scale}", f"sweep.rows=[{','.join(map(row_of, kept))}]"], folder)
@@ -72,16 +72,16 @@ def test_a_row_differs_in_its_key_and_in_nothing_else_at_every_scale(folder: Pat
 
 
 @pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
-def test_what_a_scale_cannot_keep_is_refused_with_its_line(folder: Path, scale: str) -> None:
+def test_a_difference_that_a_scale_cannot_keep_is_refused_with_its_line(folder: Path, scale: str) -> None:
     rows = [row_of(key) for key in sorted(REFUSED[scale])]
     problems = refused(folder, f"scale={scale}", f"sweep.rows=[{','.join(rows)}]")
     places = {(problem.key, problem.place) for problem in problems}
     assert {(key, f"conf/row/{row_of(key)}.yaml:3") for key in REFUSED[scale]} <= places
 
 
-def composed(folder: Path, body: str, *words: str) -> Composition:
+def composed(folder: Path, body: str, *overrides: str) -> Composition:
     own_row(folder, body)
-    return compose_sweep(["sweep.rows=[base,mine]", *words], folder)
+    return compose_sweep(["sweep.rows=[base,mine]", *overrides], folder)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def composed(folder: Path, body: str, *words: str) -> Composition:
         ("paper", "train: {warmup_steps: 10}\n", "warmup_steps 10"),
     ],
 )
-def test_what_a_scale_sets_itself_is_kept_in_proportion_to_base(
+def test_a_value_that_a_scale_sets_is_kept_in_proportion_to_base(
     tmp_path: Path, scale: str, body: str, change: str
 ) -> None:
     composition = composed(tmp_path, body, f"scale={scale}")
     assert describe(composition.rows[1], composition.base) == change
 
 
-def test_a_scale_of_one_s_own_may_set_and_divide(tmp_path: Path) -> None:
+def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
     scale = "scale: {name: mine, width: 2, depth: 1, steps: 10}\n"
     own(
         tmp_path,
@@ -120,8 +120,8 @@ def test_a_scale_of_one_s_own_may_set_and_divide(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "body", "found", "allowed"),
     [
-        ("tiny", "train: {precision: fp32, label_smoothing: 0}\n", "would not differ from base", "leave it out"),
-        ("tiny", "train: {warmup_steps: 10}\n", "no whole number", "a multiple of 20"),
+        ("tiny", "train: {precision: fp32, label_smoothing: 0}\n", "would not differ from base", "remove it"),
+        ("tiny", "train: {warmup_steps: 10}\n", "not scale to a whole number", "a multiple of 20"),
         ("tiny", "train: {tokens_per_batch: 12500}\n", "is 300", "at least model.max_positions (512)"),
     ],
 )
@@ -147,15 +147,15 @@ def test_a_row_may_not_set_the_scale(tmp_path: Path) -> None:
 
 def test_a_seed_of_a_row_is_refused(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {seed: 3, label_smoothing: 0}\n")
-    for by, words in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
-        (problem,) = refused(tmp_path, *words, by=by)
+    for by, overrides in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
+        (problem,) = refused(tmp_path, *overrides, by=by)
         assert (problem.key, problem.place) == ("train.seed", "conf/row/mine.yaml:3")
 
 
-def test_the_plan_says_what_became_of_each_difference(tmp_path: Path) -> None:
+def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {warmup_steps: 8000, steps: 7}\n")
     notes = plan(tmp_path, "sweep.rows=[base,mine,big]").composition.notes
     assert notes == [
         "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
-        "At scale tiny every row trains 600 steps; left out: train.steps of mine, train.steps of big.",
+        "At scale tiny every row trains for 600 steps; ignored: train.steps of mine, train.steps of big.",
     ]

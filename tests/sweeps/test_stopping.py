@@ -13,15 +13,16 @@ from ablate_in_folder import plan
 from rich.console import Console
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 
-from sweeps import run, stopping
-from sweeps.progress import Progress
-from sweeps.stopping import Interrupted, Stopping
+from sweeps.running import on_ray, stopping
+from sweeps.running.open_study import open_study
+from sweeps.running.progress import Progress
+from sweeps.running.stopping import Interrupted, Stopping
 
 ONE_ROW = [*SMALL, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
 
 
 def test_the_echo_of_a_signal_is_not_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """timeout(1) sends one to the process, and one to its group."""
+    """timeout(1) sends one to the process and one to its group."""
     asked = Stopping()
     monkeypatch.setattr(stopping, "ECHO_S", 600.0)
     with asked.watching(), asked.gentle():
@@ -42,17 +43,17 @@ def test_a_further_signal_keeps_the_lines_of_those_before(monkeypatch: pytest.Mo
             try:
                 with asked.gentle():
                     signal.raise_signal(signal.SIGTERM)
-                raise asked.interrupted(("base-s1 goes on from step 400",))
+                raise asked.interrupted(("base-s1 resumes from step 400",))
             finally:
                 signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Interrupted) as caught:
         leave()
-    assert (caught.value.lines, caught.value.exit_code) == (("base-s1 goes on from step 400",), 143)
+    assert (caught.value.lines, caught.value.exit_code) == (("base-s1 resumes from step 400",), 143)
 
 
 class Signaling(Progress):
-    """Gets SIGTERM in the very step of Tune that starts the trial."""
+    """Gets SIGTERM in the step of Tune that starts the trial."""
 
     def start(self, name: str) -> None:
         super().start(name)
@@ -67,30 +68,30 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: 
     console = Console(quiet=True)
     with (
         pytest.raises(Interrupted) as caught,
-        run.taking(planned, ["ablate"], console) as asked,
+        open_study(planned, ["ablate"], console) as (_, asked),
         Signaling(planned, console) as progress,
     ):
-        run._run_on_ray(planned, progress, asked)
+        on_ray._run_on_ray(planned, progress, asked)
     assert caught.value.exit_code == 143
-    assert caught.value.lines == ("base-s1 goes on from step 0",)
+    assert caught.value.lines == ("base-s1 resumes from step 0",)
     attempts = lines(planned.trials[0].folder.attempts_path)
     assert [line.get("reason") for line in attempts] == [None, "interrupted"]
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_sigterm_while_ray_starts_ends_with_what_to_type_next(tmp_path: Path) -> None:
+def test_sigterm_while_ray_starts_ends_with_the_next_command(tmp_path: Path) -> None:
     trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
     running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=trial)
     wait_until(lambda: bool(running.processes("gcs_server")), "Ray's first process")
     os.kill(running.process.pid, signal.SIGTERM)
     code, output = running.finish()
     assert code == 143, output
-    assert "type again: " in output
+    assert "run again: " in output
 
 
 @pytest.mark.ray
-def test_a_ray_that_does_not_start_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_of_ray_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "0")  # its patience
     running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=tmp_path)
     code, output = running.finish()
@@ -100,7 +101,7 @@ def test_a_ray_that_does_not_start_is_refused_in_a_line(tmp_path: Path, monkeypa
 
 
 def in_a_terminal(*words: str, cwd: Path) -> tuple[int, int]:
-    """Its process, and the other end of the terminal in which it runs."""
+    """Its process, and the other end of its terminal."""
     process, terminal = pty.fork()
     if not process:
         os.chdir(cwd)

@@ -1,4 +1,4 @@
-"""One small study over its life: run, typed again, scored again, grown, and with a row that fails."""
+"""The life of one small study: run, run again, evaluated again, extended, and with a row that fails."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from ablate_in_folder import plan
 from studies import SMALL, ablate, command, lines, mlflow_runs, wait_until
 
-from sweeps.run import check_resources
+from sweeps.running.on_ray import check_resources
 from transformer.schema import RefusedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -26,7 +26,7 @@ SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
 
 
 class Study:
-    """The folder in which every command is typed, and what the first one printed."""
+    """The folder where every command runs, and the output of the first one."""
 
     def __init__(self, cwd: Path, first: subprocess.CompletedProcess[str]) -> None:
         self.cwd, self.first = cwd, first
@@ -50,7 +50,7 @@ def test_every_row_finishes_and_the_table_and_the_next_command_are_printed(study
     assert study.first.stderr == ""
 
 
-def test_a_trial_folder_holds_what_the_contract_names(study: Study) -> None:
+def test_a_trial_folder_holds_the_files_of_the_contract(study: Study) -> None:
     trial, result = study.folder / "base-s1", study.result("base-s1")
     assert set(result) == RESULT_KEYS
     assert set(result["scores"]) == {"dev", "test"}
@@ -64,7 +64,7 @@ def test_a_trial_folder_holds_what_the_contract_names(study: Study) -> None:
     assert json.loads((study.folder / "study.json").read_text())["trials"][0]["key"] == result["key"]
 
 
-def test_typed_again_nothing_runs_and_mlflow_has_one_run_a_trial(study: Study) -> None:
+def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
     before = lines(study.folder / "base-s1" / "attempts.jsonl")
     again = ablate("sweep", *SHORT, TWO_ROWS, cwd=study.cwd)
     assert again.returncode == 0
@@ -73,7 +73,7 @@ def test_typed_again_nothing_runs_and_mlflow_has_one_run_a_trial(study: Study) -
     assert [status for _, status in mlflow_runs(study.cwd / "runs")] == ["FINISHED", "FINISHED"]
 
 
-def test_other_decode_settings_only_score_again(study: Study) -> None:
+def test_other_decode_settings_only_evaluate_again(study: Study) -> None:
     before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
     again = ablate("sweep", *SCORED_AGAIN, "sweep.rows=[base]", cwd=study.cwd)
     assert again.returncode == 0, again.stdout + again.stderr
@@ -99,14 +99,14 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
 
     blocked.unlink()
-    mended = ablate("sweep", cwd=study.cwd)
-    assert mended.returncode == 0, mended.stdout + mended.stderr
+    repaired = ablate("sweep", cwd=study.cwd)
+    assert repaired.returncode == 0, repaired.stdout + repaired.stderr
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FINISHED"
     rows = json.loads(ablate("table", "--format", "json", cwd=study.cwd).stdout)
     assert [row["row"] for row in rows] == ["base", "d_dropout_0", "d_smoothing_0", "e_learned_positions"]
 
 
-def test_a_gang_that_cannot_be_placed_is_refused(study: Study) -> None:
+def test_a_worker_group_that_never_fits_is_refused(study: Study) -> None:
     words = [*SHORT, "sweep.rows=[big]", "cluster.workers=500", "sweep.name=too-large"]
     words = [word for word in words if not word.startswith("model.d_")]
     refused = ablate("sweep", *words, cwd=study.cwd)
@@ -114,7 +114,7 @@ def test_a_gang_that_cannot_be_placed_is_refused(study: Study) -> None:
     assert "cluster.cpus_per_worker" in refused.stderr
 
 
-def test_each_worker_needs_one_node_that_is_large_enough(tmp_path: Path) -> None:
+def test_each_worker_needs_a_node_that_is_large_enough(tmp_path: Path) -> None:
     words = ["sweep.rows=[base]", "cluster.workers=2", "cluster.cpus_per_worker=3"]
     (planned,) = plan(tmp_path, *words).pending
     check_resources([{"CPU": 6.0}], planned)
@@ -152,11 +152,11 @@ def test_the_ui_prints_its_address_answers_there_and_ends_quietly(study: Study) 
     assert not _answers(found[0])
 
 
-def test_a_run_that_mlflow_did_not_get_is_told(study: Study) -> None:
+def test_a_run_missing_from_mlflow_is_reported(study: Study) -> None:
     words = [*SHORT, "train.steps=2", "sweep.name=uncarried", "tracking.uri=http://127.0.0.1:9"]
     done = ablate("train", *words, cwd=study.cwd)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "MLflow has not everything yet; `ablate sync` carries the rest" in done.stdout
+    assert "MLflow is not up to date; run `ablate sync`" in done.stdout
 
 
 def _answers(address: str) -> bool:
@@ -196,7 +196,7 @@ def test_two_workers_train_what_one_does(study: Study) -> None:
     )
     assert one["key"] == two["key"]
     assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
-    swept = ablate("sweep", *alike, "sweep.rows=[base]", "sweep.name=gang", "cluster.workers=2", cwd=study.cwd)
+    swept = ablate("sweep", *alike, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2", cwd=study.cwd)
     assert swept.returncode == 0, swept.stdout + swept.stderr
-    gang = json.loads((study.cwd / "runs" / "gang" / "base-s1" / "result.json").read_text())
-    assert gang["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)
+    two_workers = json.loads((study.cwd / "runs" / "two" / "base-s1" / "result.json").read_text())
+    assert two_workers["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)

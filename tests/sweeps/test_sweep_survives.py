@@ -1,4 +1,4 @@
-"""Sweeps that are really killed, interrupted, and typed again."""
+"""Sweeps that are really killed, interrupted, and run again."""
 
 import json
 import os
@@ -43,21 +43,21 @@ def reason(trial: Path) -> str:
     return str(lines(trial / "attempts.jsonl")[1]["reason"])
 
 
-def test_a_killed_worker_goes_on_from_its_last_checkpoint_and_the_cause_is_told(running: Running) -> None:
+def test_a_killed_worker_resumes_from_its_last_checkpoint_and_the_cause_is_reported(running: Running) -> None:
     running.wait_for_step(300)
     (worker,) = running.workers()
     worker.kill()
     code, output = running.finish()
     assert code == 0, output
     assert "1 of 1 finished" in output
-    told = f"worker lost: worker 0 (pid {worker.pid} on "
-    assert reason(running.trial).startswith(told)
+    expected = f"worker lost: worker 0 (pid {worker.pid} on "
+    assert reason(running.trial).startswith(expected)
     assert "was killed (SIGKILL" in reason(running.trial)
     assert f"worker 0 (pid {worker.pid} on " in output
     check_whole(running.trial, resumed_from=300)
 
 
-def test_a_sweep_whose_bell_is_gone_loses_no_trial(running: Running) -> None:
+def test_a_sweep_with_a_dead_bell_loses_no_trial(running: Running) -> None:
     running.wait_for_step(300)
     (bell,) = running.processes("ray::Bell")
     bell.kill()
@@ -68,7 +68,7 @@ def test_a_sweep_whose_bell_is_gone_loses_no_trial(running: Running) -> None:
     check_whole(running.trial, resumed_from=300)
 
 
-def test_a_worker_group_that_loses_one_is_started_again_and_its_journal_is_whole(tmp_path: Path) -> None:
+def test_a_worker_group_that_loses_a_worker_is_restarted_and_its_journal_is_complete(tmp_path: Path) -> None:
     trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
     running = Running.start("sweep", *LONG, "cluster.workers=2", cwd=tmp_path, trial=trial)
     running.wait_for_step(300)
@@ -91,10 +91,10 @@ def test_a_trial_s_process_that_is_killed_while_it_starts_costs_nothing(running:
     assert mlflow_runs(running.trial.parent.parent) == [("base s1", "FINISHED")]
 
 
-def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_goes_on_without_a_hole(
+def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(
     running: Running, tmp_path: Path
 ) -> None:
-    """Its workers ran ahead of it: they have checkpoints whose reports nobody received."""
+    """Its workers ran ahead: they have checkpoints whose reports the sweep never received."""
     running.wait_for_step(300)
     received = lines(running.trial / "journal.jsonl")[-1]["step"]
     os.kill(running.process.pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_goes_on_without
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_sweep_says_from_which_step_it_goes_on_and_does(
+def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(
     running: Running, tmp_path: Path, number: int, expected: int
 ) -> None:
     running.wait_for_step(200)
@@ -120,10 +120,10 @@ def test_a_stopped_sweep_says_from_which_step_it_goes_on_and_does(
     code, output = running.finish()
     assert code == expected, output
     assert "Traceback" not in output
-    (step,) = map(int, re.findall(r"base-s1 goes on from step (\d+)$", output, re.MULTILINE))
+    (step,) = map(int, re.findall(r"base-s1 resumes from step (\d+)$", output, re.MULTILINE))
     assert step >= reported
-    assert "type again: " in output
-    assert "sweep" in output.rsplit("type again", 1)[1]
+    assert "run again: " in output
+    assert "sweep" in output.rsplit("run again", 1)[1]
     assert reason(running.trial) == "interrupted"
     again = ablate("sweep", *LONG, cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
@@ -134,7 +134,7 @@ def test_a_stopped_sweep_says_from_which_step_it_goes_on_and_does(
     assert result["attempt"] == 2
 
 
-def test_a_second_signal_leaves_at_once_and_says_what_is_lost(running: Running) -> None:
+def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(running: Running) -> None:
     running.wait_for_step(100)
     (worker,) = running.workers()
     worker.suspend()  # it cannot finish its step
@@ -144,8 +144,8 @@ def test_a_second_signal_leaves_at_once_and_says_what_is_lost(running: Running) 
     os.kill(running.process.pid, signal.SIGINT)
     code, output = running.finish()
     assert code == 130, output
-    assert "Ctrl-C again leaves at once" in output
-    assert re.search(r"base-s1 goes on from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
+    assert "Press Ctrl-C again to quit at once" in output
+    assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
     assert reason(running.trial) == "interrupted"
     assert not worker.is_running()
 

@@ -1,17 +1,17 @@
-"""The command beside a sweep, and of `ablate sync`."""
+"""The command that carries journals, for a sweep and for `ablate sync`."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from sweeps.compose import compose_settings
-from sweeps.syncing import sync_command, sync_environment
+from sweeps.planning.compose import compose_settings
+from sweeps.running.syncing import sync_command, sync_environment
 from tracking.study import Study, write_study
 
 
 @pytest.mark.parametrize("uri", [None, "sqlite:///{folder}/elsewhere.db"])
-def test_a_study_is_carried_to_where_its_settings_say(tmp_path: Path, uri: str | None) -> None:
+def test_a_study_is_carried_to_the_uri_of_its_settings(tmp_path: Path, uri: str | None) -> None:
     given = uri.format(folder=tmp_path) if uri else None
     words = [f"tracking.uri={given}"] if given else []
     settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine", *words])

@@ -1,4 +1,4 @@
-"""The syncer beside a plan: started again when it dies, never two at once, and its end is told."""
+"""The syncer of a running plan: restarted when it dies, never two at once, and its end is printed."""
 
 import os
 import re
@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 from studies import wait_until
 
-from sweeps import stopping, syncing
-from sweeps.compose import compose_settings
-from sweeps.settings import Settings
-from sweeps.stopping import Interrupted, Stopping
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.settings import Settings
+from sweeps.running import stopping, syncing
+from sweeps.running.stopping import Interrupted, Stopping
 from tracking.ledger import Ledger
 from tracking.study import Study, Trial, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import default_uri
 
 TRIAL = Trial("base", "base", "", 1, "a key", {})
@@ -26,12 +26,12 @@ TRIAL = Trial("base", "base", "", 1, "a key", {})
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of a study with one trial that has begun."""
+    """The settings of a study with one trial that began."""
     settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine"])
     write_study(Study(settings.study_folder, (TRIAL,), {}, ()))
     folder = TrialFolder(settings.study_folder / TRIAL.name)
     begin(folder)
-    folder.report(1, 5, {"loss": 1.0, "checkpoint": 5.0})
+    folder.report(1, 5, {"loss": 1.0}, checkpoint=5)
     return settings
 
 
@@ -69,7 +69,7 @@ def carried(settings: Settings) -> int | None:
 
 
 @pytest.mark.slow
-def test_killed_it_is_started_again_and_carries_the_rest(
+def test_a_killed_syncer_is_restarted_and_carries_the_rest(
     settings: Settings, console: Console, screen: StringIO
 ) -> None:
     with syncing.syncing(settings, console):
@@ -79,20 +79,20 @@ def test_killed_it_is_started_again_and_carries_the_rest(
         wait_until(lambda: [p.pid for p in syncers(settings)] not in ([], [first.pid]), "the next", timeout=400)
         assert len(syncers(settings)) == 1
         folder = TrialFolder(settings.study_folder / TRIAL.name)
-        assert folder.report(1, 9, {"loss": 2.0, "checkpoint": 9.0})
+        assert folder.report(1, 9, {"loss": 2.0}, checkpoint=9)
         wait_until(lambda: carried(settings) == 9, "the later reports", timeout=400)
     assert syncers(settings) == []
-    told = " ".join(screen.getvalue().split())
-    assert "The process that carries journals to MLflow ended with SIGKILL; it starts again in 1 s" in told
-    assert "MLflow has not everything yet" not in told
+    printed = " ".join(screen.getvalue().split())
+    assert "The process that carries journals to MLflow ended with SIGKILL; it starts again in 1 s" in printed
+    assert "MLflow is not up to date" not in printed
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Another process in the syncer's place, to see how often it is started."""
+    """Run another process in the syncer's place, to count its starts."""
     monkeypatch.setattr(syncing, "sync_command", lambda settings: ["sh", "-c", script, str(settings.study_folder)])
 
 
-def test_one_that_cannot_live_is_tried_ever_more_rarely(
+def test_a_syncer_that_always_fails_is_restarted_less_and_less_often(
     settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "exit 3")
@@ -102,10 +102,10 @@ def test_one_that_cannot_live_is_tried_ever_more_rarely(
         wait_until(lambda: screen.getvalue().count("exit code 3") >= 6, "six deaths")
     pauses = [float(pause) for pause in re.findall(r"again in (\S+) s", screen.getvalue())]
     assert pauses[:6] == [0.01, 0.02, 0.04, 0.08, 0.08, 0.08]
-    assert "MLflow has not everything yet; `ablate sync` carries the rest" in screen.getvalue()
+    assert "MLflow is not up to date; run `ablate sync`" in screen.getvalue()
 
 
-def test_one_that_died_just_before_the_end_is_started_for_the_last_pass(
+def test_a_syncer_that_died_just_before_the_end_is_restarted_for_the_rest(
     settings: Settings, console: Console, screen: StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, f"echo start >> {tmp_path}/starts; read end; exit 0")
@@ -115,11 +115,11 @@ def test_one_that_died_just_before_the_end_is_started_for_the_last_pass(
         first.kill()
         wait_until(lambda: "SIGKILL" in screen.getvalue(), "its death")
     assert (tmp_path / "starts").read_text() == "start\nstart\n"
-    assert "MLflow has not everything yet" not in screen.getvalue()
+    assert "MLflow is not up to date" not in screen.getvalue()
     assert syncers(settings) == []
 
 
-def test_it_is_not_started_once_the_end_was_told(
+def test_the_syncer_is_not_restarted_after_the_end(
     settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = threading.active_count()
@@ -130,22 +130,22 @@ def test_it_is_not_started_once_the_end_was_told(
     assert (syncers(settings), screen.getvalue().strip()) == ([], "")
 
 
-LINES = ("base-s1 goes on from step 400",)
+LINES = ("base-s1 resumes from step 400",)
 
 
 def leave(asked: Stopping, settings: Settings, console: Console, presses: int) -> None:
-    """A run that is left by so many signals."""
+    """A run that ends after ``presses`` signals."""
     with asked.watching(), syncing.syncing(settings, console):
         try:
             with asked.gentle():
                 for _ in range(presses):
                     signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
-            raise asked.told(error, LINES) from None
+            raise asked.with_lines(error, LINES) from None
         raise asked.interrupted(LINES)
 
 
-def test_a_run_that_is_left_at_once_does_not_wait_for_it(
+def test_a_run_that_is_left_at_once_does_not_wait_for_the_syncer(
     settings: Settings, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, f"read end; sleep 3; echo waited > {tmp_path}/waited; exit 0")
@@ -157,7 +157,7 @@ def test_a_run_that_is_left_at_once_does_not_wait_for_it(
     wait_until(lambda: syncers(settings) == [], "its end")
 
 
-def test_a_signal_while_it_is_waited_for_leaves_it_and_keeps_the_lines(
+def test_a_signal_while_a_run_waits_for_the_syncer_ends_the_wait_and_keeps_the_lines(
     settings: Settings, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "read end; kill -INT $PPID; exec sleep 600")

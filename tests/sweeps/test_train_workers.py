@@ -44,14 +44,14 @@ def test_no_worker_outlives_a_trial_that_is_killed_before_they_have_met(peer: tu
 def test_a_signal_to_the_process_group_stops_both_after_the_same_step(
     peer: tuple[Running, psutil.Process], number: signal.Signals
 ) -> None:
-    """Such as a terminal sends for Ctrl-C and at its end, and timeout(1)."""
+    """A terminal sends one for Ctrl-C and when it closes, and timeout(1) does too."""
     running, process = peer
     running.wait_for_step(50)
     os.killpg(running.process.pid, number)
     code, output = running.finish()
     assert code == 128 + number, output
     assert "Traceback" not in output
-    (step,) = map(int, re.findall(r"base-s1 goes on from step (\d+)$", output, re.MULTILINE))
+    (step,) = map(int, re.findall(r"base-s1 resumes from step (\d+)$", output, re.MULTILINE))
     assert lines(running.trial / "journal.jsonl")[-1]["step"] == step
     assert list((running.trial / "checkpoints").glob(f"*/a1/step-{step}/manifest.json"))
     assert [line.get("reason") for line in lines(running.trial / "attempts.jsonl")] == [None, "interrupted"]
@@ -70,18 +70,18 @@ def test_a_killed_worker_is_named_with_its_signal(peer: tuple[Running, psutil.Pr
 
 
 FAULTS = {
-    "before": "sys.modules['transformer.trial'] = None",
+    "before": "sys.modules['transformer.worker'] = None",
     "after": "def broken(*text): raise ValueError('no [/odd] text')",
     "refused": "def broken(*text): raise RefusedError([Problem('data.train', 'is empty', 'must hold sentences')])",
 }
 PLANTED = """
 import sys
 if "--multiprocessing-fork" in sys.orig_argv:
-    import transformer.trial
+    import transformer.worker
     from transformer.schema import Problem, RefusedError
-    broken = transformer.trial.prepare_here
+    broken = transformer.worker.prepare_here
     {fault}
-    transformer.trial.prepare_here = broken
+    transformer.worker.prepare_here = broken
 """
 
 
@@ -98,7 +98,7 @@ def run_with_a_broken_peer(folder: Path, fault: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("fault", "cause"), [("before", "ModuleNotFoundError: import of"), ("after", "ValueError: no [/odd] text")]
 )
-def test_the_error_of_a_worker_is_told_with_its_traceback(
+def test_the_error_of_a_worker_is_reported_with_its_traceback(
     tmp_path: Path, fault: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial, code, output = run_with_a_broken_peer(tmp_path, fault, monkeypatch)
@@ -109,7 +109,7 @@ def test_the_error_of_a_worker_is_told_with_its_traceback(
     assert any("in _follow" in line for line in rest), "the worker's own traceback"
 
 
-def test_what_a_worker_refuses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_by_a_worker_refuses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial, code, output = run_with_a_broken_peer(tmp_path, "refused", monkeypatch)
     assert code == 2, output
     assert "data.train is empty" in output

@@ -1,4 +1,4 @@
-"""`ablate translate`: lines in, as many lines out, whatever they hold and however it ends."""
+"""`ablate translate`: one line out per line in, for any content and any end."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from ablate_in_folder import plan
 from typed import refusal, typed
 
-from sweeps.plan import recorded
+from sweeps.planning.plan import recorded
 from tracking.study import write_study
 
 COMMAND = [sys.executable, "-m", "sweeps.cli", "translate", "base-s1", "sweep.name=copies"]
@@ -35,7 +35,7 @@ ODD = {
 
 
 def translated(folder: Path, text: str, *words: str) -> list[str]:
-    """The lines that come of these, by way of files."""
+    """The translations of these lines, through files."""
     source, target = folder / "source.txt", folder / "target.txt"
     source.write_bytes(text.encode("utf-8"))
     done = typed(folder, "translate", *words, "--input", str(source), "--output", str(target))
@@ -50,7 +50,7 @@ def dev(trained: Path) -> str:
 
 @pytest.fixture(scope="module")
 def expected(trial: Path) -> list[str]:
-    """What the trial itself wrote for dev when it was judged."""
+    """The trial's own translations of dev, from its evaluation."""
     return (trial / "hypotheses" / "dev.txt").read_text("utf-8").splitlines()
 
 
@@ -70,8 +70,8 @@ def test_a_model_has_many_names(trained: Path, trial: Path, attempt: Path, dev: 
     assert earlier != expected
 
 
-def test_the_words_that_trained_it_name_its_study(trained: Path, dev: str, expected: list[str]) -> None:
-    """Without the files that it was trained on, which only training needs."""
+def test_the_overrides_of_its_training_name_its_study(trained: Path, dev: str, expected: list[str]) -> None:
+    """The files of the training text are not needed: only training reads them."""
     assert translated(trained, dev, "base-s1", "data=files", "sweep.name=copies") == expected
     assert typed(trained, "status", "data=files", "sweep.name=copies").exit_code == 0
 
@@ -83,7 +83,7 @@ def test_checkpoints_kept_elsewhere_know_their_trial(trained: Path, trial: Path,
     assert translated(trained, dev, str(moved)) == expected
 
 
-def test_the_best_n_come_one_below_the_other_with_their_scores(trained: Path, dev: str, expected: list[str]) -> None:
+def test_the_best_n_translations_come_in_order_with_their_scores(trained: Path, dev: str, expected: list[str]) -> None:
     lines = translated(trained, f"{dev}\n", "copies/base-s1", "--nbest", "3")
     assert len(lines) == 3 * (len(expected) + 1)
     pairs = [line.split("\t") for line in lines]
@@ -106,7 +106,7 @@ def test_decoding_can_be_changed(trained: Path, dev: str, expected: list[str]) -
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
     longer = (trained / "test.txt").read_text("utf-8")  # no two models make the same mistakes there
     averaged = translated(trained, longer, "copies/base-s1", "--average", "2")
-    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average=2")
+    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
     assert averaged != translated(trained, longer, "copies/base-s1")
     before = str(attempt / "step-300")  # a mean ends at the checkpoint that is named
     assert translated(trained, longer, before, "--average", "2") != averaged
@@ -122,7 +122,7 @@ def test_odd_lines_keep_the_others_and_their_number(trained: Path, name: str) ->
     assert done.exit_code == 0
     assert bool(odd) == bool(ODD[name].strip(" "))
     if name in ("no space", "too many pieces"):
-        assert done.stderr == "source.txt: line 2 has more than 40 pieces; what comes after them is left out\n"
+        assert done.stderr == "source.txt: line 2 has more than 40 pieces; the rest of it is ignored\n"
     else:
         assert done.stderr == ""
 
@@ -135,8 +135,8 @@ def test_a_line_that_is_not_utf8_ends_it_after_those_before(trained: Path) -> No
     assert (trained / "target.txt").read_text("utf-8") == "a b\n\nc\n"
 
 
-def test_who_writes_a_line_is_answered_and_may_interrupt(trained: Path) -> None:
-    """The pipe stays open all the time; the child runs in a group of its own, as a shell starts it."""
+def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(trained: Path) -> None:
+    """The pipe stays open all the time; the child runs in a new process group, as under a shell."""
     pipe = subprocess.PIPE
     with subprocess.Popen(COMMAND, cwd=trained, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as child:
         assert child.stdin
@@ -177,7 +177,7 @@ def test_another_program_s_output_is_read_as_a_file(trained: Path) -> None:
     assert done.stdout == "a b\n"
 
 
-def test_a_reader_that_has_enough_ends_it(trained: Path) -> None:
+def test_a_reader_that_leaves_ends_it(trained: Path) -> None:
     pipe = subprocess.PIPE
     words = " ".join(COMMAND)
     script = f"yes 'a b c' | {{ {words}; echo $? >&2; }} | head -1"
@@ -198,7 +198,7 @@ def test_progress_is_shown_where_a_person_waits(trained: Path, expected: list[st
     try:
         while chunk := os.read(terminal, 4096):
             shown += chunk
-    except OSError:  # how a terminal says that nobody writes any more
+    except OSError:  # how a terminal signals that its other end is closed
         pass
     os.close(terminal)
     assert printed.decode("utf-8").splitlines() == expected
@@ -206,28 +206,28 @@ def test_progress_is_shown_where_a_person_waits(trained: Path, expected: list[st
     assert re.search(rb"\d+ lines", shown)
 
 
-def test_a_name_that_is_unknown_is_refused_with_the_nearest(trained: Path) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(trained: Path) -> None:
     assert "did you mean base-s1?" in refusal(trained, "translate", "bse-s1", "sweep.name=copies")
     assert "did you mean copies/base-s1?" in refusal(trained, "translate", "base-s1")
     assert "studies there: copies" in refusal(trained, "translate", "base-s1")
     assert "TRIAL is missing" in refusal(trained, "translate", "sweep.name=copies")
-    assert "one model translates at a time" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
+    assert "must name one model" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
 
 
 def test_a_folder_without_a_finished_model_is_refused(trained: Path, tmp_path: Path) -> None:
     planned = plan(tmp_path, "sweep.rows=[base]")
     write_study(recorded(planned, ["ablate", "sweep"]))
-    assert "base-s1 has not begun" in refusal(tmp_path, "translate", "base-s1")
+    assert "base-s1 was never started" in refusal(tmp_path, "translate", "base-s1")
     assert "is a study must be one of its trials" in refusal(trained, "translate", "runs/copies")
     assert "holds no trial" in refusal(trained, "translate", "runs")
 
 
-def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
-    words = ["model.n_layers=2", "train.steps=3", "row=big", "data.set=dev"]
+def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:
+    words = ["model.n_layers=2", "train.steps=3", "row=big", "data.vocab_size=9"]
     said = refusal(trained, "translate", "copies/base-s1", *words)
-    for key in ("model.n_layers", "train.steps", "row", "data.set"):
+    for key in ("model.n_layers", "train.steps", "row", "data.vocab_size"):
         assert f"{key} (command line) cannot be changed once a model is trained" in said
-    assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average" in said
+    assert "takes decode.beam, decode.alpha, decode.max_extra, decode.average_checkpoints" in said
     misspelt = refusal(trained, "translate", "copies/base-s1", "decode.baem=2")
     assert "did you mean decode.beam?" in misspelt
 
@@ -237,15 +237,18 @@ def test_what_training_decided_cannot_be_overridden(trained: Path) -> None:
     [
         (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
-        (["--average", "9"], "decode.average is 9 must be at most 4, the checkpoints that were kept"),
-        (["--average", "2", "decode.average=3"], "--average (command line) is given with decode.average"),
+        (["--average", "9"], "decode.average_checkpoints is 9 must be at most 4, the number of checkpoints kept"),
+        (
+            ["--average", "2", "decode.average_checkpoints=3"],
+            "--average (command line) is given with decode.average_checkpoints",
+        ),
         (["--input", "nowhere.txt"], "--input nowhere.txt cannot be read"),
         (["--input", "runs"], "--input runs cannot be read"),
         (["--output", "runs"], "--output runs cannot be written"),
-        (["--output", "nowhere/target.txt"], "--output nowhere is no folder"),
+        (["--output", "nowhere/target.txt"], "--output nowhere is not a folder"),
         (["--input", "dev.txt", "--output", "dev.txt"], "--output dev.txt is the input"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(trained: Path, dev: str, words: list[str], said: str) -> None:
+def test_impossible_settings_are_refused(trained: Path, dev: str, words: list[str], said: str) -> None:
     assert said in refusal(trained, "translate", "copies/base-s1", *words)
     assert (trained / "dev.txt").read_text("utf-8") == dev

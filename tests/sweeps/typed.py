@@ -3,20 +3,19 @@
 import contextlib
 from pathlib import Path
 
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from sweeps.cli import app
 
 
-def typed(folder: Path, *words: str) -> Result:
-    """What `ablate …` does and says."""
+def typed(folder: Path, *arguments: str) -> Result:
+    """The result of `ablate …`, with its output."""
     with contextlib.chdir(folder):
-        return CliRunner().invoke(app, list(words))
+        return CliRunner().invoke(app, list(arguments))
 
 
-def refusal(folder: Path, *words: str) -> str:
-    """What a refused command says, on one line."""
-    done = typed(folder, *words)
+def refusal(folder: Path, *arguments: str) -> str:
+    """The message of a refused command, on one line."""
+    done = typed(folder, *arguments)
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     return " ".join(done.stderr.split())

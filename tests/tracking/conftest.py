@@ -1,4 +1,4 @@
-"""One MLflow database for all tests, since making its schema takes seconds; a study of its own for each."""
+"""One MLflow database for all tests, since creating its schema takes seconds; one study per test."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from studies_on_disk import EXPERIMENT, Store, make_study
 
 from tracking.mlflow_tracker import open_tracker
 from tracking.study import Study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def store(runs: Path) -> Store:
 
 @pytest.fixture
 def study(runs: Path, request: pytest.FixtureRequest) -> Study:
-    """Three rows of one seed, nothing begun; its own folder below the shared database's."""
+    """Three rows with one seed each, none begun, in a folder next to the shared database."""
     return make_study(runs / request.node.name, {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
 
 

@@ -10,7 +10,7 @@ def empty(path: Path) -> None:
 
 
 def cut(path: Path) -> None:
-    """As a full disk or a copy that was broken off leaves it."""
+    """As after a full disk or an interrupted copy."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -19,7 +19,7 @@ def garbage(path: Path) -> None:
 
 
 def other_kind(path: Path) -> None:
-    """Whole, and of another shape."""
+    """Valid JSON of another shape."""
     path.write_text("[1, 2]\n")
 
 
@@ -28,7 +28,7 @@ def nothing_known(path: Path) -> None:
 
 
 def deep(path: Path) -> None:
-    """More brackets than a parser takes."""
+    """More brackets than a parser accepts."""
     path.write_text("[" * 200_000 + "\n")
 
 
@@ -39,17 +39,17 @@ def folder(path: Path) -> None:
 
 
 def first_line(path: Path) -> None:
-    """One byte of the first line; the rest is whole."""
+    """Only one byte of the first line."""
     path.write_bytes(b"\x00" + path.read_bytes()[1:])
 
 
 def looped(path: Path) -> None:
-    """The system refuses to read it, and says that it does not exist; the content lies at ``kept``."""
+    """A symbolic link to itself, which the system refuses to read. The content is at ``kept``."""
     _kept(path).symlink_to(path.name)
 
 
 def broken_disk(path: Path) -> None:
-    """The system finds it and reads no byte of it: EIO, as from a disk or a server with a fault."""
+    """The file exists, but every read fails with EIO, as on a faulty disk or server."""
     _kept(path).symlink_to("/proc/self/mem")
 
 

@@ -1,4 +1,4 @@
-"""Studies on disk as a sweep leaves them, and what MLflow then holds of them."""
+"""Studies on disk as a sweep leaves them, and their runs in MLflow."""
 
 import os
 import socket
@@ -7,17 +7,17 @@ from typing import Any
 
 from tracking.mlflow_tracker import MlflowTracker
 from tracking.study import Study, Trial, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 EXPERIMENT = "tests"
 Store = tuple[MlflowTracker, str]
-PUBLISHED = {
+PUBLISHED: dict[str, dict[str, float | None]] = {
     "base": {"ppl": 4.92, "bleu": 25.8, "params_m": 65.0},
     "a_heads_1": {"ppl": 5.29, "bleu": 24.9, "params_m": None},
     "c_layers_2": {"ppl": 6.11, "bleu": 23.7, "params_m": 36.0},
 }
 GROUPS = {"base": "base", "a_heads_1": "A", "c_layers_2": "C"}
-DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average": 1}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
 CELLS: dict[str, dict[str, object]] = {
     "base": {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "d_k": 64, "d_v": 64}
     | {"p_drop": 0.1, "label_smoothing": 0.1, "steps": 30, "positions": "sinusoidal"},
@@ -45,8 +45,9 @@ def begin(folder: TrialFolder) -> int:
 
 def report(folder: TrialFolder, attempt: int, steps: range, checkpoints: tuple[int, ...] = ()) -> None:
     for step in steps:
-        mark = {"checkpoint": float(step)} if step in checkpoints else {}
-        assert folder.report(attempt, step, {"loss": 10.0 * attempt + step, **mark})
+        assert folder.report(
+            attempt, step, {"loss": 10.0 * attempt + step}, checkpoint=step if step in checkpoints else None
+        )
 
 
 def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files that do not hold what was written: named, kept, and never in the way of other trials."""
+"""Damaged files: named, kept, and no obstacle to other trials."""
 
 import json
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from tracking.salvage import salvage
 from tracking.study import Study
 from tracking.table import table, to_markdown
 from tracking.tracker import MemoryTracker, RunSpec
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 Damage = Callable[[Path], None]
 FILES = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")
 CONFIG = {"key": "k", "data_fingerprint": "f", "model": {"d_k": 8}, "train": {}, "decode": {"beam": 4}, "data": {}}
 PATHS = {"runs": "runs", "data": "data", "checkpoints": None}
 WHOLE = {("journal.jsonl", empty), ("journal.jsonl", cut), ("attempts.jsonl", cut)}
-"""No damage: a journal may have no line yet, and a last line without its end was torn by a crash."""
+"""Not damage: a journal may be empty, and a crash may tear the last line."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def pair(tmp_path: Path) -> Study:
 
 
 def damaged(study: Study, name: str, damage: Damage) -> TrialFolder:
-    """Base's folder, in which this file is damaged."""
+    """The folder of base after damage to this file."""
     where = study.trial_folder(study.trials[0])
     damage(where.path / name)
     return where
@@ -55,7 +55,7 @@ def damaged(study: Study, name: str, damage: Damage) -> TrialFolder:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_each_is_named_and_the_other_trial_goes_on(pair: Study, name: str, damage: Damage) -> None:
+def test_each_is_named_and_the_other_trial_is_unaffected(pair: Study, name: str, damage: Damage) -> None:
     where = damaged(pair, name, damage)
     found = where.damage()
     assert [error.path for error in found] == [] if (name, damage) in WHOLE else [where.path / name]
@@ -70,7 +70,7 @@ def test_each_is_named_and_the_other_trial_goes_on(pair: Study, name: str, damag
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_it_keeps_back_only_its_own_trial_from_mlflow(pair: Study, name: str, damage: Damage) -> None:
+def test_it_holds_back_only_its_own_trial_from_mlflow(pair: Study, name: str, damage: Damage) -> None:
     damaged(pair, name, damage)
     tracker = MemoryTracker()
     done = Replay(pair.folder, tracker, "memory").once()
@@ -78,13 +78,13 @@ def test_it_keeps_back_only_its_own_trial_from_mlflow(pair: Study, name: str, da
     named = (name, damage) not in WHOLE and name != "statistics/dev.jsonl"
     if named and (name, damage) != ("attempts.jsonl", empty):  # without attempts there is no run
         assert len(done.problems) == 1
-    carried = [run for run in tracker.runs.values() if run.spec.name == "A a_heads_1 s1"]
-    assert [run.status for run in carried] == ["FINISHED"]
+    sent = [run for run in tracker.runs.values() if run.spec.name == "A a_heads_1 s1"]
+    assert [run.status for run in sent] == ["FINISHED"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_damaged_is_kept_and_the_rest_stays(pair: Study, name: str, damage: Damage) -> None:
+def test_the_damaged_content_is_kept_and_the_rest_stays(pair: Study, name: str, damage: Damage) -> None:
     before = pair.trial_folder(pair.trials[0]).journal()
     where = damaged(pair, name, damage)
     path = where.path / name
@@ -100,7 +100,7 @@ def test_what_is_damaged_is_kept_and_the_rest_stays(pair: Study, name: str, dama
         assert where.journal() == before
     elif damage is first_line:
         assert where.journal() == before[1:]
-    assert begin(where) >= 2, "the number of an attempt is never given twice"
+    assert begin(where) >= 2, "an attempt's number is never used twice"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_is_damaged_is_kept_and_the_rest_stays(pair: Study, name: str, dama
         (list(range(9)), "9 reports"),
     ],
 )
-def test_it_is_told_which_reports_are_lost(pair: Study, bad: list[int], lost: str) -> None:
+def test_salvage_names_the_lost_reports(pair: Study, bad: list[int], lost: str) -> None:
     where = pair.trial_folder(pair.trials[0])
     lines = where.journal_path.read_text().splitlines()
     where.journal_path.write_text("".join("nonsense\n" if i in bad else f"{line}\n" for i, line in enumerate(lines)))
@@ -122,25 +122,25 @@ def test_it_is_told_which_reports_are_lost(pair: Study, bad: list[int], lost: st
     assert [report.step for report in where.journal()] == [i + 1 for i in range(9) if i not in bad]
 
 
-def test_a_journal_that_is_no_file_is_lost_whole(pair: Study) -> None:
+def test_a_journal_that_is_a_folder_loses_all_reports(pair: Study) -> None:
     where = damaged(pair, "journal.jsonl", folder)
     assert salvage(where, where.damage()[0]) == "kept as journal.jsonl.damaged; lost: all reports"
 
 
-def test_only_damage_is_worth_no_further_pass(pair: Study) -> None:
+def test_only_damage_is_a_lasting_problem(pair: Study) -> None:
     tracker = MemoryTracker()
     assert not Replay(pair.folder, tracker, "memory").once().lasting
     damaged(pair, "journal.jsonl", garbage)
     assert Replay(pair.folder, tracker, "memory").once().lasting
 
-    class Away(MemoryTracker):
+    class Unreachable(MemoryTracker):
         def open_run(self, spec: RunSpec, known: str | None) -> str:
-            raise ConnectionError("server away")
+            raise ConnectionError("server down")
 
-    assert not Replay(pair.folder, Away(), "memory").once().lasting
+    assert not Replay(pair.folder, Unreachable(), "memory").once().lasting
 
 
-def test_a_number_that_only_a_lost_line_held_is_not_given_again(tmp_path: Path) -> None:
+def test_the_number_in_a_lost_line_is_not_used_again(tmp_path: Path) -> None:
     where = TrialFolder(tmp_path / "base-s1")
     for _ in range(3):
         begin(where)
@@ -155,7 +155,7 @@ def test_a_number_that_only_a_lost_line_held_is_not_given_again(tmp_path: Path) 
     assert begin(where) >= 10
 
 
-def test_attempts_without_their_file_are_missed(pair: Study) -> None:
+def test_missing_attempts_are_damage(pair: Study) -> None:
     where = pair.trial_folder(pair.trials[0])
     where.attempts_path.unlink()
     (error,) = where.damage()
@@ -175,7 +175,7 @@ def test_a_file_where_the_folder_should_be_is_named(pair: Study) -> None:
     assert (where.damage(), where.state("k")) == ([], "missing")
 
 
-def test_an_unfinished_trial_is_damaged_as_long_as_it_cannot_go_on(pair: Study) -> None:
+def test_an_unfinished_trial_is_damaged_as_long_as_it_cannot_resume(pair: Study) -> None:
     where = pair.trial_folder(pair.trials[0])
     where.result_path.unlink()
     assert where.state("k") == "interrupted"
@@ -186,7 +186,7 @@ def test_an_unfinished_trial_is_damaged_as_long_as_it_cannot_go_on(pair: Study) 
         assert where.state("k") == "interrupted"
 
 
-def test_names_are_kept_apart(tmp_path: Path) -> None:
+def test_set_aside_files_get_different_names(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / "a.json").write_text(str(number))
         set_aside(tmp_path / "a.json")
@@ -198,7 +198,7 @@ def test_names_are_kept_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mlflow-runs.json", "mlflow-synced.json"])
 @pytest.mark.parametrize("damage", [empty, cut, garbage, folder])
-def test_a_ledger_is_begun_again_and_the_runs_stay(pair: Study, name: str, damage: Damage) -> None:
+def test_a_ledger_is_started_over_and_the_runs_stay(pair: Study, name: str, damage: Damage) -> None:
     tracker = MemoryTracker()
     Replay(pair.folder, tracker, "memory").once()
     runs = set(tracker.runs)
@@ -219,7 +219,7 @@ def test_a_ledger_is_begun_again_and_the_runs_stay(pair: Study, name: str, damag
 def test_a_ledger_of_another_shape_is_damaged(tmp_path: Path, content: str) -> None:
     for name in ("mlflow-runs.json", "mlflow-synced.json"):
         (tmp_path / name).write_text(content)
-        with pytest.raises(DamagedFileError, match="no run of a trial"):
+        with pytest.raises(DamagedFileError, match="are not runs of trials"):
             Ledger(tmp_path / name, "memory")
 
 
@@ -232,7 +232,7 @@ def test_a_ledger_of_another_shape_is_damaged(tmp_path: Path, content: str) -> N
         ({"ts": 1.0, "attempt": 1, "step": 3}, "must have metrics"),
     ],
 )
-def test_a_line_that_says_too_little_is_named_with_its_number(tmp_path: Path, line: object, cause: str) -> None:
+def test_an_incomplete_line_is_named_with_its_number(tmp_path: Path, line: object, cause: str) -> None:
     where = TrialFolder(tmp_path)
     report(where, begin(where), range(1, 3))
     with where.journal_path.open("a") as journal:
@@ -241,7 +241,7 @@ def test_a_line_that_says_too_little_is_named_with_its_number(tmp_path: Path, li
         where.journal()
 
 
-def test_a_figure_that_is_no_number_is_damage(pair: Study) -> None:
+def test_a_score_that_is_not_a_number_is_damage(pair: Study) -> None:
     where = pair.trial_folder(pair.trials[0])
     content = json.loads(where.result_path.read_text())
     content["scores"]["dev"]["bleu"] = "30"
@@ -249,7 +249,7 @@ def test_a_figure_that_is_no_number_is_damage(pair: Study) -> None:
     assert (where.state(pair.trials[0].key), table(pair)[0].bleu) == ("damaged", None)
 
 
-def test_an_error_of_other_bytes_is_shown_all_the_same(tmp_path: Path) -> None:
+def test_an_error_that_is_not_utf8_is_still_shown(tmp_path: Path) -> None:
     where = TrialFolder(tmp_path)
     where.error_path.write_bytes(b"\xffboom at ftp://me:secret@host\nmore")
     assert where.cause() == "\ufffdboom at ftp://***@host"
@@ -257,7 +257,7 @@ def test_an_error_of_other_bytes_is_shown_all_the_same(tmp_path: Path) -> None:
     assert where.cause() == "no cause was written"
 
 
-def test_a_cause_names_what_to_do(tmp_path: Path) -> None:
+def test_a_cause_includes_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("{")
     with pytest.raises(DamagedFileError) as caught:
         read_object(tmp_path / "result.json")

@@ -5,7 +5,7 @@ import pytest
 from tracking.files import append_line, last_line, read_lines, to_json, write_atomic
 
 
-def test_write_atomic_replaces_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_write_atomic_replaces_and_leaves_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "result.json"
     write_atomic(path, "one")
     write_atomic(path, "two ε")
@@ -23,7 +23,7 @@ def test_write_atomic_keeps_the_old_content_when_the_write_fails(tmp_path: Path)
 
 
 @pytest.mark.parametrize("torn", ['{"step": 3, "met', '{"step": 3}', "\0\0\0"])
-def test_a_torn_last_line_is_left_out_and_does_not_spoil_the_next(tmp_path: Path, torn: str) -> None:
+def test_a_torn_last_line_is_left_out_and_does_not_corrupt_the_next(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "journal.jsonl"
     for step in (1, 2):
         append_line(path, to_json({"step": step}))
@@ -42,7 +42,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         read_lines(path)
 
 
-def test_no_file_has_no_lines(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "none") == []
     assert last_line(tmp_path / "none") is None
 
@@ -54,5 +54,5 @@ def test_the_last_line_may_be_longer_than_the_window_read(tmp_path: Path) -> Non
     assert (last_line(path) or {})["step"] == 2
 
 
-def test_what_is_not_finite_becomes_null() -> None:
+def test_a_number_that_is_not_finite_becomes_null() -> None:
     assert to_json({"a": [float("nan"), float("-inf"), 1.0]}) == '{"a": [null, null, 1.0]}'

@@ -1,4 +1,4 @@
-"""What keeps a model out of the registry is said in a line, whoever raised it."""
+"""Every error that stops a registration becomes one line, whatever its source."""
 
 from pathlib import Path
 
@@ -28,11 +28,11 @@ def refusal(model: Path, run_id: str, uri: str) -> str:
 
 
 def test_a_store_whose_driver_is_not_installed(model: Path) -> None:
-    said = refusal(model, "0" * 32, "postgresql+pg8000://me:secret@127.0.0.1:9/mlflow")
-    assert said == "ModuleNotFoundError: No module named 'pg8000'"
+    line = refusal(model, "0" * 32, "postgresql+pg8000://me:secret@127.0.0.1:9/mlflow")
+    assert line == "ModuleNotFoundError: No module named 'pg8000'"
 
 
-def test_artifacts_that_cannot_be_written(model: Path, store: Store, tmp_path: Path) -> None:
+def test_artifacts_in_an_unwritable_place(model: Path, store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     run_id = run_with_artifacts_at((tmp_path / "file" / "artifacts").as_uri(), store, "blocked")
     assert refusal(model, run_id, store[1]).startswith("NotADirectoryError: ")
@@ -48,5 +48,5 @@ def test_a_bucket_without_credentials(model: Path, store: Store, monkeypatch: py
     assert "credentials" in refusal(model, run_id, store[1])
 
 
-def test_a_run_that_the_store_has_not(model: Path, store: Store) -> None:
+def test_a_run_that_the_store_does_not_have(model: Path, store: Store) -> None:
     assert refusal(model, "0" * 32, store[1]).startswith("MlflowException: ")

@@ -1,4 +1,4 @@
-"""Journals into a real MLflow, in this process."""
+"""Replays of journals into a real MLflow, in this process."""
 
 import json
 import shutil
@@ -15,11 +15,11 @@ from tracking.ledger import trial_of_run
 from tracking.replay import Replay
 from tracking.study import Study, Trial
 from tracking.tracker import MemoryTracker
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
-def carry(study: Study, store: Store) -> int:
-    """One pass of a new syncer, as after a restart; points sent."""
+def sync_once(study: Study, store: Store) -> int:
+    """One pass of a new syncer, as after a restart. Returns the points sent."""
     done = Replay(study.folder, *store).once()
     assert done.problems == ()
     return done.points
@@ -28,14 +28,14 @@ def carry(study: Study, store: Store) -> int:
 def test_a_replay_changes_nothing(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     report(folder, attempt, range(1, 2001), checkpoints=(2000,))
-    assert carry(study, store) == 2001
-    assert carry(study, store) == 0
+    assert sync_once(study, store) == 2000
+    assert sync_once(study, store) == 0
     (study.folder / "mlflow-synced.json").unlink()
-    assert carry(study, store) == 2001, "from the start again"
+    assert sync_once(study, store) == 2000, "again from the start"
     assert history(study, store) == [(step, 10.0 + step) for step in range(1, 2001)]
 
 
-def test_points_go_in_batches_that_a_server_takes(
+def test_points_are_sent_in_batches_that_a_server_accepts(
     study: Study, folder: TrialFolder, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
@@ -47,29 +47,29 @@ def test_points_go_in_batches_that_a_server_takes(
 
     monkeypatch.setattr(store[0].client, "log_batch", watched)
     report(folder, begin(folder), range(1, 1200), checkpoints=(1199,))
-    assert carry(study, store) == 1200
-    assert [size for size in sizes if size] == [1000, 200]
+    assert sync_once(study, store) == 1199
+    assert [size for size in sizes if size] == [1000, 199]
 
 
-def test_one_run_a_trial_also_without_the_map(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_one_run_per_trial_even_without_the_ledger(study: Study, folder: TrialFolder, store: Store) -> None:
     begin(folder)
-    carry(study, store)
+    sync_once(study, store)
     first = only_run(study, store).info.run_id
     _, uri = store
     path = study.folder / "mlflow-runs.json"
     assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
     path.unlink()
-    carry(study, store)
+    sync_once(study, store)
     assert only_run(study, store).info.run_id == first
     assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
 
 
 @pytest.mark.parametrize("damage", [None, "", '{"trials": '])
-def test_a_runs_trial_is_found_beside_studies_that_cannot_be_read(
+def test_unreadable_studies_do_not_hide_the_trial_of_a_run(
     study: Study, folder: TrialFolder, store: Store, tmp_path: Path, damage: str | None
 ) -> None:
     begin(folder)
-    carry(study, store)
+    sync_once(study, store)
     run_id = only_run(study, store).info.run_id
     for name in ("a-broken", "b-whole"):
         shutil.copytree(study.folder, tmp_path / name)
@@ -86,66 +86,66 @@ def test_one_run_after_a_crash_between_create_and_store(study: Study, folder: Tr
     begin(folder)
     spec = run_spec(study, study.trials[0], folder.attempts())
     made = store[0].open_run(spec, None)
-    carry(study, store)
+    sync_once(study, store)
     assert only_run(study, store).info.run_id == made
 
 
-def test_a_run_that_the_store_lost_is_made_anew_with_all_its_points(
+def test_a_run_that_the_store_lost_is_created_again_with_all_its_points(
     study: Study, folder: TrialFolder, store: Store
 ) -> None:
     report(folder, begin(folder), range(1, 4), checkpoints=(3,))
-    carry(study, store)
+    sync_once(study, store)
     store[0].client.delete_run(only_run(study, store).info.run_id)
-    carry(study, store)
+    sync_once(study, store)
     assert [step for step, _ in history(study, store)] == [1, 2, 3]
 
 
 def test_only_trials_that_have_begun_get_a_run(study: Study, store: Store) -> None:
-    assert carry(study, store) == 0
+    assert sync_once(study, store) == 0
     assert runs_of(study, store) == []
 
 
 def test_nothing_beyond_the_last_checkpoint_until_finished(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     report(folder, attempt, range(1, 4))
-    assert carry(study, store) == 0
+    assert sync_once(study, store) == 0
     report(folder, attempt, range(4, 9), checkpoints=(4, 6))
-    carry(study, store)
+    sync_once(study, store)
     assert [step for step, _ in history(study, store)] == [1, 2, 3, 4, 5, 6]
     finish(study, study.trials[0], attempt, 8)
-    assert carry(study, store) > 2, "the two last steps, scores and costs"
-    assert carry(study, store) == 0
+    assert sync_once(study, store) > 2, "the two last steps, scores and costs"
+    assert sync_once(study, store) == 0
     assert [step for step, _ in history(study, store)] == list(range(1, 9))
 
 
-def test_cut_back_and_gone_on_each_step_stands_once(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_after_a_rollback_each_step_appears_once(study: Study, folder: TrialFolder, store: Store) -> None:
     report(folder, begin(folder), range(1, 8), checkpoints=(4,))
-    carry(study, store)
+    sync_once(study, store)
     folder.restore(2, 4, [])
     attempt = begin(folder)
     report(folder, attempt, range(5, 10), checkpoints=(8,))
-    carry(study, store)
+    sync_once(study, store)
     finish(study, study.trials[0], attempt, 9)
-    carry(study, store)
+    sync_once(study, store)
     first, second = [(s, 10.0 + s) for s in range(1, 5)], [(s, 20.0 + s) for s in range(5, 10)]
     assert history(study, store) == first + second
 
 
-def test_cut_back_behind_what_was_carried_each_step_stands_once(
+def test_after_a_rollback_behind_the_sent_points_each_step_appears_once(
     study: Study, folder: TrialFolder, store: Store
 ) -> None:
     """The newest checkpoint turned out damaged."""
     report(folder, begin(folder), range(1, 8), checkpoints=(2, 6))
-    carry(study, store)
+    sync_once(study, store)
     folder.restore(2, 2, [])
     report(folder, begin(folder), range(3, 10), checkpoints=(9,))
-    carry(study, store)
+    sync_once(study, store)
     assert [step for step, _ in history(study, store)] == list(range(1, 10))
 
 
-def test_failed_goes_on_and_finishes(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_a_failed_trial_resumes_and_finishes(study: Study, folder: TrialFolder, store: Store) -> None:
     def status() -> str:
-        carry(study, store)
+        sync_once(study, store)
         return str(only_run(study, store).info.status)
 
     attempt = begin(folder)
@@ -159,7 +159,7 @@ def test_failed_goes_on_and_finishes(study: Study, folder: TrialFolder, store: S
     assert status() == "KILLED"
     attempt = begin(folder)
     folder.write_result(result(study.trials[0], attempt, 9))
-    assert status() == "RUNNING", "the end, and with it the result's time, is not written yet"
+    assert status() == "RUNNING", "the end, which gives the result's time, is not written yet"
     folder.end_attempt(attempt, "finished")
     assert status() == "FINISHED"
     info, attempts = only_run(study, store).info, folder.attempts()
@@ -171,9 +171,9 @@ def test_the_same_syncer_sees_each_change_once(study: Study, folder: TrialFolder
     replay = Replay(study.folder, *store)
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
-    assert [replay.once().points, replay.once().points] == [4, 0]
-    report(folder, attempt, range(4, 6), checkpoints=(5,))
     assert [replay.once().points, replay.once().points] == [3, 0]
+    report(folder, attempt, range(4, 6), checkpoints=(5,))
+    assert [replay.once().points, replay.once().points] == [2, 0]
 
 
 def test_an_unchanged_trial_costs_no_request(study: Study, folder: TrialFolder) -> None:
@@ -181,15 +181,15 @@ def test_an_unchanged_trial_costs_no_request(study: Study, folder: TrialFolder) 
     tracker = MemoryTracker()
     replay = Replay(study.folder, tracker, "memory")
     replay.once()
-    tracker.runs.clear()  # a second look at the trial would make its run again
+    tracker.runs.clear()  # a second replay of the trial would create its run again
     replay.once()
     assert tracker.runs == {}
 
 
-def test_scores_and_costs_stand_at_the_results_step(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_scores_and_costs_are_logged_at_the_step_of_the_result(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     finish(study, study.trials[0], attempt, 30, ppl=float("inf"))
-    carry(study, store)
+    sync_once(study, store)
     run = only_run(study, store)
     ended = round((folder.attempts()[0].ended or 0) * 1000)
     (bleu,) = store[0].client.get_metric_history(run.info.run_id, "dev/bleu")
@@ -200,36 +200,36 @@ def test_scores_and_costs_stand_at_the_results_step(study: Study, folder: TrialF
     assert {"dev/nll", "dev/chrf", "flops", "seconds", "tokens_per_s"} <= set(run.data.metrics)
 
 
-def test_a_lower_score_by_other_decode_settings_is_the_latest(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_a_lower_score_after_new_decode_settings_is_the_latest(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     finish(study, study.trials[0], attempt, 30)
-    carry(study, store)
+    sync_once(study, store)
     folder.write_result(result(study.trials[0], attempt, 30, bleu=25.0))
-    carry(study, store)
+    sync_once(study, store)
     assert only_run(study, store).data.metrics["dev/bleu"] == 25.0
 
 
-def test_decode_settings_are_tags_of_the_scores_that_stand(study: Study, folder: TrialFolder, store: Store) -> None:
-    def carried() -> dict[str, str]:
-        carry(study, store)
+def test_decode_tags_are_those_of_the_current_scores(study: Study, folder: TrialFolder, store: Store) -> None:
+    def decode_tags() -> dict[str, str]:
+        sync_once(study, store)
         run = only_run(study, store)
         assert not [name for name in run.data.params if name.startswith("decode.")]
         return {name: value for name, value in run.data.tags.items() if name.startswith("decode.")}
 
     attempt = begin(folder)
     folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE}))
-    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average": "1"}
-    assert carried() == usual
+    usual = {"decode.beam": "4", "decode.alpha": "0.6", "decode.max_extra": "50", "decode.average_checkpoints": "1"}
+    assert decode_tags() == usual
     finish(study, study.trials[0], attempt, 30)
-    assert carried() == usual
+    assert decode_tags() == usual
     folder.config_path.write_text(yaml.safe_dump({"train": {"steps": 30}, "decode": DECODE | {"beam": 8}}))
     attempt = begin(folder)
-    assert carried() == usual, "it is being scored again, and the old scores stand"
+    assert decode_tags() == usual, "the trial is being scored again, and the old scores are still valid"
     finish(study, study.trials[0], attempt, 30, bleu=31.0, decode=DECODE | {"beam": 8})
-    assert carried() == usual | {"decode.beam": "8"}
+    assert decode_tags() == usual | {"decode.beam": "8"}
     assert only_run(study, store).data.metrics["dev/bleu"] == 31.0
-    assert carry(study, store) == 0
-    assert carried() == usual | {"decode.beam": "8"}
+    assert sync_once(study, store) == 0
+    assert decode_tags() == usual | {"decode.beam": "8"}
 
 
 def test_params_tags_and_name(study: Study, store: Store) -> None:
@@ -246,7 +246,7 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
     begin(folder)
     folder.config_path.write_text(yaml.safe_dump(config))
     folder.provenance_path.write_text(json.dumps({"commit": "abc", "dirty": False, "device": "cpu"}))
-    carry(study, store)
+    sync_once(study, store)
     run = only_run(study, store)
     assert run.data.params == {
         **{"model.n_layers": "2", "model.p_drop": "0.1", "train.seed": "1"},
@@ -262,24 +262,24 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
     assert run_name(study.trials[0]) == "base s1"
 
 
-def test_a_changed_config_and_a_new_attempt_are_taken(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_a_changed_config_and_a_new_attempt_are_sent(study: Study, folder: TrialFolder, store: Store) -> None:
     begin(folder)
     folder.config_path.write_text("train: {log_every: 10}\n")
-    carry(study, store)
+    sync_once(study, store)
     folder.config_path.write_text("train: {log_every: 50, extra: 1}\n")
     begin(folder)
-    carry(study, store)
+    sync_once(study, store)
     run = only_run(study, store)
     assert run.data.params == {"train.log_every": "10", "train.extra": "1"}
     assert run.data.tags["attempt"] == "2"
 
 
-def test_a_broken_journal_keeps_back_only_its_own_trial(study: Study, store: Store) -> None:
+def test_a_broken_journal_holds_back_only_its_own_trial(study: Study, store: Store) -> None:
     for trial in study.trials[:2]:
         report(study.trial_folder(trial), begin(study.trial_folder(trial)), range(1, 3), checkpoints=(2,))
     study.trial_folder(study.trials[0]).journal_path.write_text("nonsense\n{}\n")
     done = Replay(study.folder, *store).once()
-    assert done.points == 3
+    assert done.points == 2
     assert len(done.problems) == 1
     assert done.problems[0].startswith(f"base-s1: {study.folder}/base-s1/journal.jsonl:1: not a JSON line")
 
@@ -288,17 +288,17 @@ def test_two_stores_are_kept_apart(study: Study, folder: TrialFolder) -> None:
     report(folder, begin(folder), range(1, 4), checkpoints=(3,))
     one, two = MemoryTracker(), MemoryTracker()
     for tracker, uri in ((one, "http://user:secret@one"), (two, "http://two")):
-        assert Replay(study.folder, tracker, uri).once().points == 4
+        assert Replay(study.folder, tracker, uri).once().points == 3
     ledger = json.loads((study.folder / "mlflow-runs.json").read_text())
     assert set(ledger) == {"http://one", "http://two"}
 
 
-def test_the_twin_holds_what_mlflow_holds(study: Study, folder: TrialFolder, store: Store) -> None:
+def test_the_twin_holds_the_same_as_mlflow(study: Study, folder: TrialFolder, store: Store) -> None:
     attempt = begin(folder)
     folder.config_path.write_text("train: {steps: 3}\n")
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     finish(study, study.trials[0], attempt, 3)
-    carry(study, store)
+    sync_once(study, store)
     twin = MemoryTracker()
     for name in ("mlflow-runs.json", "mlflow-synced.json"):
         shutil.move(study.folder / name, study.folder / f"old-{name}")

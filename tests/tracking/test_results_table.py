@@ -3,18 +3,18 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from studies_on_disk import DECODE, begin, finish, make_study
+from studies_on_disk import begin, finish, make_study
+from tables import by_name, shown
 
 from tracking import formats
 from tracking.study import Study, Trial
-from tracking.table import TableRow, render, table, to_csv, to_json, to_markdown
-from tracking.trial import TrialFolder
+from tracking.table import table, to_csv, to_json, to_markdown
+from tracking.trial_folder import TrialFolder
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -31,32 +31,13 @@ def mixed(tmp_path: Path) -> Study:
     return study
 
 
-def scored(folder: Path, *settings: tuple[str, int, dict[str, float]]) -> Study:
-    """A finished study: row, seed, and which of its settings of `decode` are not the usual ones."""
-    study = make_study(folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings})
-    for trial, (*_, decode) in zip(study.trials, settings, strict=True):
-        finish(study, trial, begin(study.trial_folder(trial)), 30, decode=DECODE | decode)
-    return study
-
-
-def shown(study: Study, width: int = 120) -> str:
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(render(study, table(study), width))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def by_name(study: Study) -> dict[str, TableRow]:
-    return {row.row: row for row in table(study)}
-
-
 @pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (90, "FLOPs, time"), (109, "")])
 def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, width: int, left_out: str) -> None:
     text = shown(mixed, width)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
-    told = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
-    assert (told[1] if told else "") == left_out
+    named = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
+    assert (named[1] if named else "") == left_out
     assert ("63.046M" in text) == ("params" not in left_out)
 
 
@@ -74,7 +55,7 @@ def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
 
 
 def pairs(folder: Path, **figures: dict[int, float]) -> Study:
-    """A finished study: the PPL of each row by seed; BLEU is ten times as much."""
+    """A finished study with the PPL of each row by seed; BLEU is ten times the PPL."""
     study = make_study(folder, {row: list(by_seed) for row, by_seed in figures.items()})
     for trial in study.trials:
         ppl = figures[trial.row][trial.seed]
@@ -82,7 +63,7 @@ def pairs(folder: Path, **figures: dict[int, float]) -> Study:
     return study
 
 
-def test_a_difference_is_over_the_seeds_that_both_have_and_says_so(tmp_path: Path) -> None:
+def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: Path) -> None:
     study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
     assert (heads.ppl, heads.seeds, heads.delta_ppl, heads.delta_bleu) == (7.0, 2, 0.5, 5.0)
@@ -91,7 +72,7 @@ def test_a_difference_is_over_the_seeds_that_both_have_and_says_so(tmp_path: Pat
     for text in (shown(study), to_markdown(table(study))):
         words = " ".join(text.split())
         assert "2 seeds; Δ over seed 1" in words
-        assert "Seeds a row: 1 to 2. Δ is over the seeds that a row has in common with base." in words
+        assert "Seeds per row: 1 to 2. Δ is over the seeds that a row shares with base." in words
     lines = list(csv.DictReader(io.StringIO(to_csv(table(study)))))
     assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
     assert json.loads(to_json(table(study)))[1]["delta_seeds"] == [1]
@@ -113,13 +94,13 @@ def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None
     assert "no seed in common with base (1)" in " ".join(shown(study).split())
 
 
-def test_a_missing_row_says_so(mixed: Study) -> None:
+def test_a_missing_row_is_marked(mixed: Study) -> None:
     row = by_name(mixed)["c_layers_2"]
     assert (row.seeds, row.ppl, row.delta_ppl, row.note) == (0, None, None, "missing")
     assert row.paper_ppl == 6.11
 
 
-def test_running_interrupted_and_failed_rows_say_so(study: Study) -> None:
+def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders = [study.trial_folder(trial) for trial in study.trials]
     begin(folders[0])
     folders[1].end_attempt(begin(folders[1]), "interrupted")
@@ -136,7 +117,7 @@ def test_a_result_of_another_key_does_not_count(study: Study) -> None:
 
 @dataclass(frozen=True)
 class Finishing(Study):
-    """Its first trial finishes as soon as someone has found that it has no result."""
+    """Its first trial finishes right after a reader has found no result."""
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         folder = super().trial_folder(trial)
@@ -158,7 +139,7 @@ class Late(TrialFolder):
 
 
 @pytest.mark.parametrize(("seeds", "note"), [([1], "interrupted"), ([1, 2], "interrupted; missing")])
-def test_a_trial_that_finishes_during_the_look_is_told_as_it_was_seen(
+def test_a_trial_that_finishes_during_the_read_is_shown_as_it_was_read(
     tmp_path: Path, seeds: list[int], note: str
 ) -> None:
     study = make_study(tmp_path / "late", {"base": seeds})
@@ -177,7 +158,7 @@ def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
     assert "not finite" in to_markdown([row])
 
 
-def test_csv_starts_with_the_contract_and_has_no_blank_of_ours(mixed: Study) -> None:
+def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
     text = to_csv(table(mixed))
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
@@ -189,20 +170,20 @@ def test_csv_starts_with_the_contract_and_has_no_blank_of_ours(mixed: Study) -> 
         assert layers[name] == "missing"
 
 
-def test_a_difference_without_a_base_says_so(tmp_path: Path) -> None:
+def test_a_difference_without_a_base_is_marked(tmp_path: Path) -> None:
     study = make_study(tmp_path / "no-base", {"a_heads_1": [1]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
     (line,) = csv.DictReader(io.StringIO(to_csv(table(study))))
     assert (line["ppl"], line["delta_ppl"], line["paper_delta_ppl"]) == ("4.5", "no base", "")
 
 
-def test_json_holds_the_same(mixed: Study) -> None:
+def test_json_has_the_same_numbers(mixed: Study) -> None:
     rows = json.loads(to_json(table(mixed)))
     assert [row["ppl"] for row in rows] == [4.5, 6.0, None]
     assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
-def test_markdown_is_the_papers_table(mixed: Study) -> None:
+def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     lines = to_markdown(table(mixed)).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
@@ -228,77 +209,12 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
         study.cells["a_heads_1"] = {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
-def test_the_terminal_table_fits_120_columns_and_shows_why(mixed: Study) -> None:
+def test_the_terminal_table_fits_120_columns_and_shows_causes(mixed: Study) -> None:
     text = shown(mixed)
     assert max(len(line) for line in text.splitlines()) <= 120
     for part in ("4.50", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
         assert part in text
     assert "…" not in text, "a cell was cut"
-
-
-def test_the_caption_says_how_was_decoded(tmp_path: Path) -> None:
-    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
-    averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average": 5}))
-    for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
-        assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
-        assert "decode" not in text
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(table(averaged))
-    assert "on dev; " in to_markdown(table(make_study(tmp_path / "empty", {"base": [1]})))
-
-
-def test_base_scored_again_by_another_beam_has_no_bleu_in_common_with_the_others(tmp_path: Path) -> None:
-    study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
-    rows = by_name(study)
-    heads, layers = rows["a_heads_1"], rows["c_layers_2"]
-    assert (heads.bleu, heads.delta_ppl, heads.delta_bleu) == (30.0, 0.0, None)
-    assert heads.note == "decode.beam 4, not 8"
-    assert (layers.delta_bleu, layers.note, rows["base"].note) == (0.0, "", "")
-    text = to_markdown(table(study))
-    assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
-    assert "measured on dev, beam 8," in text
-    assert ",0,other decode," in to_csv(table(study))
-    assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(to_json(table(study)))[0]["other_decode"] == ["beam"]
-
-
-def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
-    study = scored(tmp_path / "about", ("base", 1, {}), ("a_heads_1", 1, {"beam": 8}))
-    study = replace(study, cells={**study.cells, "a_heads_1": {"beam": 8}})
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.delta_bleu, heads.note, heads.other_decode) == (0.0, "", ())
-
-
-def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference_either(tmp_path: Path) -> None:
-    study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average": 5, "alpha": 1.0}))
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
-    assert heads.note == "decode.alpha 1.0, not 0.6; decode.average 5, not 1"
-
-
-def test_without_base_rows_are_held_against_the_first(tmp_path: Path) -> None:
-    rows = table(scored(tmp_path / "no-base", ("a_heads_1", 1, {}), ("c_layers_2", 1, {"max_extra": 5})))
-    assert [row.note for row in rows] == ["", "decode.max_extra 5, not 50"]
-
-
-def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
-    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"beam": 8}), ("c_layers_2", 1, {"beam": 8})]
-    study = scored(tmp_path / "seeds", *settings)
-    rows = by_name(study)
-    heads = rows["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
-    assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
-    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
-    assert "mixed decode" not in shown(study), "too wide a cell: the note says it"
-    averaged = scored(tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average": 5}), ("a_heads_1", 1, {}))
-    base, heads = table(averaged)
-    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average 1, 5")
-    assert (heads.ppl, heads.delta_ppl, heads.note) == (4.5, None, "")
-    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown([base, heads])
-    both = [("base", 1, {"average": 5}), ("base", 2, {"average": 5, "beam": 8}), ("a_heads_1", 1, {})]
-    _, heads = table(scored(tmp_path / "both", *both))
-    assert (heads.delta_ppl, heads.note) == (None, "decode.average 1, not 5"), "base's own seeds agree in that"
-    alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
-    assert "measured on dev, mixed decode settings;" in to_markdown(alone)
 
 
 @pytest.mark.parametrize(

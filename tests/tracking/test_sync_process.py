@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,9 @@ from filelock import FileLock
 from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report, runs_of
 
 from tracking import sync
-from tracking.replay import Pass
+from tracking.replay import PassOutcome
 from tracking.study import Study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE, artifact_folder, default_uri
 
 ROOT = Path(sync.__file__).parents[1]
@@ -42,11 +43,11 @@ def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
 def wait_for(condition: Callable[[], bool], seconds: float = 40.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "not in time"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.1)
 
 
-def test_follow_killed_and_started_anew_leaves_one_run_and_all_points(
+def test_follow_killed_and_restarted_leaves_one_run_and_all_points(
     study: Study, folder: TrialFolder, store: Store
 ) -> None:
     attempt = begin(folder)
@@ -59,65 +60,65 @@ def test_follow_killed_and_started_anew_leaves_one_run_and_all_points(
     second = start(study, "--follow")
     finish(study, study.trials[0], attempt, 9)
     assert second.stdin is not None
-    second.stdin.close()  # what the kernel does when the parent dies
+    second.stdin.close()  # as the kernel does when the parent dies
     assert second.wait(timeout=40) == 0
     assert second.stdout is not None
     assert second.stderr is not None
-    assert (second.stdout.read(), second.stderr.read()) == ("", ""), "MLflow speaks on our terminal"
+    assert (second.stdout.read(), second.stderr.read()) == ("", ""), "MLflow printed to our terminal"
     assert history(study, store) == [(step, 10.0 + step) for step in range(1, 10)]
     assert only_run(study, store).info.status == "FINISHED"
 
 
 def test_ctrl_c_ends_one_pass_without_a_traceback(study: Study, folder: TrialFolder, store: Store) -> None:
-    """While it waits for a server that takes its call and never answers."""
+    """While it waits for a server that accepts the connection and never answers."""
     report(folder, begin(folder), range(1, 3), checkpoints=(2,))
     with socket.create_server(("127.0.0.1", 0)) as server:
         process = start(study, uri=f"http://127.0.0.1:{server.getsockname()[1]}")
         server.settimeout(40)
         server.accept()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-    assert (process.returncode, said) == (130, "")
+        _, output = process.communicate(timeout=20)
+    assert (process.returncode, output) == (130, "")
     assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 0
     assert len(history(study, store)) == 2
 
 
 def test_ctrl_c_while_the_database_is_written_loses_nothing(study: Study, folder: TrialFolder, store: Store) -> None:
-    """SQLAlchemy raises errors of its own when it is interrupted: they are no reason to go on with the next trial."""
+    """An interrupted SQLAlchemy raises its own errors: the syncer must not continue with the next trial."""
     many = {f"many/{number}": 1.0 for number in range(10_000)}
-    assert folder.report(begin(folder), 1, many | {"loss": 11.0, "checkpoint": 1.0})
+    assert folder.report(begin(folder), 1, many | {"loss": 11.0}, checkpoint=1)
     process = start(study)
     wait_for(lambda: (study.folder / "mlflow-runs.json").exists())  # points are next
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
-    assert (process.returncode, said) == (130, "")
+    _, output = process.communicate(timeout=20)
+    assert (process.returncode, output) == (130, "")
     assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 0
     assert history(study, store) == [(1, 11.0)]
-    assert len(only_run(study, store).data.metrics) == 10_002
+    assert len(only_run(study, store).data.metrics) == 10_001
 
 
-def test_once_says_what_it_did(
+def test_one_pass_prints_its_outcome(
     study: Study, folder: TrialFolder, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report(folder, begin(folder), range(1, 3), checkpoints=(2,))
     arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT]
     assert sync.main(arguments) == 0
-    assert capsys.readouterr().err == f"sync: 1 runs, 3 new points, {default_uri(study.folder.parent)}\n"
+    assert capsys.readouterr().err == f"sync: 1 runs, 2 new points, {default_uri(study.folder.parent)}\n"
     assert len(runs_of(study, store)) == 1
 
 
-def test_once_reports_a_server_that_is_away(
+def test_one_pass_reports_a_server_that_is_down(
     study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(URI_VARIABLE, "http://127.0.0.1:9")
     assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("sync: not carried: ")
-    assert said.endswith("Connection refused")
+    (output,) = capsys.readouterr().err.splitlines()
+    assert output.startswith("sync: failed: ")
+    assert output.endswith("Connection refused")
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sync.main(["--study", str(tmp_path / "none"), "--experiment", EXPERIMENT]) == 1
     assert "no study at" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
@@ -129,10 +130,10 @@ def test_two_syncers_never_run_at_once(
     monkeypatch.setattr(sync, "LOCK_WAIT_S", 0.1)
     with FileLock(study.folder / ".sync.lock"):
         assert sync.main(["--study", str(study.folder), "--experiment", EXPERIMENT]) == 1
-    assert "another process is carrying" in capsys.readouterr().err
+    assert "another process already syncs" in capsys.readouterr().err
 
 
-def test_a_new_experiment_keeps_its_artifacts_beside_the_database(runs: Path, store: Store) -> None:
+def test_a_new_experiment_keeps_its_artifacts_next_to_the_database(runs: Path, store: Store) -> None:
     tracker, uri = store
     experiment = tracker.client.get_experiment(tracker.experiment_id)
     assert experiment.artifact_location == artifact_folder(runs).as_uri()
@@ -146,17 +147,17 @@ class Passes:
     def __init__(self, failures: int, stop_at: int, stop: "Stop") -> None:
         self.failures, self.stop_at, self.stop, self.count = failures, stop_at, stop, 0
 
-    def __call__(self) -> Pass:
+    def __call__(self) -> PassOutcome:
         self.count += 1
         if self.count == self.stop_at:
             self.stop.set()
         if self.count <= self.failures:
             raise ConnectionError("server away")
-        return Pass(1, 1, ())
+        return PassOutcome(1, 1, ())
 
 
-class Stop(sync.threading.Event):
-    """Does not really wait, but remembers for how long it was asked to."""
+class Stop(threading.Event):
+    """Records the requested pauses instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +168,7 @@ class Stop(sync.threading.Event):
         return self.is_set()
 
 
-def test_follow_is_patient_and_says_a_complaint_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_follow_pauses_longer_and_reports_a_problem_once(capsys: pytest.CaptureFixture[str]) -> None:
     stop = Stop()
     once = Passes(failures=7, stop_at=9, stop=stop)
     assert sync.follow(once, stop) == 0
@@ -175,18 +176,18 @@ def test_follow_is_patient_and_says_a_complaint_once(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.count("server away") == 1
 
 
-def test_follow_ends_with_a_whole_pass_that_began_after_the_end() -> None:
+def test_follow_ends_with_a_complete_pass_that_began_after_the_stop() -> None:
     stop = Stop()
     once = Passes(failures=0, stop_at=2, stop=stop)
     assert sync.follow(once, stop) == 0
     assert once.count == 3
 
 
-def test_what_only_a_person_can_repair_is_not_tried_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    stop, passes = Stop(), list[Pass]()
+def test_a_lasting_problem_is_not_retried_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    stop, passes = Stop(), list[PassOutcome]()
 
-    def once() -> Pass:
-        passes.append(Pass(1, 0, (f"damaged {len(passes)}",), lasting=True))
+    def once() -> PassOutcome:
+        passes.append(PassOutcome(1, 0, (f"damaged {len(passes)}",), lasting=True))
         if len(passes) == 2:
             stop.set()
         return passes[-1]
@@ -194,24 +195,24 @@ def test_what_only_a_person_can_repair_is_not_tried_again_at_the_end(capsys: pyt
     assert sync.follow(once, stop) == 1
     assert len(passes) == 3
     assert capsys.readouterr().err.splitlines() == [
-        "sync: not carried, trying again: damaged 0",
-        "sync: not carried, trying again: damaged 1",
-        "sync: not carried: damaged 2",
+        "sync: failed, retrying: damaged 0",
+        "sync: failed, retrying: damaged 1",
+        "sync: failed: damaged 2",
     ]
 
 
-def test_a_damaged_trial_ends_a_follower_after_the_others_are_carried(study: Study, store: Store) -> None:
+def test_with_a_damaged_trial_follow_ends_after_the_others_are_sent(study: Study, store: Store) -> None:
     for trial in study.trials[:2]:
         finish(study, trial, begin(study.trial_folder(trial)), 3)
     study.trial_folder(study.trials[0]).result_path.write_text("{")
     process = start(study, "--follow")
-    _, said = process.communicate(timeout=60)  # its stdin is at its end
+    _, output = process.communicate(timeout=60)  # which closes its stdin
     assert process.returncode == 1
-    assert said.count("base-s1/result.json") == 1
+    assert output.count("base-s1/result.json") == 1
     assert [run.info.status for run in runs_of(study, store)] == ["FINISHED"]
 
 
-def test_an_orphan_does_not_try_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_orphan_does_not_retry_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "GRACE_S", 0.2)
     stop = Stop()
     assert sync.follow(Passes(failures=10**6, stop_at=1, stop=stop), stop) == 1

@@ -6,13 +6,14 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from studies_on_disk import begin, finish, report
 
 from tracking.process import CLOCK_SLACK, is_alive
 from tracking.study import Study, StudyMissing, read_study, write_study
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 
 def steps(folder: TrialFolder) -> list[int]:
@@ -36,14 +37,14 @@ def test_attempts_are_numbered_and_a_lost_one_is_closed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_new_attempt_removes_the_error_of_before(tmp_path: Path) -> None:
+def test_a_new_attempt_removes_the_previous_error(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
     folder.write_error("boom")
     begin(folder)
     assert folder.error() is None
 
 
-def test_reports_of_older_attempts_and_of_steps_reached_are_dropped(tmp_path: Path) -> None:
+def test_reports_of_older_attempts_and_of_earlier_steps_are_dropped(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
     assert not folder.report(1, 1, {"loss": 1.0}), "no attempt has begun"
     first = begin(folder)
@@ -52,7 +53,7 @@ def test_reports_of_older_attempts_and_of_steps_reached_are_dropped(tmp_path: Pa
     assert not folder.report(first, 4, {"loss": 2.0})
     second = begin(folder)
     assert not folder.report(first, 6, {"loss": 3.0})
-    assert folder.report(second, 6, {"loss": 4.0}, fsync=True)
+    assert folder.report(second, 6, {"loss": 4.0}, checkpoint=6)
     assert [(line.attempt, line.step, line.metrics) for line in folder.journal()] == [
         (1, 5, {"loss": 1.0}),
         (2, 6, {"loss": 4.0}),
@@ -67,7 +68,7 @@ def test_a_metric_that_is_not_finite_is_counted_not_written(tmp_path: Path) -> N
     assert folder.journal()[0].metrics == {"lr": 0.1, "nonfinite": 2.0}
 
 
-def test_restored_and_gone_on_each_step_stands_once(tmp_path: Path) -> None:
+def test_after_restore_and_resume_each_step_appears_once(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
     folder.restore(1, 3, [])
     assert not folder.journal_path.exists()
@@ -83,17 +84,17 @@ def test_reports_that_never_arrived_are_filled_in_from_the_history(tmp_path: Pat
     folder = TrialFolder(tmp_path)
     report(folder, begin(folder), range(1, 5))
     written = folder.journal()
-    history = [(100.0 + step, step, {"loss": 7.0, "ppl": float("inf")}) for step in range(1, 7)]
+    history = [(100.0 + step, step, {"loss": 7.0, "ppl": float("inf")}, None) for step in range(1, 7)]
     folder.restore(2, 6, history)
     assert steps(folder) == [1, 2, 3, 4, 5, 6]
-    assert folder.journal()[:4] == written, "what was written may have been carried, and stays"
+    assert folder.journal()[:4] == written, "written lines may be in MLflow already, and stay"
     last = folder.journal()[-1]
     assert (last.ts, last.attempt, last.metrics) == (106.0, 2, {"loss": 7.0, "nonfinite": 1.0})
 
 
-def test_a_journal_that_was_lost_is_whole_again(tmp_path: Path) -> None:
+def test_a_lost_journal_is_restored_from_the_history(tmp_path: Path) -> None:
     folder = TrialFolder(tmp_path)
-    folder.restore(2, 3, [(float(step), step, {"loss": 1.0}) for step in (1, 2, 3)])
+    folder.restore(2, 3, [(float(step), step, {"loss": 1.0}, None) for step in (1, 2, 3)])
     assert steps(folder) == [1, 2, 3]
 
 
@@ -131,14 +132,14 @@ def test_an_attempt_of_a_dead_process_or_another_host_is_interrupted(tmp_path: P
     assert folder.state() == "interrupted"
 
 
-def test_a_number_given_to_a_younger_process_is_not_the_attempt() -> None:
+def test_the_pid_of_a_younger_process_is_not_the_attempt() -> None:
     assert is_alive(os.getpid(), time.time())
     assert not is_alive(os.getpid(), time.time() - 10 * CLOCK_SLACK)
 
 
 def test_a_study_reads_back_as_written(study: Study) -> None:
     row = {"row": "base", "group": "base", "published": {}, "values": {}}
-    chosen = {"options": {"scale": "tiny"}, "values": {"train.steps": 7}}
+    chosen: dict[str, dict[str, Any]] = {"options": {"scale": "tiny"}, "values": {"train.steps": 7}}
     study = replace(study, settings={"train": {"steps": 7}}, rows=(row,), seeds=(1, 2), chosen=chosen)
     write_study(study)
     assert read_study(study.folder) == study

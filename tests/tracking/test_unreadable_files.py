@@ -1,6 +1,7 @@
-"""Files that the system does not let us read: named as it says, and left as they are, since they may be whole."""
+"""Unreadable files: reported with the system's message and left unchanged, since they may be intact."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,10 @@ from tracking.salvage import salvage
 from tracking.study import Study, read_study
 from tracking.table import table
 from tracking.tracker import MemoryTracker
-from tracking.trial import TrialFolder
+from tracking.trial_folder import TrialFolder
 
 Fault = Callable[[Path], None]
-WORDS = {looped: "Too many levels of symbolic links", broken_disk: "Input/output error"}
+MESSAGES: dict[Fault, str] = {looped: "Too many levels of symbolic links", broken_disk: "Input/output error"}
 FILES = (
     *("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl"),
     "error.txt",
@@ -53,13 +54,13 @@ def entries(study: Study) -> list[str]:
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 @pytest.mark.parametrize("name", FILES)
-def test_each_is_named_and_nothing_is_done_to_it(pair: Study, where: TrialFolder, name: str, fault: Fault) -> None:
+def test_each_is_named_and_left_unchanged(pair: Study, where: TrialFolder, name: str, fault: Fault) -> None:
     path = where.path / name
     fault(path)
     before = entries(pair)
     (error,) = where.damage()
     assert isinstance(error, UnreadableError)
-    assert (str(error), error.note) == (f"{path}: cannot be read: {WORDS[fault]}", f"{path.name} {error.cause}")
+    assert (str(error), error.note) == (f"{path}: cannot be read: {MESSAGES[fault]}", f"{path.name} {error.cause}")
     with pytest.raises(UnreadableError):
         salvage(where, error)
     assert entries(pair) == before
@@ -71,27 +72,27 @@ def test_each_is_named_and_nothing_is_done_to_it(pair: Study, where: TrialFolder
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 @pytest.mark.parametrize("name", FILES)
-def test_it_keeps_back_only_its_own_trial_from_mlflow(pair: Study, where: TrialFolder, name: str, fault: Fault) -> None:
+def test_it_holds_back_only_its_own_trial_from_mlflow(pair: Study, where: TrialFolder, name: str, fault: Fault) -> None:
     fault(where.path / name)
     tracker = MemoryTracker()
     done = Replay(pair.folder, tracker, "memory").once()
     if name not in ("statistics/dev.jsonl", "error.txt"):
         (problem,) = done.problems
-        assert problem.startswith(f"base-s1: {where.path / name}: cannot be read: {WORDS[fault]}; it may be whole")
+        assert problem.startswith(f"base-s1: {where.path / name}: cannot be read: {MESSAGES[fault]}; it may be intact")
         assert done.lasting
     assert "FINISHED" in [run.status for run in tracker.runs.values() if run.spec.name == "A a_heads_1 s1"]
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 @pytest.mark.parametrize("name", ["error.txt", "attempts.jsonl", "journal.jsonl", "config.yaml"])
-def test_a_trial_without_a_result_is_not_taken_for_a_new_one(where: TrialFolder, name: str, fault: Fault) -> None:
+def test_a_trial_without_a_result_does_not_count_as_new(where: TrialFolder, name: str, fault: Fault) -> None:
     where.result_path.unlink()
     fault(where.path / name)
     assert where.state("k") == "damaged"
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
-def test_no_number_of_an_attempt_is_guessed_without_the_journal(where: TrialFolder, fault: Fault) -> None:
+def test_attempt_numbers_are_not_guessed_without_the_journal(where: TrialFolder, fault: Fault) -> None:
     garbage(where.attempts_path)
     fault(where.journal_path)
     damaged = next(error for error in where.damage() if error.path == where.attempts_path)
@@ -102,7 +103,7 @@ def test_no_number_of_an_attempt_is_guessed_without_the_journal(where: TrialFold
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
-def test_statistics_are_not_written_again(pair: Study, where: TrialFolder, fault: Fault) -> None:
+def test_statistics_are_not_overwritten(pair: Study, where: TrialFolder, fault: Fault) -> None:
     fault(where.statistics_path("dev"))
     before = entries(pair)
     with pytest.raises(UnreadableError):
@@ -112,7 +113,7 @@ def test_statistics_are_not_written_again(pair: Study, where: TrialFolder, fault
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 @pytest.mark.parametrize("name", ["mlflow-runs.json", "mlflow-synced.json"])
-def test_a_ledger_is_not_begun_again(pair: Study, name: str, fault: Fault) -> None:
+def test_a_ledger_is_not_started_over(pair: Study, name: str, fault: Fault) -> None:
     path = pair.folder / name
     path.write_text("{}")
     fault(path)
@@ -123,22 +124,22 @@ def test_a_ledger_is_not_begun_again(pair: Study, name: str, fault: Fault) -> No
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
-def test_a_study_is_not_advised_to_be_moved_away(pair: Study, fault: Fault) -> None:
+def test_the_remedy_for_a_study_is_not_to_move_it_away(pair: Study, fault: Fault) -> None:
     fault(pair.folder / "study.json")
     with pytest.raises(UnreadableError) as caught:
         read_study(pair.folder)
     assert "move it away" not in caught.value.remedy
-    assert cause_of(caught.value).startswith(f"{pair.folder}/study.json: cannot be read: {WORDS[fault]}; ")
+    assert cause_of(caught.value).startswith(f"{pair.folder}/study.json: cannot be read: {MESSAGES[fault]}; ")
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
-def test_readers_that_show_go_on_and_those_that_write_do_not(tmp_path: Path, fault: Fault) -> None:
+def test_readers_that_only_show_continue_and_those_that_rewrite_raise(tmp_path: Path, fault: Fault) -> None:
     path = tmp_path / "a.json"
     fault(path)
     assert unless_damaged(lambda: read_object(path), 3) == 3
     for read in (read_object, last_line):
         with pytest.raises(UnreadableError):
-            unless_lost(lambda read=read: read(path), 3)
+            unless_lost(partial(read, path), 3)
     path.unlink()
     path.write_text("{")
     assert unless_lost(lambda: read_object(path), 3) == 3

@@ -1,4 +1,4 @@
-"""What of an address others may read: no password, whatever it looks like."""
+"""Addresses without their secrets: no part of a password is shown, whatever its characters."""
 
 import itertools
 import random
@@ -24,7 +24,7 @@ SAFE = (
 
 
 def secrets(size: int) -> list[str]:
-    """Passwords as generators make them: URL-safe ones, and some that a careless person does not encode."""
+    """Generated passwords: URL-safe ones, and some with characters that a careless person does not encode."""
     drawn = random.Random(1)
     plain, careless = string.ascii_letters + string.digits + "-_.~!$%+*,=", "@/:?#; '&"
     digits = [f"2024{mark}secret" for mark in careless if mark not in "@ "]
@@ -48,7 +48,7 @@ def test_no_part_of_a_password_is_left(scheme: str, host: str, path: str) -> Non
 def test_no_secret_of_a_query_is_left(name: str, before: str) -> None:
     for secret in secrets(10):
         if "&" in secret or " " in secret:
-            continue  # the first ends a value, the second a URI
+            continue  # & ends a value, and a space ends a URI
         shown = without_password(f"{before}{name}={secret}&mode=ro")
         assert shown == f"{before}{name}={MARK}&mode=ro"
 
@@ -68,10 +68,10 @@ def test_no_secret_of_a_query_is_left(name: str, before: str) -> None:
         ("https://host/x?with=UID%253Dme%253BPWD%253Dsecret", f"https://host/x?with={MARK}"),
     ],
 )
-def test_forms_that_drivers_take_are_hidden(address: str, shown: str) -> None:
+def test_secrets_in_every_form_that_drivers_accept_are_hidden(address: str, shown: str) -> None:
     assert without_password(address) == shown
     for around in AROUND:
-        if "{}:" not in around:  # a colon behind a query may belong to its value
+        if "{}:" not in around:  # a colon after a query may belong to its value
             assert without_password(around.replace("{}", address)) == around.replace("{}", shown)
 
 
@@ -83,7 +83,7 @@ def test_forms_that_drivers_take_are_hidden(address: str, shown: str) -> None:
         "DSN%3Dsecret",
     ],
 )
-def test_settings_of_odbc_are_hidden_whole(settings: str) -> None:
+def test_odbc_settings_are_hidden_completely(settings: str) -> None:
     address = f"mssql+pyodbc:///?odbc_connect={settings}&autocommit=true"
     assert without_password(address) == f"mssql+pyodbc:///?odbc_connect={MARK}&autocommit=true"
 
@@ -94,22 +94,22 @@ def test_a_signed_address_loses_its_signature(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", SAFE)
-def test_what_holds_no_secret_stays(text: str) -> None:
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
     assert without_password(text) == text
 
 
-def test_a_token_without_a_user_is_taken_out() -> None:
+def test_a_token_without_a_user_is_removed() -> None:
     assert without_password("https://ghp_abc@host/x") == f"https://{MARK}@host/x"
 
 
-def test_twice_is_once() -> None:
+def test_hiding_twice_changes_nothing() -> None:
     for secret in secrets(10):
         once = without_password(f"postgresql://me:{secret}@host/db?password={secret}")
         assert without_password(once) == once
         assert without_password(once, "") == without_password(f"postgresql://me:x@host/db?password={secret}", "")
 
 
-def test_a_command_line_can_be_split_again() -> None:
+def test_a_command_line_can_still_be_split() -> None:
     words = ["ablate", "tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d_model=64"]
     shown = shlex.join(map(without_password, words))
     address = f"postgresql://{MARK}@host/db?password={MARK}"

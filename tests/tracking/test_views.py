@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from studies_on_disk import Store
 
-from tracking.provenance import PACKAGES, collect
+from tracking.provenance import PACKAGES, collect, own_version
 from tracking.uri import default_uri, without_password
 from tracking.views import free_port, ui_command, ui_environment
 
@@ -25,11 +25,11 @@ def status(url: str, seconds: float = 40.0) -> int:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return int(answer.status)
         except (urllib.error.URLError, ConnectionError):
-            assert time.monotonic() < deadline, "no answer"
+            assert time.monotonic() < deadline, "the server does not answer"
             time.sleep(0.2)
 
 
-def test_the_pages_are_served_on_this_machine_only(runs: Path, store: Store, tmp_path: Path) -> None:
+def test_the_ui_is_served_on_this_machine_only(runs: Path, store: Store, tmp_path: Path) -> None:
     port = free_port(5000)
     command = ui_command(runs, "127.0.0.1", port)
     quiet = subprocess.DEVNULL
@@ -42,10 +42,10 @@ def test_the_pages_are_served_on_this_machine_only(runs: Path, store: Store, tmp
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(timeout=20)
-    assert list(tmp_path.iterdir()) == [], "something was left where one happens to stand"
+    assert list(tmp_path.iterdir()) == [], "MLflow left files in the current directory"
 
 
-def test_artifacts_are_beside_the_database_wherever_one_stands(tmp_path: Path) -> None:
+def test_artifacts_are_next_to_the_database_in_any_current_directory(tmp_path: Path) -> None:
     command = ui_command(tmp_path, "127.0.0.1", 5000)
     for option in ("--default-artifact-root", "--artifacts-destination"):
         assert command[command.index(option) + 1] == (tmp_path.resolve() / "mlflow-artifacts").as_uri()
@@ -54,7 +54,7 @@ def test_artifacts_are_beside_the_database_wherever_one_stands(tmp_path: Path) -
 
 
 def test_a_server_is_not_served_again() -> None:
-    with pytest.raises(ValueError, match="runs already"):
+    with pytest.raises(ValueError, match="is a running server"):
         ui_environment("http://mlflow.example:5000")
 
 
@@ -92,12 +92,13 @@ def test_provenance_names_versions_without_importing_them() -> None:
     assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
     assert set(found["versions"]) == {"python", *PACKAGES}
     assert found["versions"]["mlflow"] == "3.17.2"
+    assert found["versions"]["ablate"] == own_version()
     assert found["host"] == socket.gethostname()
     assert found["cpu"]["count"] == os.cpu_count()
 
 
-def test_no_module_imports_what_is_slow_or_not_its_own() -> None:
-    """Imports at start-up: mlflow alone would cost three seconds of every command."""
+def test_no_module_imports_slow_packages_or_the_other_layers() -> None:
+    """At import: mlflow alone would cost every command three seconds."""
     modules = [path.stem for path in (ROOT / "tracking").glob("*.py") if path.stem != "__init__"]
     heavy = "{'mlflow', 'rich', 'torch', 'ray', 'hydra', 'transformer', 'sweeps'}"
     script = f"import sys, {', '.join('tracking.' + name for name in modules)}; print({heavy} & set(sys.modules))"

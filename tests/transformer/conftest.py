@@ -1,4 +1,4 @@
-"""One thread, so that what a test computes does not depend on the machine's number of cores; no GPU, no GPU tests."""
+"""One thread, so that results do not depend on the number of cores; GPU tests are skipped without a GPU."""
 
 import pytest
 import torch

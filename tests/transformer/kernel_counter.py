@@ -1,4 +1,4 @@
-"""Counting what a device would be asked to compute."""
+"""Counts the kernels that a device would run."""
 
 from collections import Counter
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-NOTHING_TO_COMPUTE = {  # allocations, and a view whose schema does not call it one
+NOTHING_TO_COMPUTE = {  # allocations, and a view that is not marked as one in its schema
     torch.ops.aten.empty.memory_format,
     torch.ops.aten.empty_like.default,
     torch.ops.aten.new_empty.default,
@@ -18,12 +18,12 @@ NOTHING_TO_COMPUTE = {  # allocations, and a view whose schema does not call it 
 class KernelCounter(TorchDispatchMode):
     """Counts, by name, the operations dispatched below autograd and autocast that compute or copy something.
 
-    Views and allocations are not counted: they only write metadata. An operation counts once, though on a CPU it may
-    be several loops; on a GPU it is about one launch, and a dropout, here three operations, is one.
+    Views and allocations are not counted: they only write metadata. An operation counts once, although on a CPU
+    it may be several loops. On a GPU it is about one launch; a dropout, here three operations, is one launch.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kernels: Counter[str] = Counter()
 
     def __torch_dispatch__(
@@ -35,6 +35,6 @@ class KernelCounter(TorchDispatchMode):
 
 
 def _is_view(operation: OpOverload) -> bool:
-    """Whether what it returns shares an argument's memory, and it writes nothing there."""
+    """Whether its result shares an argument's memory, and it writes nothing there."""
     aliases = [returned.alias_info for returned in operation._schema.returns]
     return any(alias is not None and not alias.is_write for alias in aliases)

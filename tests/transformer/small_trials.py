@@ -1,4 +1,4 @@
-"""Models, trials and sets of pieces small enough to compute by hand or in a moment."""
+"""Small models, trials and sets of pieces, quick to compute or simple enough to check by hand."""
 
 import random
 import socket
@@ -6,17 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.pieces import EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences, fingerprint
 from transformer.messages import Assignment
+from transformer.model.blocks import DecoderLayer
 from transformer.model.encoder_decoder import Transformer
 
 PAPER_BASE = ModelConfig(
@@ -34,7 +35,7 @@ PAPER_BASE = ModelConfig(
     relu_dropout=0.0,
 )
 KEY = "0123456789abcdef" * 4
-"""A trial's, where it does not matter which."""
+"""The key of an arbitrary trial."""
 OWN = KEY[:16]  # the folder of its checkpoints
 SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
 TRAIN = TrainConfig(
@@ -50,18 +51,18 @@ TRAIN = TrainConfig(
     checkpoint_every=5,
     keep_checkpoints=2,
 )
-DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average=1)
+DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average_checkpoints=1)
 SYNTHETIC = DataConfig("synthetic", "en", "de", 1000, None, None, None, None)
 
 
 def small_model(vocab_size: int = 30, seed: int = 1, **changes: Any) -> Transformer:
-    """``SMALL`` with these changes, in evaluation mode, its weights drawn from ``seed``."""
+    """``SMALL`` with these changes, in evaluation mode, with weights drawn from ``seed``."""
     torch.manual_seed(seed)
     return Transformer(replace(SMALL, **changes), vocab_size).eval()
 
 
 class DamagedTransformer(Transformer):
-    """Its encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
+    """The encoder's output is NaN for every source of more than ``longest`` pieces, end-of-sentence included."""
 
     longest = 0
 
@@ -81,6 +82,11 @@ def small_trial(
     data: DataConfig = SYNTHETIC, model: ModelConfig = SMALL, decode: DecodeConfig = DECODE, **train: Any
 ) -> TrialConfig:
     return TrialConfig(model, replace(TRAIN, **train), decode, data)
+
+
+def last_norm(model: Transformer) -> nn.LayerNorm:
+    """The last LayerNorm of the decoder, which scales every logit."""
+    return cast(DecoderLayer, model.decoder[-1]).feed_forward_residual.norm
 
 
 def assignment(trial: TrialConfig, attempt: int, folder: Path, checkpoints: str | Path, **more: Any) -> Assignment:
@@ -104,8 +110,8 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
 
 
 def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) -> Batch:
-    """A worker's share of a batch that is one block, in one pass."""
-    (batch,) = batches.passes(step, rank, world, tokens_per_pass=25_000)
+    """A worker's share of a batch of one block, in one micro-batch."""
+    (batch,) = batches.micro_batches(step, rank, world, tokens_per_micro_batch=25_000)
     return batch
 
 
@@ -128,14 +134,14 @@ def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest:
 
 
 def free_address() -> str:
-    """Where workers on this machine can meet."""
+    """A free address for a worker group on this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 def wait_for_file(path: Path) -> None:
-    """Until what is written in the background is there."""
+    """Wait until the background write is finished."""
     deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} was not written"

@@ -1,9 +1,10 @@
-"""The mean of the last checkpoints: an interrupted trial takes those of an undisturbed one, or stops with the cause."""
+"""The mean of the last checkpoints: an interrupted trial averages the same steps, or stops with the cause."""
 
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from transformer.decoding.load import load
 from transformer.messages import Event, Finished, Report, Stopped
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 from transformer.training.parallel import never
-from transformer.trial import work
+from transformer.worker import work
 
 STEPS, EVERY, AVERAGE = 13, 3, 4
 GRID = [3, 6, 9, 12, 13]
@@ -29,15 +30,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trial(folder: Path) -> TrialConfig:
-    """Evaluations off the checkpoints' steps, which find a best there."""
+    """Evaluations between the checkpoints' steps, some of them the best so far."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    often = {"steps": STEPS, "checkpoint_every": EVERY, "evaluate_every": 5, "keep_checkpoints": AVERAGE}
-    return small_trial(data, replace(SMALL, p_drop=0.1), replace(DECODE, average=AVERAGE), warmup_steps=100, **often)
+    often: dict[str, Any] = {
+        "steps": STEPS,
+        "checkpoint_every": EVERY,
+        "evaluate_every": 5,
+        "keep_checkpoints": AVERAGE,
+    }
+    return small_trial(
+        data, replace(SMALL, p_drop=0.1), replace(DECODE, average_checkpoints=AVERAGE), warmup_steps=100, **often
+    )
 
 
 @pytest.fixture(scope="module")
-def undisturbed(trial: TrialConfig, folder: Path) -> Finished:
-    return finished(list(work(assignment(trial, 1, folder, folder / "undisturbed"))))
+def uninterrupted(trial: TrialConfig, folder: Path) -> Finished:
+    return finished(list(work(assignment(trial, 1, folder, folder / "uninterrupted"))))
 
 
 def finished(events: list[Event]) -> Finished:
@@ -46,13 +54,13 @@ def finished(events: list[Event]) -> Finished:
 
 
 def stop_at(step: int) -> Callable[[], bool]:
-    """A single worker looks once after each step, and an attempt knows not how many it has to go."""
+    """A single worker checks once after each step, and an attempt may start at any step."""
     left = iter(range(step))
     return lambda: next(left, None) is None
 
 
 def stopped(trial: TrialConfig, folder: Path, checkpoints: Path, steps: list[int]) -> list[Event]:
-    """The events of the attempt that ends a trial which was stopped after each of these steps."""
+    """The events of the last attempt of a trial that was stopped after each of these steps."""
     before = 0
     for attempt, step in enumerate(steps, 1):
         events = list(work(assignment(trial, attempt, folder, checkpoints), stop=stop_at(step - before - 1)))
@@ -63,7 +71,7 @@ def stopped(trial: TrialConfig, folder: Path, checkpoints: Path, steps: list[int
 
 
 def killed(trial: TrialConfig, folder: Path, checkpoints: Path, steps: list[int]) -> list[Event]:
-    """The same of one that died after the reports of these steps."""
+    """The same for a trial that died after the reports of these steps."""
     for attempt, step in enumerate(steps, 1):
         for event in work(assignment(trial, attempt, folder, checkpoints)):
             if isinstance(event, Report) and event.step == step:
@@ -76,45 +84,51 @@ def kept(checkpoints: Path) -> list[int]:
 
 
 def averaged(trial: TrialConfig, folder: Path, checkpoints: Path) -> dict[str, Tensor]:
-    """The weights that a finished trial is scored with."""
+    """The weights for the scores of a finished trial."""
     vocabulary = prepare(trial.data, folder).vocabulary
     found = load(trial, vocabulary, Checkpoints(str(checkpoints), KEY, 99, 1), STEPS, torch.device("cpu"))
     return found.model.state_dict()
 
 
-def assert_as_undisturbed(trial: TrialConfig, folder: Path, checkpoints: Path, end: Finished, other: Finished) -> None:
+def assert_as_uninterrupted(
+    trial: TrialConfig, folder: Path, checkpoints: Path, end: Finished, other: Finished
+) -> None:
     assert end.scores == other.scores
-    expected = averaged(trial, folder, folder / "undisturbed")
+    expected = averaged(trial, folder, folder / "uninterrupted")
     for name, weight in averaged(trial, folder, checkpoints).items():
         assert torch.equal(weight, expected[name]), name
-    assert kept(checkpoints) == kept(folder / "undisturbed")
+    assert kept(checkpoints) == kept(folder / "uninterrupted")
 
 
 @pytest.mark.parametrize("steps", [[1], [10], [11], [12], [7, 8, 11], [2, 4, 5, 7, 10, 11]], ids=str)
-def test_a_stopped_trial_is_scored_with_the_weights_of_an_undisturbed_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, undisturbed: Finished, steps: list[int]
+def test_a_stopped_trial_is_scored_with_the_weights_of_an_uninterrupted_one(
+    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
 ) -> None:
     end = finished(stopped(trial, folder, tmp_path, steps))
-    assert_as_undisturbed(trial, folder, tmp_path, end, undisturbed)
+    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
 
 
 @pytest.mark.parametrize("steps", [[10], [6, 10, 12]], ids=str)
-def test_a_trial_that_died_is_scored_with_the_weights_of_an_undisturbed_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, undisturbed: Finished, steps: list[int]
+def test_a_trial_that_died_is_scored_with_the_weights_of_an_uninterrupted_one(
+    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
 ) -> None:
     end = finished(killed(trial, folder, tmp_path, steps))
-    assert_as_undisturbed(trial, folder, tmp_path, end, undisturbed)
+    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
 
 
-def test_a_best_on_dev_off_the_grid_is_one_of_the_last(trial: TrialConfig, folder: Path, undisturbed: Finished) -> None:
-    assert set(kept(folder / "undisturbed")) - set(GRID) == {10}
+def test_a_best_on_dev_between_regular_checkpoints_is_one_of_the_last(
+    trial: TrialConfig, folder: Path, uninterrupted: Finished
+) -> None:
+    assert set(kept(folder / "uninterrupted")) - set(GRID) == {10}
 
 
-def test_a_trial_that_keeps_one_checkpoint_goes_on_from_a_stop(
+def test_a_trial_that_keeps_one_checkpoint_resumes_after_a_stop(
     trial: TrialConfig, folder: Path, tmp_path: Path
 ) -> None:
     single = replace(
-        trial, train=replace(trial.train, keep_checkpoints=1, evaluate_every=50), decode=replace(DECODE, average=1)
+        trial,
+        train=replace(trial.train, keep_checkpoints=1, evaluate_every=50),
+        decode=replace(DECODE, average_checkpoints=1),
     )
     end = finished(stopped(single, folder, tmp_path / "stopped", [5, 7]))
     other = finished(list(work(assignment(single, 1, folder, tmp_path / "other"))))
@@ -129,25 +143,27 @@ def flip(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("harm", "said"), [(flip, r" \(.*/a1/step-9: .*checksum.*\)"), (shutil.rmtree, "")])
-def test_a_checkpoint_that_is_not_whole_stops_the_trial_and_is_not_replaced(
+def test_a_damaged_checkpoint_stops_the_trial_and_is_not_replaced(
     trial: TrialConfig, folder: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
 ) -> None:
     stop = list(work(assignment(trial, 1, folder, tmp_path), stop=stop_at(10)))
     assert stop[-1] == Stopped(11)
     assert kept(tmp_path) == [5, 6, 9, 10, 11]
     harm(tmp_path / OWN / "a1" / "step-9")
-    refusal = rf"decode.average: is 4; must be at most 3, .* kept: the checkpoint of step 9 is missing{said}\.$"
+    refusal = (
+        rf"decode.average_checkpoints: is 4; must be at most 3, .* kept: the checkpoint of step 9 is missing{said}\.$"
+    )
     for attempt in (2, 3):
         with pytest.raises(CheckpointError, match=refusal):
             list(work(assignment(trial, attempt, folder, tmp_path), stop=never))
-    fewer = replace(trial, decode=replace(DECODE, average=3))
+    fewer = replace(trial, decode=replace(DECODE, average_checkpoints=3))
     assert finished(list(work(assignment(fewer, 4, folder, tmp_path)))).scores
 
 
-def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
-    more = replace(trial, decode=replace(DECODE, average=8))
+def test_more_checkpoints_than_were_kept_stop_a_trial(trial: TrialConfig, folder: Path, tmp_path: Path) -> None:
+    more = replace(trial, decode=replace(DECODE, average_checkpoints=8))
     with pytest.raises(
-        CheckpointError, match=r"decode.average: is 8; must be at most 4, the checkpoints that were kept"
+        CheckpointError, match=r"decode.average_checkpoints: is 8; must be at most 4, the number of checkpoints kept"
     ):
         list(work(assignment(more, 1, folder, tmp_path)))
 
@@ -155,11 +171,17 @@ def test_more_checkpoints_than_there_were_stop_a_trial(trial: TrialConfig, folde
 @pytest.mark.parametrize(
     ("steps", "every", "written"), [(600, 200, 3), (601, 200, 4), (200, 200, 1), (10, 200, 1), (1, 1, 1), (9, 1, 9)]
 )
-def test_no_more_may_be_averaged_than_a_trial_writes(steps: int, every: int, written: int) -> None:
+def test_no_more_checkpoints_may_be_averaged_than_a_trial_writes(steps: int, every: int, written: int) -> None:
     def problems(average: int) -> list[str]:
-        often = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
-        return [str(problem) for problem in small_trial(decode=replace(DECODE, average=average), **often).problems()]
+        often: dict[str, Any] = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
+        return [
+            str(problem)
+            for problem in small_trial(decode=replace(DECODE, average_checkpoints=average), **often).problems()
+        ]
 
-    found, made_by = f"decode.average: is {written + 1}", f"train.steps={steps} and train.checkpoint_every={every} make"
+    found, settings = (
+        f"decode.average_checkpoints: is {written + 1}",
+        f"train.steps={steps} and train.checkpoint_every={every}",
+    )
     assert problems(written) == []
-    assert problems(written + 1) == [f"{found}; must be at most {written}, the checkpoints that {made_by}."]
+    assert problems(written + 1) == [f"{found}; must be at most {written}, the number of checkpoints with {settings}."]

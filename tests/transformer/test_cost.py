@@ -1,4 +1,4 @@
-"""Parameters and FLOPs by arithmetic, against the paper's figures and against what is really built and run."""
+"""Parameters and FLOPs by arithmetic, against the paper's figures and against real models."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ SMALL_VARIANTS: list[dict[str, Any]] = [
 
 
 def count(model: ModelConfig, vocab_size: int) -> int:
-    """Trainable numbers of the model as it is really built, on no device."""
+    """Trainable numbers of the real model, on the meta device."""
     with torch.device("meta"):
         built = Transformer(model, vocab_size)
     return sum(parameter.numel() for parameter in built.parameters())
@@ -91,7 +91,7 @@ def test_published_parameters_are_those_of_40960_pieces_and_attention_biases(
     assert round(counted) == published
 
 
-def test_big_alone_does_not_fit_its_published_213_million() -> None:
+def test_only_big_does_not_fit_its_published_213_million() -> None:
     assert f"{parameters(replace(BIG, attention_bias=True), 40_960) / 1e6:.1f}" == "218.3"
 
 
@@ -126,7 +126,7 @@ def test_planned_batches_are_filled_by_the_longer_side() -> None:
     assert lengths == Lengths(150, 300, 1500, 6000, 3000)
 
 
-def test_lengths_sum_what_flops_depend_on() -> None:
+def test_lengths_are_the_sums_that_determine_flops() -> None:
     assert Lengths.of([(2, 3), (5, 7)]) == Lengths(7, 10, 29, 58, 41)
     assert Lengths.of([(2, 3)]) + Lengths.of([(5, 7)]) == Lengths.of([(2, 3), (5, 7)])
 

@@ -46,7 +46,7 @@ def test_good_data_becomes_the_dataclass_with_its_defaults() -> None:
     assert built == Outer(Inner(4, "fp32"), 0.5, True, None, [1, 2], None)
 
 
-def test_a_whole_trial_survives_the_way_through_plain_data() -> None:
+def test_a_trial_survives_conversion_to_plain_data_and_back() -> None:
     trial = small_trial()
     assert parse(TrialConfig, asdict(trial)) == (trial, [])
 
@@ -72,30 +72,30 @@ def test_a_missing_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "4", 4.0, 4.5, None, [4], {"a": 4}], ids=repr)
-def test_only_a_whole_number_is_a_whole_number(value: object) -> None:
+def test_only_a_whole_number_is_accepted_as_one(value: object) -> None:
     found = problem(inner={"count": value})
     assert found.key == "inner.count"
-    assert "must be a whole number at least 1" in found.allowed
+    assert "must be a whole number of at least 1" in found.allowed
 
 
 @pytest.mark.parametrize("value", [True, "0.5", None, float("nan"), float("inf"), 10**400, [0.5]], ids=str)
-def test_only_a_finite_number_is_a_number(value: object) -> None:
+def test_only_a_finite_number_is_accepted_as_one(value: object) -> None:
     found = problem(share=value)
     assert found.key == "share"
     assert "must be a number" in found.allowed
 
 
 @pytest.mark.parametrize("value", [1, 0, "true", None], ids=repr)
-def test_only_true_and_false_are_true_or_false(value: object) -> None:
+def test_only_true_and_false_are_accepted_as_truth_values(value: object) -> None:
     assert problem(on=value).allowed == "must be true or false"
 
 
 @pytest.mark.parametrize("value", [1, True, ["a"]], ids=repr)
-def test_an_optional_text_is_a_text_or_null(value: object) -> None:
-    assert problem(name=value).allowed == "must be a text or null"
+def test_an_optional_string_is_a_string_or_null(value: object) -> None:
+    assert problem(name=value).allowed == "must be a string or null"
 
 
-def test_a_whole_number_is_taken_for_a_number() -> None:
+def test_a_whole_number_is_accepted_as_a_number() -> None:
     built, _ = parse(Outer, GOOD | {"share": 0})
     assert built is not None
     assert isinstance(built.share, float)
@@ -131,7 +131,7 @@ def test_a_choice_of_another_type_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "inner", [1]], ids=repr)
-def test_a_value_where_a_group_belongs_is_refused(value: object) -> None:
+def test_a_value_in_place_of_a_group_is_refused(value: object) -> None:
     assert problem(inner=value).allowed == "must be a group of keys"
 
 
@@ -150,7 +150,7 @@ def test_every_mistake_is_reported_at_once() -> None:
     ]
 
 
-def test_a_refusal_says_every_problem_with_place_and_hint() -> None:
+def test_a_refusal_lists_every_problem_with_place_and_hint() -> None:
     error = RefusedError(
         [Problem("a.b", "is 1", "must be 2", "a.c", "conf/x.yaml:3"), Problem("d", "is 4", "must be 5")]
     )

@@ -1,4 +1,4 @@
-"""What is part of a trial's identity, and what is wrong between keys that are each fine alone."""
+"""A trial's identity, and conflicts between keys that are each valid alone."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,12 +54,12 @@ def test_an_odd_width_is_fine_with_learned_positions() -> None:
     assert small_trial(model=replace(SMALL, d_model=15, positions="learned")).problems() == []
 
 
-def test_more_checkpoints_cannot_be_averaged_than_are_kept() -> None:
-    trial = small_trial(decode=replace(DECODE, average=3))
-    assert [p.key for p in trial.problems()] == ["decode.average"]
+def test_no_more_checkpoints_can_be_averaged_than_are_kept() -> None:
+    trial = small_trial(decode=replace(DECODE, average_checkpoints=3))
+    assert [p.key for p in trial.problems()] == ["decode.average_checkpoints"]
 
 
-def test_files_belong_to_the_files_corpus_and_to_no_other() -> None:
+def test_only_the_files_corpus_accepts_files() -> None:
     with_files = small_trial(data=replace(SYNTHETIC, train=["a", "b"]))
     without = small_trial(data=replace(SYNTHETIC, name="files", dev=["a"], test=["a", "b"]))
     assert [p.key for p in with_files.problems()] == ["data.train"]

@@ -1,4 +1,4 @@
-"""Batches of similar length under a token budget (section 5.1), in an order that the seed decides."""
+"""Batches of similar length under a token budget (section 5.1), in an order set by the seed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ Indices = npt.NDArray[np.int64]
 
 MOST_BLOCKS = 8
 SMALLEST_BLOCK = 1_000
-"""Tokens of a block: below, what a pass costs by itself would outweigh what the mixture gains."""
+"""Fewest tokens per block: in smaller ones, a micro-batch's fixed cost would outweigh the gain of mixed lengths."""
 
 
 class Shape(NamedTuple):
@@ -35,11 +35,11 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What one worker passes through the model at once, and what the whole batch amounts to.
+    """One worker's micro-batch, with the totals of the whole batch.
 
-    ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is what the decoder
-    reads: beginning-of-sentence, then the target without its last piece. ``total`` [] is ``total_targets`` where the
-    other tensors are, and ``source_padded`` is known here so that nobody has to ask a GPU.
+    ``source`` [B, S] and ``target`` [B, T] end with end-of-sentence; ``shifted`` [B, T] is the decoder's
+    input: beginning-of-sentence, then the target without its last piece. ``total`` [] is ``total_targets`` on the
+    other tensors' device. ``source_padded`` is stored so that no code has to wait for a GPU to find out.
     """
 
     source: Tensor
@@ -51,7 +51,7 @@ class Batch:
     source_padded: bool
 
     def to(self, device: torch.device) -> "Batch":
-        """On ``device``; on its way to a GPU through pinned memory, so that nobody waits for the copy."""
+        """On ``device``; copied to a GPU through pinned memory, so that the host does not wait for the copy."""
         if device.type == "cpu":
             return self
         return self.with_tensors(part.pin_memory().to(device, non_blocking=True) for part in self.tensors)
@@ -62,17 +62,17 @@ class Batch:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that a step reads on the device."""
+        """All tensors that a step reads on the device."""
         return self.source, self.shifted, self.target, self.total
 
     def with_tensors(self, tensors: Iterable[Tensor]) -> "Batch":
-        """The same batch with these in place of ``tensors``."""
+        """The same batch with its tensors replaced by these."""
         source, shifted, target, total = tensors
         return replace(self, source=source, shifted=shifted, target=target, total=total)
 
 
 def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indices]:
-    """Cut sentences in this order where sentences × longest side would pass the budget."""
+    """Batches of sentences in this order, cut where sentences × longest side would exceed the budget."""
     longest = pairs.longest_sides[order]
     batches, start, widest = [], 0, 0
     for i, length in enumerate(longest):
@@ -84,19 +84,19 @@ def cut(pairs: ParallelSet, order: Indices, tokens_per_batch: int) -> list[Indic
 
 
 def by_length(pairs: ParallelSet, chosen: Indices, ties: Indices | None = None) -> Indices:
-    """``chosen`` sorted by (longest side, source, target): neighbours waste the least padding."""
+    """``chosen`` sorted by (longest side, source, target): neighbors need the least padding."""
     source, target = pairs.source.lengths[chosen], pairs.target.lengths[chosen]
     ties = np.arange(len(chosen)) if ties is None else ties
     return chosen[np.lexsort((ties, target, source, np.maximum(source, target)))]
 
 
 class TrainingBatches:
-    """An endless sequence of batches that is a function of (seed, step) alone, so that a resume needs no state.
+    """An endless sequence of batches that depends only on (seed, step), so a resume needs no state.
 
-    A batch is made of blocks: similar lengths within each, different ones among them. With one length a batch, every
-    step would pull the model towards ending its sentences there; the paper's batches came from eight GPUs, each with
-    lengths of its own. Each epoch shuffles sentences of equal lengths among themselves, and the blocks. Every step has
-    the same weight, so an epoch's blocks are spread evenly over its batches, none of which is a remainder.
+    A batch consists of blocks: lengths are similar within a block and differ between blocks. With one length per batch,
+    every step would pull the model toward ending sentences at that length. The paper's batches came from eight GPUs,
+    each with different lengths. Each epoch shuffles sentences of equal length among themselves, and then the blocks.
+    Every step has the same weight, so an epoch's blocks are spread evenly over its batches; no batch is a remainder.
     """
 
     def __init__(self, pairs: ParallelSet, tokens_per_batch: int, max_positions: int, seed: int) -> None:
@@ -112,33 +112,33 @@ class TrainingBatches:
         return len(self._batches)
 
     def blocks(self, step: int) -> list[Indices]:
-        """The sentences of each block of step ``step``, counted from 1."""
+        """Sentence numbers of each block of step ``step``, counted from 1."""
         epoch, position = divmod(step - 1, len(self))
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
         return self._batches[position]
 
     def indices(self, step: int) -> Indices:
-        """The sentences of step ``step``."""
+        """Sentence numbers of step ``step``."""
         return np.concatenate(self.blocks(step))
 
     def shapes(self) -> list[Shape]:
-        """Those of the blocks of an epoch, of any one, in the order of their lengths."""
+        """Shapes of an epoch's blocks, ordered by length; every epoch has the same."""
         epoch = self._cut(by_length(self.pairs, self.chosen))
         sides = self.pairs.source.lengths, self.pairs.target.lengths
         return [Shape(len(indices), *(int(side[indices].max()) for side in sides)) for indices in epoch]
 
     def describe(self, step: int) -> str:
-        """Which batch a step takes, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
+        """The batch of a step in words, such as "batch 12 of 57 in epoch 3 (sentences 5, 81, 1002, ...)"."""
         epoch, position = divmod(step - 1, len(self))
         some = ", ".join(map(str, self.indices(step)[:3]))
         return f"batch {position + 1} of {len(self)} in epoch {epoch + 1} (sentences {some}, ...)"
 
-    def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
-        """Worker ``rank``'s share of step ``step``; those of all ``world`` workers make up the batch.
+    def micro_batches(self, step: int, rank: int, world: int, tokens_per_micro_batch: int) -> list[Batch]:
+        """Worker ``rank``'s share of step ``step``; the shares of all ``world`` workers make up the batch.
 
-        A worker gets whole blocks where there are as many for each, else a share of every block; a pass is what it
-        gets of a block, or of that what holds sentences × longest side within ``tokens_per_pass``.
+        A worker gets whole blocks if all workers get the same number, otherwise a share of every block. A micro-batch
+        is its part of one block, split until sentences × longest side stays within ``tokens_per_micro_batch``.
         """
         blocks = self.blocks(step)
         totals = _lengths(self.pairs, self.indices(step))
@@ -147,15 +147,15 @@ class TrainingBatches:
         return [
             collate(self.pairs, block, part, parts, totals)
             for block in blocks
-            for part, parts in self._parts(block, rank, world, tokens_per_pass)
+            for part, parts in self._parts(block, rank, world, tokens_per_micro_batch)
         ]
 
-    def _parts(self, block: Indices, rank: int, world: int, tokens_per_pass: int) -> Iterator[tuple[int, int]]:
+    def _parts(self, block: Indices, rank: int, world: int, tokens_per_micro_batch: int) -> Iterator[tuple[int, int]]:
         longest = int(self.pairs.longest_sides[block].max())
-        sentences = world * max(1, tokens_per_pass // longest)  # what all workers pass through at once
-        passes = -(-len(block) // sentences)
-        for i in range(passes):
-            yield rank + world * i, world * passes
+        sentences = world * max(1, tokens_per_micro_batch // longest)  # in one micro-batch on every worker
+        micro_batches = -(-len(block) // sentences)
+        for i in range(micro_batches):
+            yield rank + world * i, world * micro_batches
 
     def _shuffled(self, epoch: int) -> list[list[Indices]]:
         random = np.random.default_rng([self.seed, epoch])
@@ -166,7 +166,7 @@ class TrainingBatches:
         return [[blocks[i] for i in order[start:end]] for start, end in pairwise(starts)]
 
     def _cut(self, order: Indices) -> list[Indices]:
-        """The blocks of an epoch; the last one is filled up with sentences of the one before, until both are alike."""
+        """An epoch's blocks; the last is filled with sentences of the one before, until both are of similar size."""
         blocks = cut(self.pairs, order, self.tokens_per_block)
         if len(blocks) > 1:
             last, both = blocks[-1], np.concatenate(blocks[-2:])
@@ -175,10 +175,10 @@ class TrainingBatches:
         return blocks
 
 
-def judging_batches(
+def evaluation_batches(
     pairs: ParallelSet, tokens_per_batch: int, rank: int = 0, world: int = 1
 ) -> Iterator[tuple[Indices, Batch]]:
-    """Every sentence once, over all workers, with its place in the set."""
+    """Every sentence once, over all workers, with its number in the set."""
     order = by_length(pairs, np.arange(len(pairs)))
     for indices in cut(pairs, order, tokens_per_batch)[rank::world]:
         yield indices, collate(pairs, indices)
@@ -187,14 +187,14 @@ def judging_batches(
 def collate(
     pairs: ParallelSet, indices: Indices, part: int = 0, parts: int = 1, totals: Lengths | None = None
 ) -> Batch:
-    """Padded tensors of the part ``indices[part::parts]``, which may be empty; ``totals`` are those of ``indices``
-    unless they are a part themselves."""
+    """Padded tensors of the part ``indices[part::parts]``, which may be empty; ``totals`` default to those of
+    ``indices``; pass them if ``indices`` is only a part of the batch."""
     totals = totals or _lengths(pairs, indices)
     mine = indices[part::parts]
     source, target = pad(pairs.source, mine), pad(pairs.target, mine)
     shifted = target.roll(1, dims=1)
     shifted[:, :1] = BOS
-    shifted[(target == PAD) & (shifted != BOS)] = PAD  # what rolled onto padding is the end-of-sentence piece
+    shifted[(target == PAD) & (shifted != BOS)] = PAD  # the piece that rolled onto padding is end-of-sentence
     source_padded = bool((pairs.source.lengths[mine] < source.shape[1]).any())
     return Batch(source, shifted, target, torch.tensor(totals.target), int(totals.target), totals, source_padded)
 

@@ -13,15 +13,15 @@ from transformer.data.pieces import EOS, PAD
 
 MOST = 32
 RUNS = 512
-"""Into how many runs of neighbours a long epoch is cut before the best buckets are sought: it bounds that search."""
+"""Runs of neighbors that a long epoch is cut into before the search for the best buckets; this bounds its cost."""
 
 Numbers = npt.NDArray[np.int64]
 
 
 def buckets(shapes: Sequence[Shape], most: int = MOST) -> list[Shape]:
-    """At most ``most`` shapes that hold all of ``shapes``, of neighbours one each, so that an epoch has fewest cells.
+    """At most ``most`` shapes that hold all of ``shapes``, chosen so that an epoch has the fewest cells.
 
-    ``shapes`` are those of an epoch in the order of their lengths: neighbours are alike.
+    ``shapes`` are an epoch's shapes ordered by length, so neighbors are similar. Each bucket covers a run of neighbors.
     """
     cuts = np.unique(np.linspace(0, len(shapes), min(len(shapes), RUNS) + 1).astype(int))
     largest = np.maximum.reduceat(np.array(shapes), cuts[:-1])
@@ -30,15 +30,15 @@ def buckets(shapes: Sequence[Shape], most: int = MOST) -> list[Shape]:
 
 
 def into_bucket(batch: Batch, buckets: Sequence[Shape]) -> Batch:
-    """The batch padded up to the smallest bucket that holds it, or as it is where none does."""
+    """The batch padded up to the smallest bucket that holds it, or unchanged if none does."""
     holding = [shape for shape in buckets if all(mine <= its for mine, its in zip(batch.shape, shape, strict=True))]
     return pad_up(batch, min(holding, key=lambda shape: shape.cells)) if holding else batch
 
 
 def pad_up(batch: Batch, shape: Shape) -> Batch:
-    """The batch with rows and columns of padding, which change neither its loss nor its gradients.
+    """The batch with added rows and columns of padding, which change neither its loss nor its gradients.
 
-    The source of a row of padding is end-of-sentence: attention to nothing is not a number.
+    The source of a padding row is end-of-sentence, since attention over no position is NaN.
     """
     source = _filled_up(batch.source, shape.sentences, shape.source)
     source[len(batch.source) :, 0] = EOS
@@ -53,7 +53,7 @@ def _filled_up(pieces: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def _cells(counts: Numbers, largest: Numbers) -> npt.NDArray[np.float64]:
-    """[i, j]: source and target cells of runs i … j in one bucket; infinite where there are none."""
+    """[i, j]: source and target cells of runs i … j in one bucket; infinite where i > j."""
     cells = np.full((len(counts), len(counts)), np.inf)
     for i in range(len(counts)):
         sentences, source, target = np.maximum.accumulate(largest[i:]).T
@@ -62,10 +62,10 @@ def _cells(counts: Numbers, largest: Numbers) -> npt.NDArray[np.float64]:
 
 
 def _cheapest_starts(cells: npt.NDArray[np.float64], most: int) -> list[int]:
-    """Where the buckets start if at most ``most`` of them shall have the fewest cells; by dynamic programming."""
+    """Starts of at most ``most`` buckets with the fewest cells in total; by dynamic programming."""
     fewest, start_of_last = cells[0], [np.zeros(len(cells), dtype=int)]  # of runs 0 … j, in one bucket
     for _ in range(1, min(most, len(cells))):
-        split = fewest[:-1, None] + cells[1:]  # [i, j]: the last bucket is that of runs i + 1 … j
+        split = fewest[:-1, None] + cells[1:]  # [i, j]: the last bucket holds runs i + 1 … j
         start_of_last.append(np.where(split.min(0) < fewest, split.argmin(0) + 1, start_of_last[-1]))
         fewest = np.minimum(split.min(0), fewest)
     starts = [len(cells)]

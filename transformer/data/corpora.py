@@ -1,4 +1,4 @@
-"""Where parallel text comes from, what identifies it, and what is wrong with it."""
+"""The sources of parallel text, the hashes that identify it, and its checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import pooch
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import Pair, TextFile, read_pairs, unreadable
+from transformer.data.text_file import SentencePair, TextFile, read_pairs, unreadable
 from transformer.schema import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
@@ -34,19 +34,19 @@ MULTI30K_SHA256 = {
 
 @dataclass(frozen=True)
 class Text:
-    """Every set as it was read, and what identifies the text that was read."""
+    """Every set as it was read; ``declared`` identifies that text."""
 
-    sets: dict[str, list[Pair]]
+    sets: dict[str, list[SentencePair]]
     declared: dict[str, object]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A named source of text: ``declared`` identifies what is there now, ``load`` reads every set.
+    """A named source of text: ``declared`` identifies the current text, ``load`` reads every set.
 
-    What ``load`` declares is that of the very bytes it read, which may differ if text is changed meanwhile.
+    The declaration that ``load`` returns is of the exact bytes it read. It differs if the text changed in between.
 
-    ``mean_lengths`` are source and target pieces a sentence, end-of-sentence included, for planning costs.
+    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
@@ -55,7 +55,7 @@ class Corpus:
 
 
 def corpus(data: DataConfig) -> Corpus:
-    """The corpus that ``data.name`` names."""
+    """The corpus named ``data.name``."""
     return CORPORA[data.name]
 
 
@@ -64,7 +64,7 @@ def _load_synthetic(data: DataConfig, downloads: Path) -> Text:
 
 
 def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
-    def read(name: str) -> list[Pair]:
+    def read(name: str) -> list[SentencePair]:
         files = [_multi30k_file(f"{name}.{side}.gz", data, downloads) for side in (data.source, data.target)]
         return read_pairs(files[0], files[1])
 
@@ -72,10 +72,10 @@ def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
 
 
 def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
-    """A checked local copy: from the mirror folder where there is one, otherwise downloaded once."""
+    """A checked local copy: from the mirror folder if one is set, otherwise downloaded once."""
     if name not in MULTI30K_SHA256:
         raise RefusedError(
-            [Problem("data.source", f"has no file {name}", "multi30k has en and de, as source and target")]
+            [Problem("data.source", f"multi30k has no file {name}", "must be en or de, like data.target")]
         )
     mirror = data.mirror
     if mirror and "://" not in mirror:
@@ -84,7 +84,7 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
     try:
         local = pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
     except (OSError, ValueError) as error:
-        hint = "must be reachable and whole; data.mirror=DIR takes the same files from a folder"
+        hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
     return _checked(Path(local), MULTI30K_SHA256[name])
 
@@ -116,7 +116,7 @@ def _hash(split: str, name: str) -> str:
 
 def _load_files(data: DataConfig, downloads: Path) -> Text:
     _check_exist(data)
-    sets, declared = dict[str, list[Pair]](), dict[str, object]()
+    sets, declared = dict[str, list[SentencePair]](), dict[str, object]()
     for split in SPLITS:
         source, target = (TextFile.read(Path(name), f"data.{split}") for name in getattr(data, split))
         sets[split], declared[split] = read_pairs(source, target), [source.sha256, target.sha256]

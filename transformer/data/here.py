@@ -1,4 +1,4 @@
-"""Prepared text on the node where a worker runs: that of the plan, with the vocabulary of the plan, or none."""
+"""Prepared text on a worker's node: the planned text with the planned vocabulary, or a refusal."""
 
 import socket
 from pathlib import Path
@@ -7,19 +7,17 @@ from transformer.config import DataConfig
 from transformer.data.prepare import Prepared, prepare, prepared_folder
 from transformer.schema import Problem, RefusedError
 
-ONE_VOCABULARY = (
-    "must be the prepared text of the trial's first step: share that folder, or use one version of sentencepiece"
-)
+ONE_VOCABULARY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
 
 
 def prepare_here(data: DataConfig, folder: Path, planned: str, vocabulary_sha256: str) -> Prepared:
-    """The prepared corpus of the plan, prepared here if it does not lie here.
+    """The planned corpus, prepared on this node if it is not there yet.
 
-    Raises RefusedError if that would be another text, or another vocabulary than ``vocabulary_sha256``; "" is any.
+    Raises RefusedError if the text or the vocabulary (``vocabulary_sha256``; "" allows any) would differ.
     """
     prepared = _prepare_here(data, folder, planned)
     if vocabulary_sha256 not in ("", prepared.vocabulary_sha256):
-        found = f"{socket.gethostname()} has another vocabulary of the same text than the sweep"
+        found = f"{socket.gethostname()} has a different vocabulary of the same text"
         raise RefusedError([Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))])
     return prepared
 
@@ -32,8 +30,8 @@ def _prepare_here(data: DataConfig, folder: Path, planned: str) -> Prepared:
         if target.is_dir():
             raise
         reason = error.problems[0]
-        found = f"{socket.gethostname()} has no prepared text, and cannot prepare it: {reason.key}: {reason.found}"
-        allowed = "must lie on storage that every node shares, or every node needs the text as it was planned"
+        found = f"{socket.gethostname()} has no prepared text and cannot prepare it: {reason.key}: {reason.found}"
+        allowed = "must be on storage that all nodes share, or every node needs the planned text"
         raise RefusedError([Problem("paths.data", found, allowed, None, str(target))]) from error
 
 

@@ -1,4 +1,4 @@
-"""Pairs of train that no model is trained on: counted, told, and refused where hardly any pair is left."""
+"""Training pairs that are left out: counted, reported, and refused if too few pairs remain."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from transformer.data.text_file import Pair
+from transformer.data.text_file import SentencePair
 from transformer.schema import Problem, RefusedError
 
 LEAST = 0.1
-"""The share of train's pairs that must be left: with fewer, text and settings cannot be meant for each other."""
+"""The share of training pairs that must remain; with fewer, the settings do not fit the text."""
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Pairs of train: trained on, and left out because a side is blank or longer than ``model.max_positions``.
+    """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``.
 
-    ``blank`` is None where it is not known: an earlier version prepared the text and did not count them.
+    ``blank`` is None if it is unknown, since an earlier version prepared the text without counting blank pairs.
     """
 
     train: int
@@ -34,33 +34,33 @@ class PairCounts:
         return (self.blank or 0) + self.too_long
 
     def notices(self, max_positions: int) -> Iterator[str]:
-        """What a person is told if any are left out."""
+        """The notice for the user, if any pairs are left out."""
         if self.left_out:
             reasons = [f"{self.blank} blank"] * bool(self.blank)
             reasons += [f"{self.too_long} longer than model.max_positions ({max_positions})"] * bool(self.too_long)
-            yield f"{self.left_out} of {self.given} pairs of train are left out: {', '.join(reasons)}"
+            yield f"{self.left_out} of {self.given} training pairs are left out: {', '.join(reasons)}"
 
 
-def without_blank(pairs: list[Pair]) -> list[Pair]:
-    """The pairs of train with text on both sides. Raises RefusedError if too few are left."""
+def without_blank(pairs: list[SentencePair]) -> list[SentencePair]:
+    """The training pairs with text on both sides. Raises RefusedError if too few remain."""
     left = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     if len(left) < _least(len(pairs)):
-        found = f"has text on both sides in {len(left)} of {len(pairs)} pairs"
-        raise RefusedError([Problem("data.train", found, "at least a tenth of its pairs must have")])
+        found = f"has text on both sides in only {len(left)} of {len(pairs)} pairs"
+        raise RefusedError([Problem("data.train", found, "at least a tenth of the pairs must have text on both sides")])
     return left
 
 
 def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int) -> Iterator[Problem]:
-    """That ``max_positions`` leaves too few pairs of train to train on."""
+    """A problem if ``max_positions`` leaves too few training pairs."""
     fit = int((longest_sides <= max_positions).sum())
     counts = PairCounts(fit, blank, len(longest_sides) - fit)
     least = _least(counts.given)
     if fit < least:
         needed = int(np.sort(longest_sides)[least - 1])
         found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
-        yield Problem("model.max_positions", found, f"must be at least {needed}, which leaves a tenth of them")
+        yield Problem("model.max_positions", found, f"must be at least {needed}, which keeps a tenth of them")
 
 
 def _least(given: int) -> int:
-    """Of so many pairs, how many must be left."""
+    """The number of pairs that must remain."""
     return max(1, ceil(given * LEAST))

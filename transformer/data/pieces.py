@@ -1,3 +1,3 @@
-"""The ids of the pieces that are not text, in every vocabulary."""
+"""Ids of the control pieces, the same in every vocabulary."""
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3

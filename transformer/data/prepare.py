@@ -1,4 +1,4 @@
-"""Text into binary pieces, once: ``<paths.data>/prepared/<fingerprint>/``, safe when many processes ask at once."""
+"""Text into binary pieces, once: ``<paths.data>/prepared/<fingerprint>/``, safe when many processes prepare at once."""
 
 import json
 import os
@@ -18,28 +18,30 @@ from transformer.config import DataConfig, ModelConfig, digest
 from transformer.data import vocabulary
 from transformer.data.corpora import corpus
 from transformer.data.left_out import too_few_fit, without_blank
-from transformer.data.manifest import Manifest, damaged, read_manifest, sha256
-from transformer.data.text_file import Pair
+from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
+from transformer.data.text_file import SentencePair
 from transformer.schema import Problem, RefusedError
+from transformer.versions import added_later
 
 VERSION = 1
-"""Raised when the same text would be prepared into other pieces."""
+"""Increased whenever a code change prepares the same text into different pieces."""
 
 
 def fingerprint(data: DataConfig) -> str:
-    """SHA-256 of what is declared now: corpus, preparation, vocabulary size. Never of the prepared output."""
+    """SHA-256 of the current declaration: corpus, preparation, vocabulary size. It never covers the prepared output."""
     return _fingerprint(data, corpus(data).declared(data))
 
 
 def _fingerprint(data: DataConfig, declared: dict[str, object]) -> str:
-    return digest(
-        {
-            "corpus": {"name": data.name, **declared},
-            "languages": [data.source, data.target],
-            "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
-            "preparation": VERSION,
-        }
-    )
+    declares: dict[str, object] = {
+        "corpus": {"name": data.name, **declared},
+        "languages": [data.source, data.target],
+        "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
+        "preparation": VERSION,
+    }
+    if options := added_later(data):
+        declares["options"] = options
+    return digest(declares)
 
 
 @dataclass(frozen=True)
@@ -86,21 +88,21 @@ class ParallelSet:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus in pieces on disk. What is read is compared with the manifest first: RefusedError if it differs."""
+    """A corpus in pieces on disk. Each file is checked against the manifest before use: RefusedError if it differs."""
 
     folder: Path
 
     @cached_property
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> PreparedManifest | None:
         return read_manifest(self.folder)
 
     @property
     def blank(self) -> int | None:
-        """Pairs of train that were left out because a side is blank; None if nobody counted them."""
+        """Training pairs that were left out because a side is blank; None if they were not counted."""
         return self.manifest.blank if self.manifest else None
 
     def check(self) -> None:
-        """Every file is what was written, which takes a second per gigabyte. Raises RefusedError."""
+        """Check every file against its checksum, which takes a second per gigabyte. Raises RefusedError."""
         for name in self.manifest.files if self.manifest else ():
             self._file(name)
 
@@ -114,11 +116,11 @@ class Prepared:
 
     @property
     def vocabulary_sha256(self) -> str:
-        """What tells this vocabulary from one that another version of SentencePiece makes of the same text."""
+        """Distinguishes this vocabulary from one that another SentencePiece version makes of the same text."""
         return sha256(self.vocabulary_path)
 
     @property
-    def judged_sets(self) -> list[str]:
+    def evaluation_sets(self) -> list[str]:
         """Every set but train, dev first."""
         names: list[str] = json.loads(self._file("sets.json").read_text())
         return [name for name in names if name != "train"]
@@ -127,16 +129,16 @@ class Prepared:
         return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
 
     def references(self, set_name: str) -> list[str]:
-        """The target text as it was given, for BLEU."""
+        """The original target text, for BLEU."""
         return self._text(set_name, "target")
 
     def sources(self, set_name: str) -> list[str]:
-        """The source text as it was given."""
+        """The original source text."""
         return self._text(set_name, "source")
 
     def _text(self, set_name: str, side: str) -> list[str]:
         text = self._file(f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
-        return text.split("\n")[:-1]  # no other character ends a line
+        return text.split("\n")[:-1]  # split at newlines only
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
         pieces, offsets = self._file(f"{set_name}.{side}.npy"), self._file(f"{set_name}.{side}.offsets.npy")
@@ -149,28 +151,28 @@ class Prepared:
 
 
 def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
-    """Where under ``paths.data`` the prepared corpus lies."""
+    """The prepared corpus's folder under ``paths.data``."""
     return folder / "prepared" / data_fingerprint[:16]
 
 
 def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
-    """The prepared corpus in ``folder``. Raises RefusedError unless it is whole, and that of the fingerprint."""
+    """The prepared corpus in ``folder``. Raises RefusedError unless it is complete and has this fingerprint."""
     prepared = Prepared(folder)
     if prepared.manifest is None:
         _check_readable(prepared)
     elif prepared.manifest.fingerprint != data_fingerprint:
-        raise damaged(folder, f"it is that of the fingerprint {prepared.manifest.fingerprint}")
+        raise damaged(folder, f"its fingerprint is {prepared.manifest.fingerprint}")
     else:
         prepared.manifest.check_sizes(folder)
     return prepared
 
 
 def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepared:
-    """The prepared corpus under ``folder``, made now unless it is there; refused text leaves nothing behind.
+    """The prepared corpus under ``folder``, prepared now if it does not exist; refused text leaves nothing behind.
 
-    ``planned`` is the fingerprint that trials were planned with, by default that of the text as it is now. Text that
-    is there already is opened by it alone, whatever has become of its sources. Raises RefusedError if what would be
-    prepared is another text.
+    ``planned`` is the fingerprint that trials were planned with; by default, the current text's. Existing prepared
+    text is opened by the fingerprint alone, even if its sources have changed. Raises RefusedError if the text to
+    prepare differs from the plan.
     """
     planned = planned or fingerprint(data)
     target = prepared_folder(folder, planned)
@@ -182,10 +184,10 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepa
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """What does not fit the position tables: most of train, or any sentence to be judged, which may not be dropped."""
+    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
     train = prepared.pairs("train")
     problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
-    for name in prepared.judged_sets:
+    for name in prepared.evaluation_sets:
         longest = int(prepared.pairs(name).longest_sides.max())
         if longest > model.max_positions:
             allowed = f"must be at least {longest}, the longest sentence of {name}"
@@ -194,15 +196,15 @@ def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
 
 
 def _check_readable(prepared: Prepared) -> None:
-    """Text of an earlier version has no manifest: at least every file of it can be read, and they fit each other."""
+    """Text of an earlier version has no manifest: check at least that its files are readable and consistent."""
     try:
         size = len(prepared.vocabulary)
-        for name in ("train", *prepared.judged_sets):
+        for name in ("train", *prepared.evaluation_sets):
             pairs = prepared.pairs(name)
             sides = (pairs.source, pairs.target)
             texts = (prepared.sources(name), prepared.references(name)) if name != "train" else ()
             if any(side.offsets[-1] != len(side.pieces) or side.pieces.max(initial=0) >= size for side in sides):
-                raise ValueError(f"{name} holds pieces that do not fit its sentences or the vocabulary")
+                raise ValueError(f"the pieces of {name} do not fit its sentences or the vocabulary")
             if len({*map(len, sides), *map(len, texts)}) > 1:
                 raise ValueError(f"the sides of {name} differ in length")
     except (OSError, ValueError, EOFError, RuntimeError) as error:
@@ -211,7 +213,7 @@ def _check_readable(prepared: Prepared) -> None:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """No other process prepares ``target`` meanwhile. What fails leaves no lock behind."""
+    """Lock out other processes that prepare ``target``. A failure leaves no lock behind."""
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = Path(f"{target}.lock")
     with FileLock(lock):
@@ -223,18 +225,18 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None:
-    """Write into a folder next to ``target`` and rename it: what bears the final name is whole."""
+    """Write into a folder next to ``target`` and rename it, so that a folder with the final name is complete."""
     text = corpus(data).load(data, downloads)
     if _fingerprint(data, text.declared) != planned:
         found = f"the text of data={data.name} changed after it was planned"
-        raise RefusedError([Problem("data", found, "must stay as it is until it is prepared; type the command again")])
+        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
     sets = {**text.sets, "train": without_blank(text.sets["train"])}
     blank = len(text.sets["train"]) - len(sets["train"])
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
         _write_sets(workshop, sets, data.vocab_size)
-        Manifest.of(workshop, planned, blank).write(workshop)
+        PreparedManifest.of(workshop, planned, blank).write(workshop)
         _take_name(workshop, target)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
@@ -242,13 +244,13 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None
 
 def _take_name(workshop: Path, target: Path) -> None:
     try:
-        os.rename(workshop, target)  # noqa: PTH104 - atomic, and never onto a folder that holds something
+        os.rename(workshop, target)  # noqa: PTH104 - atomic, and never replaces a folder with content
     except OSError:
-        if not target.is_dir():  # otherwise another process was faster, and prepared the same
+        if not target.is_dir():  # otherwise another process prepared the same text first
             raise
 
 
-def _write_sets(folder: Path, sets: dict[str, list[Pair]], vocab_size: int) -> None:
+def _write_sets(folder: Path, sets: dict[str, list[SentencePair]], vocab_size: int) -> None:
     model = vocabulary.build((line for pair in sets["train"] for line in pair), vocab_size)
     (folder / "vocabulary.model").write_bytes(model)
     vocab = vocabulary.Vocabulary(folder / "vocabulary.model")
@@ -257,7 +259,7 @@ def _write_sets(folder: Path, sets: dict[str, list[Pair]], vocab_size: int) -> N
     (folder / "sets.json").write_text(json.dumps(list(sets)))
 
 
-def _write_set(folder: Path, name: str, pairs: list[Pair], vocab: vocabulary.Vocabulary) -> None:
+def _write_set(folder: Path, name: str, pairs: list[SentencePair], vocab: vocabulary.Vocabulary) -> None:
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         _write_sentences(folder / f"{name}.{side}", vocab.encode(list(lines)))
         if name != "train":

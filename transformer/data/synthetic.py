@@ -1,7 +1,7 @@
 """A parallel corpus from a synchronous grammar, English-like to German-like, for machines without a network.
 
-A tenth of the noun-verb pairs never occurs in training, and half of the dev and test sentences hold one of
-these: a model that only remembers its sentences fails there. Every source has one translation.
+A tenth of the noun-verb pairs never occurs in training and half of the dev and test sentences contain one
+of them: a model that only memorizes sentences fails there. Every source has one translation.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from random import Random
 from transformer.data import synthetic_lexicon as lexicon
 from transformer.data.synthetic_grammar import MAX_WORDS, Derivation, Pair, derive
 
-VERSION = 1  # raise it with every change of words, rules or rates: it is part of the data fingerprint
+VERSION = 1  # increase it with every change of words, rules or rates: it is part of the data fingerprint
 SEED = 1
 HELD_OUT = 0.1
 
@@ -39,7 +39,7 @@ def derivations(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[
 
 
 def _split(split: str, size: int, seed: int, held: frozenset[Pair], taken: set[str]) -> list[Derivation]:
-    """Every other dev and test sentence holds an unseen pair, so that the two halves can be compared."""
+    """Every other dev and test sentence contains an unseen pair, so that the two halves can be compared."""
     made: list[Derivation] = []
     rng = Random(f"{seed}/{split}")
     while len(made) < size:
@@ -58,6 +58,6 @@ def generate(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[Pai
 
 
 def parameters() -> dict[str, object]:
-    """Everything that decides the default text, for a fingerprint; `version` stands for words and rules."""
+    """Everything that determines the default text, for a fingerprint; `version` covers words and rules."""
     sizes = asdict(Sizes())
     return {"version": VERSION, "seed": SEED, "held_out": HELD_OUT, "max_words": MAX_WORDS, "sizes": sizes}

@@ -1,6 +1,6 @@
 """The rules of the synthetic corpus: one derivation writes both languages at once, so the alignment is known.
 
-They keep what makes translation more than a lexicon: agreement in case, gender and number, verb-second and
+They include what a lexicon cannot translate: agreement in case, gender and number, verb-second and
 verb-final order, separable prefixes, participles at the end, agreement across a relative clause. A sentence
 has at most one subordinate or relative clause, so that a small model learns them.
 """
@@ -46,7 +46,7 @@ class Clause:
         return self.subject.source + self.verb + self.rest.source
 
     def second(self, front: list[Word] | None = None) -> list[Word]:
-        """Finite verb after `front`, or after the subject where nothing is fronted; [] makes a question."""
+        """Finite verb after `front`, or after the subject if nothing is fronted; [] makes a question."""
         subject = self.subject.target
         start = [*subject, self.finite] if front is None else [*front, self.finite, *subject]
         return start + self.rest.target + self.tail
@@ -57,7 +57,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Derivation:
-    """Words without end mark; `alignment` holds a source index for each target word, -1 for a comma."""
+    """Words without the end mark; `alignment` holds a source index for each target word, -1 for a comma."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -75,7 +75,7 @@ COMMA: Word = (",", -1)
 
 
 class Grammar:
-    """One sentence: `_keys` number the translation units, `_used` keeps a noun from coming twice."""
+    """One sentence: `_keys` numbers the translation units, `_used` prevents a noun from occurring twice."""
 
     def __init__(self, rng: Random) -> None:
         self._rng, self._keys = rng, count()
@@ -139,7 +139,7 @@ class Grammar:
         return Clause(subject, source_verb, helper.target[0], tail, tail + helper.target, rest)
 
     def _simple(self, verbs: Sequence[Verb], moods: Sequence[str] = MOODS, bare: bool = False) -> Clause:
-        """A whole clause; a bare one leaves its object to the relative pronoun before it."""
+        """A full clause; in a bare one, the relative pronoun before it is the object."""
         verb, plural = self._rng.choice(verbs), self._chance(PLURAL)
         subject = self._noun_phrase(self._noun(PEOPLE, verb), "nom", plural)
         rest = Phrase() if bare else self._rest(verb)
@@ -178,7 +178,7 @@ class Grammar:
         return Phrase([*link.source, *clause.source, COMMA, *main.source], main.second(front))
 
     def relative(self) -> Phrase:
-        """The main verb agrees with a subject that a whole clause separates from it."""
+        """The main verb agrees with a subject separated from it by a full clause."""
         plural, main = self._chance(PLURAL), self._rng.choice(VERBS + STATES)
         noun = self._noun(PEOPLE, main)
         head = self._noun_phrase(noun, "nom", plural)

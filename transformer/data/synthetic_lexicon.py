@@ -1,7 +1,7 @@
-"""The words of the synthetic corpus, apart from its rules: fewer than 150 source and 250 target forms.
+"""The words of the synthetic corpus, without its rules: fewer than 150 source and 250 target forms.
 
 Some are there to mislead a lexicon: `know` and `put` have two translations, chosen by complement and object;
-`see`, `watch`, `open` and `close` share finite verbs that a prefix tells apart; two verbs take the dative.
+`see`, `watch`, `open` and `close` share finite verbs distinguished by a prefix; two verbs take the dative.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Noun:
-    """`oblique` is the singular outside the nominative where it differs (der Junge, den Jungen)."""
+    """`oblique` is the singular outside the nominative if it differs (der Junge, den Jungen)."""
 
     source: str
     sources: str

@@ -1,4 +1,4 @@
-"""One file of sentences as it was read, and pairs made of two: what is wrong with either is refused."""
+"""One file of sentences as it was read, and sentence pairs of two files; faulty files are refused."""
 
 import gzip
 import hashlib
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from transformer.schema import Problem, RefusedError
 
-Pair = tuple[str, str]
+SentencePair = tuple[str, str]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """The very bytes that were read: what is hashed is what is prepared, whatever becomes of the file."""
+    """The exact bytes that were read, so that the hash fits the prepared text even if the file changes later."""
 
     path: Path
     raw: bytes
@@ -32,11 +32,11 @@ class TextFile:
         return hashlib.sha256(self.raw).hexdigest()
 
     def lines(self) -> list[str]:
-        """One sentence a line. Raises RefusedError for what is no UTF-8 text."""
+        """One sentence per line. Raises RefusedError if the file is not UTF-8 text."""
         raw = self._unpacked()
         if raw.startswith(BYTE_ORDER_MARK):
             found = f"{self.path} begins with a byte order mark, which would become part of its first sentence"
-            raise RefusedError([Problem("data", found, "must be UTF-8 without one; save it again without it")])
+            raise RefusedError([Problem("data", found, "must be UTF-8 without this mark; save it again without one")])
         lines = raw.removesuffix(b"\n").split(b"\n") if raw else []
         try:
             return [line.removesuffix(b"\r").decode("utf-8") for line in lines]
@@ -51,12 +51,12 @@ class TextFile:
         try:
             return gzip.decompress(self.raw)
         except (OSError, EOFError, zlib.error) as error:
-            found = f"{self.path} is not a whole gzip file: {error}"
-            raise RefusedError([Problem("data", found, "must be compressed text, or have another suffix")]) from None
+            found = f"{self.path} is not a complete gzip file: {error}"
+            raise RefusedError([Problem("data", found, "must be gzipped text, or have another suffix")]) from None
 
 
-def read_pairs(source: TextFile, target: TextFile) -> list[Pair]:
-    """The sentence pairs of two files (plain or .gz), one sentence a line; refused if they do not match."""
+def read_pairs(source: TextFile, target: TextFile) -> list[SentencePair]:
+    """The sentence pairs of two files (plain or .gz), one sentence per line; refused if their line counts differ."""
     sources, targets = source.lines(), target.lines()
     if len(sources) != len(targets):
         found = f"{source.path} has {len(sources)} lines and {target.path} has {len(targets)}"
@@ -68,8 +68,8 @@ def read_pairs(source: TextFile, target: TextFile) -> list[Pair]:
 
 
 def unreadable(key: str, path: Path, error: OSError) -> Problem:
-    """That a file is there, but cannot be read."""
-    return Problem(key, f"{path} cannot be read: {error.strerror or error}", "must be a file that you may read")
+    """A problem for a file that exists but is unreadable."""
+    return Problem(key, f"{path} cannot be read: {error.strerror or error}", "must be a file with read permission")
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class Vocabulary:
-    """Text to pieces and back."""
+    """Converts text to pieces and back."""
 
     def __init__(self, path: Path) -> None:
         self._processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -42,13 +42,13 @@ class Vocabulary:
         return encoded
 
     def decode(self, pieces: list[list[int]]) -> list[str]:
-        """The text of each list of piece ids; control pieces leave no trace."""
+        """The text of each list of piece ids; control pieces are dropped."""
         decoded: list[str] = self._processor.decode(pieces)
         return decoded
 
 
 def build(lines: Iterable[str], vocab_size: int) -> bytes:
-    """A trained SentencePiece model; refused when the text does not support so many pieces."""
+    """A trained SentencePiece model; refused if the text does not support that many pieces."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -63,9 +63,9 @@ def _too_large(vocab_size: int, message: str) -> Problem:
     limit = re.search(r"value <= (\d+)", message)
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
     if limit:
-        allowed = f"must be at most {limit[1]}, which is all this text supports"
+        allowed = f"must be at most {limit[1]}, the most that this text supports"
     elif smallest:
-        allowed = f"must be at least {smallest[1]}, the bytes and characters of this text"
+        allowed = f"must be at least {smallest[1]}, the number of bytes and characters of this text"
     else:
-        allowed = f"must be a size this text supports ({message.strip().splitlines()[-1]})"
+        allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
     return Problem("data.vocab_size", f"is {vocab_size}", allowed)

@@ -1,4 +1,4 @@
-"""A trained model as a directory that CTranslate2 translates with."""
+"""Exports a trained model as a directory for CTranslate2."""
 
 import shutil
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
 
 NEVER = -10_000.0
-"""A logit that leaves a piece no probability, in float16 too: padding and beginning-of-sentence are never written."""
+"""A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""
 
 
 def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:
-    """Make ``folder``, which is there, one that ``ctranslate2.Translator`` opens, in float32 and with the vocabulary.
+    """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32 and with the vocabulary.
 
-    The Translator takes the pieces of a line as text, as ``sentencepiece`` encodes them to ``str``, and gives such
-    pieces; it adds end-of-sentence itself. RefusedError if the package ctranslate2 is missing.
+    The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``. It adds
+    end-of-sentence itself. Raises RefusedError if the package ctranslate2 is missing.
     """
     spec = specification(model, Vocabulary(vocabulary).texts())
     spec.save(str(folder))
@@ -46,7 +46,7 @@ def specification(model: Transformer, texts: list[str]) -> Any:
 
 @torch.no_grad()
 def _layers(model: Transformer) -> Any:
-    """CTranslate2 knows one width for keys and values: the narrower of the two are filled up with zeros."""
+    """CTranslate2 has one width for keys and values, so the narrower of the two is padded with zeros."""
     specs, config = _specs(), model.config
     sizes = {"num_layers": config.n_layers, "num_heads": config.n_heads, "head_dim": max(config.d_k, config.d_v)}
     encoder = specs.TransformerEncoderSpec(**sizes, pre_norm=False)
@@ -65,7 +65,7 @@ def _specs() -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
-        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate[export]'")
+        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate-sweeps[export]'")
         raise RefusedError([problem]) from error
     return transformer_spec
 
@@ -99,7 +99,7 @@ def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
 
 
 def _set_heads(made: Any, projections: list[Projection], attention: SelfAttention | CrossAttention) -> None:
-    """Projections to heads as one, each head filled up. Where some have a bias, that of the others is zero."""
+    """Projections to heads fused into one, each head padded. If some have a bias, the others get a zero bias."""
 
     def filled(parts: Iterable[Tensor]) -> Tensor:
         return torch.cat([_fill_heads(part, attention) for part in parts])
@@ -111,7 +111,7 @@ def _set_heads(made: Any, projections: list[Projection], attention: SelfAttentio
 
 
 def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:
-    made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before it was filled up
+    made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before padding
     _set_linear(made.linear[-1], _fill_heads(attention.output.weight.T, attention).T, attention.output.bias)
 
 

@@ -1,4 +1,4 @@
-"""A trained model as plain data for others: weights, configuration and vocabulary in one folder, and back."""
+"""Exports a trained model as plain data (weights, configuration, vocabulary) in one folder, and loads it."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from transformer.schema import Problem, RefusedError, parse
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1
-"""Raised when an exported folder is laid out otherwise."""
-AS_EXPORTED = "must be as it was exported"
+"""Increased whenever the layout of an exported folder changes."""
+AS_EXPORTED = "must be unchanged since the export"
 
 
 def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> None:
-    """Write weights (safetensors), configuration (JSON) and SentencePiece model: what ``load_exported`` reads.
+    """Write weights (safetensors), configuration (JSON) and SentencePiece model for ``load_exported``.
 
-    ``folder`` is there. Where the text lay is not told: a mirror may hold a password, a path a name.
+    ``folder`` exists. Paths and mirrors of the text are left out: a mirror may contain a password, a path a name.
     """
     data = replace(trial.data, mirror=None, train=None, dev=None, test=None)
     weights = {name: weight.detach().float().cpu().contiguous() for name, weight in model.state_dict().items()}
@@ -40,7 +40,7 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
 def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
     """The model, ready to translate on the CPU, its vocabulary, and the configuration of its trial.
 
-    Reads data only: nothing in the folder can run code. RefusedError says what is missing, broken or does not fit.
+    Reads only data: nothing in the folder can run code. Raises RefusedError if a file is missing, damaged or misfit.
     """
     missing = [folder / name for name in (WEIGHTS, CONFIG, VOCABULARY) if not (folder / name).is_file()]
     if missing:
@@ -54,7 +54,7 @@ def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the name ``folder`` once it is whole; RefusedError if that exists."""
+    """A folder to write into, renamed to ``folder`` once it is complete. Raises RefusedError if ``folder`` exists."""
     if folder.exists():
         raise RefusedError([Problem(str(folder), "exists", "must be a new folder")])
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     try:
         workshop.chmod(0o755)  # mkdtemp's 0700 would hide the model from colleagues
         yield workshop
-        os.rename(workshop, folder)  # noqa: PTH104 - atomic, and never onto a folder that holds something
+        os.rename(workshop, folder)  # noqa: PTH104 - atomic, and never replaces a folder with content
     except BaseException:
         shutil.rmtree(workshop, ignore_errors=True)
         raise
@@ -72,9 +72,9 @@ def _read_config(path: Path) -> TrialConfig:
     try:
         tree = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise RefusedError([Problem(str(path), f"is no JSON ({error})", AS_EXPORTED)]) from error
+        raise RefusedError([Problem(str(path), f"is not JSON ({error})", AS_EXPORTED)]) from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise RefusedError([Problem(str(path), "is of another format", f'must say "format": {FORMAT}')])
+        raise RefusedError([Problem(str(path), "has another format", f'must contain "format": {FORMAT}')])
     trial, problems = parse(TrialConfig, tree.get("trial"))
     if trial is None:
         raise RefusedError(problems)
@@ -85,7 +85,7 @@ def _read_vocabulary(path: Path) -> Vocabulary:
     try:
         return Vocabulary(path)
     except (OSError, RuntimeError) as error:
-        raise RefusedError([Problem(str(path), "is no SentencePiece model", AS_EXPORTED)]) from error
+        raise RefusedError([Problem(str(path), "is not a SentencePiece model", AS_EXPORTED)]) from error
 
 
 def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
@@ -103,5 +103,5 @@ def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
 
 def _misfit(path: Path, name: str, found: list[int] | None, expected: list[int] | None) -> Problem:
     there = "is missing" if found is None else f"has shape {found}"
-    allowed = "must not be there" if expected is None else f"must have shape {expected}, by {CONFIG} and {VOCABULARY}"
+    allowed = "must be absent" if expected is None else f"must have shape {expected}, by {CONFIG} and {VOCABULARY}"
     return Problem(f"{path}: {name}", there, allowed)

@@ -13,8 +13,8 @@ from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.checkpoint_files import State
-from transformer.training.checkpoint_folder import Check, any_state
+from transformer.training.checkpoint_files import SavedState
+from transformer.training.checkpoint_folder import StateCheck, any_state
 from transformer.training.saved_state import check_weights
 
 
@@ -24,15 +24,15 @@ def load(
     checkpoints: Checkpoints,
     step: int,
     device: torch.device,
-    check: Check = any_state,
+    check: StateCheck = any_state,
 ) -> Translator:
-    """The mean of the ``trial.decode.average`` newest checkpoints up to ``step``, which must be there, whole and fit.
+    """A translator with the mean of the newest ``trial.decode.average_checkpoints`` checkpoints up to ``step``.
 
-    ``check`` is asked besides whether the weights fit the model. Raises RefusedError.
+    All must be complete, fit the model, and pass ``check``. Raises RefusedError.
     """
     model = Transformer(trial.model, len(vocabulary))
 
-    def fits(state: State) -> None:
+    def fits(state: SavedState) -> None:
         check_weights(state, model)
         check(state)
 
@@ -41,18 +41,18 @@ def load(
 
 
 def mean_of_newest(
-    trial: TrialConfig, checkpoints: Checkpoints, step: int, check: Check = any_state
+    trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
 ) -> dict[str, Tensor]:
-    """The mean of the weights at ``step`` and at the steps before it that an undisturbed training saves.
+    """The mean of the weights at ``step`` and at the earlier steps that an uninterrupted training saves.
 
-    All of the ``trial.decode.average`` checkpoints must be there, whole and fit: none is replaced by an older one.
+    All ``trial.decode.average_checkpoints`` of them must be complete and fit; an older one never replaces another.
     Raises RefusedError.
     """
     return mean_weights(_newest(trial, checkpoints, step, check))
 
 
 def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
-    """The mean of the models of at least one checkpoint (section 6.1), two of which are held at a time."""
+    """The mean model of at least one checkpoint (section 6.1); memory holds two at a time."""
     total: dict[str, Tensor] = {}
     n = 0
     for state in states:
@@ -61,13 +61,13 @@ def mean_weights(states: Iterable[dict[str, Any]]) -> dict[str, Tensor]:
     return {name: weight / n for name, weight in total.items()}
 
 
-def _newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: Check) -> Iterator[State]:
-    """As many states as ``decode.average`` says, from that of ``step`` on. Raises RefusedError."""
+def _newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck) -> Iterator[SavedState]:
+    """The newest ``decode.average_checkpoints`` states, starting with that of ``step``. Raises RefusedError."""
     newest = next(checkpoints.at([step], check), None)
     if newest is None:
-        allowed = f"must lie whole in {checkpoints.folder.url}, where it was written"
+        allowed = f"must be complete in {checkpoints.folder.url}, where it was written"
         raise RefusedError([Problem("TRIAL", _missing(step, checkpoints), allowed)])
-    n, steps = trial.decode.average, _regular_steps(trial.train, newest)
+    n, steps = trial.decode.average_checkpoints, _regular_steps(trial.train, newest)
     yield newest
     del newest  # it may be large
     found = 1
@@ -76,14 +76,14 @@ def _newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: Chec
         found += 1
     if found < n:
         cause = f": {_missing(steps[found], checkpoints)}" if found < len(steps) else ""
-        allowed = f"must be at most {found}, the checkpoints that were kept{cause}"
-        raise RefusedError([Problem("decode.average", f"is {n}", allowed)])
+        allowed = f"must be at most {found}, the number of checkpoints kept{cause}"
+        raise RefusedError([Problem("decode.average_checkpoints", f"is {n}", allowed)])
 
 
-def _regular_steps(train: TrainConfig, state: State) -> list[int]:
-    """The step of the state, then the earlier ones at which an undisturbed training saves, newest first.
+def _regular_steps(train: TrainConfig, state: SavedState) -> list[int]:
+    """The state's step, then the earlier steps at which an uninterrupted training saves, newest first.
 
-    The steps at which dev was best are among them: the state's reports tell which.
+    They include the steps with the best dev scores so far, taken from the state's reports.
     """
     best, steps = math.inf, set(train.checkpoint_steps(state["step"]))
     for report in state.get("reports", ()):

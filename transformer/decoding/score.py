@@ -1,7 +1,7 @@
-"""Texts against references: BLEU, BLEU as the paper counted it, chrF; and the test sets that sacreBLEU knows.
+"""Scores of texts against references (BLEU, BLEU as the paper counted it, chrF), and sacreBLEU's test sets.
 
-What a score counts is returned sentence by sentence: the sums over a set are all that its score depends on, so
-differences can be tested later without decoding again.
+The counts of a score are returned per sentence. A set's score depends only on their sums, so differences can be
+tested later without decoding again.
 """
 
 import os
@@ -18,8 +18,8 @@ from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 from transformer.schema import Problem, RefusedError, nearest
 
 Counts = list[int]
-"""Of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each order
-1 to 6, character n-grams of the hypothesis, of the reference, and in both."""
+"""Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each
+order 1 to 6, character n-grams of the hypothesis, of the reference, and in both."""
 
 
 def text_scores(
@@ -27,13 +27,13 @@ def text_scores(
 ) -> tuple[dict[str, Any], list[dict[str, Counts]]]:
     """Scores of a set with their signatures, and the counts of each sentence behind ``bleu``, ``bleu_paper``, ``chrf``.
 
-    BLEU is sacreBLEU's 13a, cased and detokenised. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
-    tokenised by Moses' rules for ``language`` (those for English where Moses has none), compounds split at hyphens.
+    BLEU is sacreBLEU's 13a, cased and detokenized. ``bleu_paper`` is the usual evaluation of the paper's time: cased,
+    tokenized by Moses' rules for ``language`` (English rules if Moses has none), compounds split at hyphens.
     """
     bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize="13a"), hypotheses, references)
     chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
     moses = sacremoses.MosesTokenizer(lang=language)
-    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenised text
+    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)  # force: do not warn of tokenized text
     split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
     paper, paper_counts = _scored("bleu_paper", plain, *split)
     paper["bleu_paper_signature"] += f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
@@ -45,14 +45,14 @@ def text_scores(
 def _scored(
     name: str, metric: Any, hypotheses: list[str], references: list[str]
 ) -> tuple[dict[str, Any], list[Counts]]:
-    """As ``corpus_score`` does it, but what it adds up is kept."""
+    """Like ``corpus_score``, but also returns the counts of each sentence."""
     counts = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(counts).score
     return {name: score, f"{name}_signature": str(metric.get_signature())}, counts
 
 
 def _split_compounds(moses: Any, line: str) -> str:
-    """Tokens, each hyphen within one a token of its own."""
+    """Tokens; a hyphen inside a word becomes a separate token."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", moses.tokenize(line, return_str=True))
 
 
@@ -62,14 +62,14 @@ def known_set(name: str) -> bool:
 
 
 def nearest_set(name: str) -> str | None:
-    """The test set of sacreBLEU whose name is most like ``name``."""
+    """sacreBLEU's test set with the name closest to ``name``."""
     return nearest(name, DATASETS)
 
 
 def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]:
-    """Source and reference lines of a test set of sacreBLEU's, downloaded by it unless they are there.
+    """Source and reference lines of a sacreBLEU test set, downloaded by sacreBLEU unless they exist.
 
-    Raises RefusedError, which names the files to put where.
+    Raises RefusedError, which names the missing files and their folder.
     """
     dataset, pair = DATASETS[name], f"{source}-{target}"
     if pair not in dataset.langpairs:
@@ -78,7 +78,7 @@ def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]
     sources, references = (_lines(file) for file in _files(dataset, pair))
     if len(sources) != len(references):
         found = f"{name} has {len(sources)} lines of {source} and {len(references)} of {target}"
-        raise RefusedError([Problem("data.set", found, "both must have one line a sentence")])
+        raise RefusedError([Problem("data.set", found, "both must have one line per sentence")])
     return sources, references
 
 
@@ -87,7 +87,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:
-    """Source and reference, fetched unless both are there. Raises RefusedError."""
+    """Source and reference, fetched unless both exist. Raises RefusedError."""
     source = Path(dataset._get_txt_file_path(pair, "src"))
     references = [Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)]
     if not (source.is_file() and any(file.is_file() for file in references)):
@@ -100,20 +100,20 @@ def _fetch(dataset: Dataset, pair: str, source: Path, references: list[Path]) ->
     try:
         dataset.process_to_text(pair)
         if not any(file.is_file() for file in references):
-            raise FileNotFoundError(f"what was fetched has no {names}")
-    except (Exception, SystemExit) as error:  # it leaves the program over a wrong checksum
+            raise FileNotFoundError(f"the download contains no {names}")
+    except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
         allowed = (
-            f"must be reachable, or lie in {source.parent}{os.sep} as {source.name} and {names}, a sentence a line"
+            f"must be reachable, or be in {source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         )
         found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
         raise RefusedError([Problem("data.set", found, allowed)]) from error
 
 
 def _references(dataset: Dataset, pair: str) -> list[str]:
-    """The names of the references to judge by, the first that is there before the others.
+    """The names of the allowed references; the first existing one is used.
 
-    From 2021 on a set names those it allows. Its files may hold others, in an order that changes from run to run, and
-    are fetched to be asked which they hold: so sacreBLEU's own ``get_reference_files`` does not serve.
+    Sets since 2021 name the allowed references. Their files may contain others, in an order that changes from run to
+    run. sacreBLEU's ``get_reference_files`` does not help: it downloads the files to list them.
     """
     if isinstance(dataset, WMTXMLDataset):
         allowed: list[str] = dataset._get_langpair_allowed_refs(pair)

@@ -1,9 +1,9 @@
 """Beam search (section 6.1) with cached keys and values.
 
 score = log P(Y) / ((5 + |Y|) / 6)^α, where |Y| counts end-of-sentence. Finished and unfinished hypotheses are kept
-apart; one finishes where end-of-sentence is among the K best continuations. A sentence is done when no unfinished
-hypothesis can still beat the worst of its kept finished ones, or at its own longest output. A beam of one is greedy,
-whatever α: the likeliest piece every time, until that is end-of-sentence.
+separately; one finishes if end-of-sentence is among the K best continuations. A sentence is done when no unfinished
+hypothesis can beat the worst of its kept finished ones, or at its longest output. A beam of one is greedy for any α:
+it takes the likeliest piece every time, until that is end-of-sentence.
 Shape suffixes: B sentences still searched, K beam, P pieces, C candidates, S source, L output so far.
 """
 
@@ -17,19 +17,19 @@ from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.finite import NotFiniteError
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Cache, Transformer
 
 
 class Hypothesis(NamedTuple):
-    """Piece ids without beginning- and end-of-sentence, and the length-normalised score in nats."""
+    """Piece ids without beginning- and end-of-sentence, and the length-normalized score in nats."""
 
     pieces: list[int]
     score: float
 
 
 class ShortenedWarning(UserWarning):
-    """Some sentences were longer than the model has positions."""
+    """Some sentences had more pieces than the model has positions."""
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -57,17 +57,17 @@ class _Kept:
 
 @dataclass
 class _Beams:
-    """The unfinished hypotheses of the sentences still searched."""
+    """The unfinished hypotheses of the sentences still in the search."""
 
     sentence_B: list[int]
     limit_B: Tensor  # longest output in pieces, end-of-sentence included
     score_BK: Tensor  # log P, −∞ for a hypothesis that does not exist
     pieces_BKL: Tensor
-    parent_BK: Tensor  # which hypothesis of the last step each grew from: the cache's order until ``keep``
+    parent_BK: Tensor  # the last step's hypothesis that each extends: the cache's order until ``keep``
     cache: Cache
 
     def keep(self, going: list[int]) -> None:
-        """Forget the sentences that are done, and bring the cache into the order of the others' hypotheses."""
+        """Drop the sentences that are done, and reorder the cache to match the remaining hypotheses."""
         rows = torch.tensor(going, dtype=torch.long, device=self.score_BK.device)
         beam = self.score_BK.shape[1]
         outputs = (rows[:, None] * beam + self.parent_BK[rows]).flatten()
@@ -86,19 +86,19 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The ``n_best`` best hypotheses of each sentence, best first: at most ``decode.beam``, which is the default.
 
-    The fewer are asked for, the sooner nothing can beat them, and the sooner the search is done: with the same ones.
+    A smaller ``n_best`` ends the search earlier, with the same best hypotheses.
 
-    The longest output of a sentence is its own input + ``decode.max_extra`` pieces, both with end-of-sentence, and
-    at most ``max_positions``. Where nothing finished by then, the best unfinished hypotheses are returned. Input
-    beyond ``max_positions`` is left out, with a ShortenedWarning. Raises NotFiniteError with rows of ``source_BS``.
+    The longest output of a sentence is its input + ``decode.max_extra`` pieces, both with end-of-sentence, and at most
+    ``max_positions``. If no hypothesis has finished by then, the best unfinished ones are returned. Input beyond
+    ``max_positions`` is cut off, with a ShortenedWarning. Raises NotFiniteError with row numbers of ``source_BS``.
     """
     if not len(source_BS):
         return []
     longest = model.config.max_positions
     source_BS, shortened = shorten(source_BS, longest)
     if shortened:
-        told = f"{len(shortened)} of {len(source_BS)} sentences are longer than the model's {longest} positions"
-        warnings.warn(f"{told}: the rest of them is not translated", ShortenedWarning, stacklevel=2)
+        cut = f"{len(shortened)} of {len(source_BS)} sentences are longer than the model's {longest} positions"
+        warnings.warn(f"{cut}; the rest of each is not translated", ShortenedWarning, stacklevel=2)
     beams = _begin(model, source_BS, decode)
     kept = [_Kept(n_best or decode.beam, greedy=decode.beam == 1) for _ in range(len(source_BS))]
     while beams.sentence_B:
@@ -110,7 +110,7 @@ def beam_search(
 
 
 def shorten(source_BS: Tensor, longest: int) -> tuple[Tensor, list[int]]:
-    """The sentences cut to ``longest`` pieces, the last of which stays end-of-sentence; and the rows that were cut."""
+    """The sentences cut to ``longest`` pieces, still ending with end-of-sentence; and the rows that were cut."""
     too_long_B = (source_BS != PAD).sum(1) > longest
     source_BS = source_BS[:, :longest].clone()
     source_BS[too_long_B, longest - 1 :] = EOS
@@ -128,7 +128,7 @@ def _begin(model: Transformer, source_BS: Tensor, decode: DecodeConfig) -> _Beam
 
 
 def _best_continuations(model: Transformer, beams: _Beams) -> tuple[Tensor, Tensor, Tensor]:
-    """The 2K best of each sentence, best first: log P, which hypothesis they continue, and with which piece.
+    """The 2K best of each sentence, best first: log P, the hypothesis that each continues, and its piece.
 
     They are among the 2K best of each hypothesis.
     """
@@ -142,10 +142,10 @@ def _best_continuations(model: Transformer, beams: _Beams) -> tuple[Tensor, Tens
 
 
 def _advance(beams: _Beams, log_p_BC: Tensor, parent_BC: Tensor, piece_BC: Tensor) -> Tensor:
-    """Grow to the best unfinished hypotheses; returns log P [B, K] of each old one that ends here, or −∞.
+    """Extend to the best unfinished hypotheses; returns log P [B, K] of each old one that ends here, or −∞.
 
-    A hypothesis ends where end-of-sentence is among the K best of all continuations. Each has one such
-    continuation, so the 2K best hold at least K that go on.
+    A hypothesis ends if end-of-sentence is among the K best of all continuations. Each has one such
+    continuation, so at least K of the 2K best continue.
     """
     beam, parents_BKL = beams.score_BK.shape[1], beams.pieces_BKL
     ends_BC = piece_BC == EOS
@@ -159,7 +159,7 @@ def _advance(beams: _Beams, log_p_BC: Tensor, parent_BC: Tensor, piece_BC: Tenso
 
 
 def _collect(beams: _Beams, kept: list[_Kept], finished_BK: Tensor, parents_BKL: Tensor, alpha: float) -> None:
-    """Keep the hypotheses that end-of-sentence just finished."""
+    """Collect the hypotheses that just finished."""
     length = beams.cache.length  # pieces of a hypothesis finished now, end-of-sentence included
     scores = (finished_BK / length_penalty(length, alpha)).tolist()
     for row, sentence in enumerate(beams.sentence_B):
@@ -169,10 +169,10 @@ def _collect(beams: _Beams, kept: list[_Kept], finished_BK: Tensor, parents_BKL:
 
 
 def _still_open(beams: _Beams, kept: list[_Kept], alpha: float) -> list[int]:
-    """The rows whose sentence another step could improve.
+    """The rows of sentences that another step could improve.
 
-    log P only falls as a hypothesis grows, and the penalty only rises, so log P now over the penalty of the longest
-    output bounds whatever an unfinished hypothesis can become. ``topk`` puts NaN first, so the best score shows any.
+    As a hypothesis grows, log P only falls and the penalty only rises. So the current log P over the penalty of the
+    longest output is an upper bound of its score. ``topk`` puts NaN first, so the best score reveals any NaN.
     Raises NotFiniteError.
     """
     best_B = beams.score_BK[:, 0]

@@ -1,4 +1,4 @@
-"""An exported folder as a translator: for a program of one's own, and for MLflow, which asks by these names."""
+"""Opens an exported folder as a translator: for your programs, and for MLflow, which calls these names."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ def open_exported(folder: str | Path) -> Translator:
 
 
 class Served:
-    """What MLflow's flavour ``python_function`` calls a model."""
+    """A model of MLflow's flavor ``python_function``."""
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
@@ -22,10 +22,9 @@ class Served:
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> list[str]:
         """The translation of each line in the first column of a data frame."""
         lines = [str(line) for line in model_input.iloc[:, 0]]
-        with self.translator.fast_matmuls():
-            return self.translator.translate(lines)
+        return self.translator.translate(lines)
 
 
 def _load_pyfunc(path: str) -> Served:
-    """MLflow's entry: ``path`` is the exported folder within the MLflow model."""
+    """MLflow's entry point: ``path`` is the exported folder within the MLflow model."""
     return Served(open_exported(path))

@@ -1,6 +1,6 @@
-"""Translating many sentences: similar lengths together, answers in the order of the questions.
+"""Translates many sentences: batches of similar lengths, results in the order of the sources.
 
-A source without any piece but end-of-sentence translates to nothing, without asking the model.
+A source with no piece except end-of-sentence translates to an empty line without running the model.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transformer.config import DecodeConfig
+from transformer.config import DecodeConfig, Precision
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.data.vocabulary import Vocabulary
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.search import Hypothesis, beam_search
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.precision import autocast, fast_matmuls
+from transformer.training.precision import autocast, efficient
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
 NOTHING = Hypothesis([], 0.0)
@@ -26,7 +26,7 @@ NOTHING = Hypothesis([], 0.0)
 
 @dataclass(frozen=True)
 class Translation:
-    """One line of text, and its length-normalised log-probability in nats."""
+    """One line of text, and its length-normalized log-probability in nats."""
 
     text: str
     score: float
@@ -34,27 +34,28 @@ class Translation:
 
 @dataclass(frozen=True)
 class Translator:
-    """A trained model in evaluation mode, and how to decode with it; ``precision`` is "fp32" or "bf16"."""
+    """A trained model in evaluation mode, with its decode settings; ``precision`` is "fp32" or "bf16"."""
 
     model: Transformer
     vocabulary: Vocabulary
     decode: DecodeConfig
-    precision: str
+    precision: Precision
 
     @property
     def device(self) -> torch.device:
         return self.model.embedding.device
 
-    def fast_matmuls(self) -> AbstractContextManager[None]:
-        """Within it, the model's matmuls are as fast as its precision allows on its device."""
-        return fast_matmuls(self.model.config, self.precision, self.device)
+    def efficient(self) -> AbstractContextManager[None]:
+        """Within it, the model computes as fast as its precision allows on its device."""
+        return efficient(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
-        """The best translation of each line; one that is longer than the model's positions is cut there."""
-        return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
+        """The best translation of each line; a line longer than the model's positions is cut there."""
+        with self.efficient():
+            return [best[0].text for best in self.translations(self.sources(lines)[0], n_best=1)]
 
     def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
-        """Piece ids of each line, and the places of the lines that are longer than the model's positions: cut there."""
+        """Piece ids of each line, and the numbers of the lines that were cut to the model's positions."""
         longest = self.model.config.max_positions
         encoded = self.vocabulary.encode(lines)
         long = [place for place, pieces in enumerate(encoded) if len(pieces) > longest]
@@ -63,7 +64,7 @@ class Translator:
     def translations(self, sources: list[list[int]], n_best: int | None = None) -> Iterator[list[Translation]]:
         """The ``n_best`` best translations of each source (by default the beam), best first.
 
-        In the order of the sources, as soon as they are known. Raises NotFiniteError.
+        Yields in the order of the sources, as soon as each is ready. Raises NotFiniteError.
         """
         known: dict[int, list[Translation]] = {}
         following = 0
@@ -82,9 +83,9 @@ class Translator:
 def search(
     translator: Translator, sources: Sentences, rank: int = 0, world: int = 1, n_best: int | None = None
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """The place and the hypotheses of each source, in the order of their making; ``world`` workers share the work.
+    """The number and the hypotheses of each source, in the order of decoding; ``world`` workers share the work.
 
-    The fewer hypotheses are asked for with ``n_best``, the sooner it is done; by default the beam.
+    ``n_best`` hypotheses per source, by default the beam; fewer are found sooner.
     Raises NotFiniteError.
     """
     pairs = ParallelSet(sources, sources)
@@ -103,7 +104,7 @@ def search(
 
 
 def one_line(text: str) -> str:
-    """A line break of any kind becomes a space: lines must stay aligned with their sources, whoever reads them."""
+    """Every kind of line break becomes a space, so that lines stay aligned with their sources for any reader."""
     return " ".join(text.splitlines())
 
 

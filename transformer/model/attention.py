@@ -16,7 +16,7 @@ from transformer.model.dropout import dropout
 from transformer.model.softmax import softmax
 
 Mask = Tensor | Literal["causal"] | None
-"""−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" where kernels know that; None if all are legal."""
+"""−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" for kernels that support it; None if all are legal."""
 
 
 class KeyValue(NamedTuple):
@@ -34,16 +34,16 @@ class Projection(NamedTuple):
 
 
 def attend(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
-    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 whatever the precision of the matmuls.
+    """softmax(QKᵀ/√d_k)V, as [B, T, H·V]; the softmax is float32 for any precision of the matmuls.
 
-    A GPU has fused kernels; on CPUs explicit matmuls beat those at these lengths.
+    A GPU uses fused kernels; on CPUs, explicit matmuls are faster at these lengths.
     """
     attention = _fused if query_BHTK.device.type == "cuda" else _explicit
     return attention(query_BHTK, memory, mask, p_drop).transpose(1, 2).flatten(2)
 
 
 def _fused(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -> Tensor:
-    """torch takes the fastest kernel that knows the mask, the precision, and d_k ≠ d_v."""
+    """torch picks the fastest kernel that supports the mask, the precision, and d_k ≠ d_v."""
     causal, added = (True, None) if isinstance(mask, str) else (False, mask)
     return F.scaled_dot_product_attention(query_BHTK, *memory, attn_mask=added, dropout_p=p_drop, is_causal=causal)
 
@@ -59,7 +59,7 @@ def _explicit(query_BHTK: Tensor, memory: KeyValue, mask: Mask, p_drop: float) -
 
 
 def causal_mask(length: int, device: torch.device) -> Mask:
-    """No position sees a later one: [T, T], −∞ above the diagonal; on a GPU the word is enough for its kernels."""
+    """No position sees a later one: [T, T], −∞ above the diagonal; on a GPU "causal", for its kernels."""
     if device.type == "cuda":
         return "causal"
     return torch.full((length, length), -math.inf, device=device).triu(1)
@@ -72,10 +72,10 @@ def padding_mask(pad_BS: Tensor) -> Tensor:
 
 
 class _Heads(nn.Module):
-    """What self- and cross-attention share: biases, splitting into heads, dropout, and W^O.
+    """The shared parts of self- and cross-attention: biases, splitting into heads, dropout, and W^O.
 
-    Keys have no bias: it would add the same to all scores of a query, which the softmax takes out again. Its gradient
-    is zero but for rounding errors, and Adam would turn these into steps of full size.
+    Keys have no bias: it would add the same number to all scores of a query, which the softmax cancels. Its gradient
+    is zero except for rounding errors, and Adam would turn these into full-size steps.
     """
 
     def __init__(self, model: ModelConfig) -> None:
@@ -125,11 +125,11 @@ class SelfAttention(_Heads):
         self.qkv = nn.Linear(model.d_model, sum(self.widths), bias=False)
 
     def projections(self) -> list[Projection]:
-        """Those to queries, keys and values, in this order: views of the weights."""
+        """The projections to queries, keys and values, in this order: views of the weights."""
         return self.with_biases(self.qkv.weight.split(self.widths))
 
     def forward(self, x_BTD: Tensor, mask: Mask, past: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
-        """Attended [B, T, D], and the keys and values with those of this call appended to ``past``."""
+        """Attended [B, T, D], and ``past`` with this call's keys and values appended."""
         query, key, value = self.qkv(x_BTD).split(self.widths, dim=-1)
         memory = self.key_value(key, value)
         if past is not None:
@@ -147,7 +147,7 @@ class CrossAttention(_Heads):
         self.kv = nn.Linear(model.d_model, sum(self.widths), bias=False)
 
     def projections(self) -> list[Projection]:
-        """Those to queries, keys and values, in this order: views of the weights."""
+        """The projections to queries, keys and values, in this order: views of the weights."""
         return self.with_biases([self.query.weight, *self.kv.weight.split(self.widths)])
 
     def memory(self, encoded_BSD: Tensor) -> KeyValue:

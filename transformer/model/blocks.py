@@ -69,7 +69,7 @@ class DecoderLayer(nn.Module):
     def step(
         self, x_BND: Tensor, memory: KeyValue, source_mask: Mask, past: KeyValue | None
     ) -> tuple[Tensor, KeyValue]:
-        """One position of N outputs of each source: they share its memory, and each sees its own past alone.
+        """One position of N outputs of each source: they share the source's memory, and each sees only its own past.
 
         Returns the layer's output [B, N, D], and the keys and values [B·N, H, S, ·] to pass as ``past`` next time.
         """

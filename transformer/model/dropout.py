@@ -1,4 +1,4 @@
-"""Dropout (section 5.4). On the CPU torch draws a random number an element; here sixteen bits of one decide."""
+"""Dropout (section 5.4). On the CPU torch draws one random number per element; this one draws only 16 bits."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ BITS = 2**16
 
 
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Zero each element with probability ``p``, to 1/65 536, and scale the others so that the mean stays."""
+    """Zero each element with probability ``p`` (rounded to 1/65 536), and scale the others to keep the mean."""
     if not (training and p):
         return x
     if x.device.type != "cpu":
@@ -35,12 +35,12 @@ class _CpuDropout(torch.autograd.Function):
 
 
 def _scaled_where(keep: Tensor, x: Tensor, scale: float) -> Tensor:
-    """x · scale where ``keep``, else 0: what torch calls a backward of dropout is its forward too."""
+    """x · scale where ``keep``, 0 elsewhere: torch's backward of dropout also computes its forward."""
     scaled: Tensor = torch.ops.aten.native_dropout_backward(x, keep, scale)
     return scaled
 
 
 def _random_bits(count: int) -> Tensor:
-    """[count] int16, uniform over all their values: drawn four at a time."""
+    """[count] int16, uniform over all values: drawn four at a time."""
     whole = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return whole.view(torch.int16)[:count]

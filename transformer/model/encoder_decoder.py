@@ -1,4 +1,4 @@
-"""The whole model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
+"""The full model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
 
 Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, P pieces of the vocabulary.
 """
@@ -18,14 +18,14 @@ from transformer.model.dropout import dropout
 from transformer.model.positions import Positions
 
 HEADS_GAIN = math.sqrt(0.5)
-"""Of Glorot's scale for W^Q, W^K and W^V. With a gain of 1 training starts more slowly (docs/log.md)."""
+"""Gain on Glorot's scale for W^Q, W^K and W^V. With a gain of 1, training starts more slowly (docs/log.md)."""
 
 
 @dataclass
 class Cache:
-    """What decoding one more piece reads, a layer each: keys and values of the source and of the pieces so far.
+    """The inputs for decoding the next piece, per layer: keys and values of the source and of the pieces so far.
 
-    Those of the source are [B, …], a row for each sentence, and those of its N outputs [B·N, …].
+    The source's tensors are [B, …], one row per sentence; those of its N outputs are [B·N, …].
     """
 
     source_mask: Tensor | None
@@ -49,7 +49,7 @@ def _rows(memory: KeyValue, rows: Tensor) -> KeyValue:
 
 
 class Transformer(nn.Module):
-    """Encoder–decoder whose one matrix [P, D] embeds both languages and projects to the pieces."""
+    """Encoder–decoder with one matrix [P, D] that embeds both languages and projects to the pieces."""
 
     def __init__(self, model: ModelConfig, vocab_size: int) -> None:
         super().__init__()
@@ -64,12 +64,12 @@ class Transformer(nn.Module):
     def forward(self, source_BS: Tensor, target_BT: Tensor, source_padded: bool | None = None) -> Tensor:
         """Decoder output [B, T, D] for source pieces and the target pieces shifted right.
 
-        Who knows whether the source holds padding says so; else it is looked up, for which a GPU has to be waited for.
+        ``source_padded`` says whether the source contains padding; None looks it up, which waits for a GPU.
         """
         source_mask = self._source_mask(source_BS, source_padded)
         encoded_BSD = self._encode(source_BS, source_mask)
         x_BTD = self._embed(target_BT, self.target_positions(0, target_BT.shape[1]))
-        mask = causal_mask(target_BT.shape[1], target_BT.device)  # padding stands last: causality hides it
+        mask = causal_mask(target_BT.shape[1], target_BT.device)  # padding comes last, so causality hides it
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, mask)
@@ -80,7 +80,7 @@ class Transformer(nn.Module):
         return F.linear(x_BTD, self.embedding)
 
     def start(self, source_BS: Tensor) -> Cache:
-        """Encode source pieces, and make ready to decode from the first position."""
+        """Encode source pieces, and return the cache for decoding from the first position."""
         source_mask = self._source_mask(source_BS)
         if source_mask is not None:
             source_mask = source_mask.to(self.embedding.dtype)
@@ -89,7 +89,7 @@ class Transformer(nn.Module):
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             memory = layer.cross.memory(encoded_BSD)
-            memories.append(KeyValue(*(part.contiguous() for part in memory)))  # or each step would copy them
+            memories.append(KeyValue(*(part.contiguous() for part in memory)))  # otherwise each step would copy them
         return Cache(source_mask, memories, [None] * len(memories))
 
     def step(self, piece_BN: Tensor, cache: Cache) -> Tensor:
@@ -120,9 +120,9 @@ class Transformer(nn.Module):
 
 @torch.no_grad()
 def _initialize(model: Transformer) -> None:
-    """Embeddings N(0, 1/d_model); every projection Glorot-uniform, those to heads with ``HEADS_GAIN``.
+    """Embeddings N(0, 1/d_model); every projection Glorot-uniform, with ``HEADS_GAIN`` for projections to heads.
 
-    W^Q, W^K and W^V lie in fused matrices. Each is drawn by its own shape, or d_k would decide the scale of W^V.
+    W^Q, W^K and W^V are parts of fused matrices. Each is drawn by its own shape; otherwise d_k would scale W^V.
     """
     nn.init.normal_(model.embedding, std=model.config.d_model**-0.5)
     for module in model.modules():

@@ -1,4 +1,6 @@
-"""Where a piece stands in its sentence (section 3.5, and Table 3 row E)."""
+"""Positions of pieces in their sentence (section 3.5, and Table 3 row E)."""
+
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +23,14 @@ class Positions(nn.Module):
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        if model.positions == "learned":
-            self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
-            nn.init.normal_(self.table, std=model.d_model**-0.5)
-        else:
-            self.register_buffer("table", sinusoids(model.max_positions, model.d_model), persistent=False)
+        match model.positions:
+            case "learned":
+                self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
+                nn.init.normal_(self.table, std=model.d_model**-0.5)
+            case "sinusoids":
+                self.register_buffer("table", sinusoids(model.max_positions, model.d_model), persistent=False)
+            case _:
+                assert_never(model.positions)
 
     def forward(self, start: int, length: int) -> Tensor:
         """[length, d_model] for positions start … start + length − 1."""

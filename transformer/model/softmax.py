@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 ONE_VECTOR = 16
-"""On the CPU torch takes rows shorter than one vector of floats number by number, five times slower than the parts."""
+"""Numbers in one CPU vector: torch handles shorter rows number by number, five times slower than separate steps."""
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension; float32 whatever the precision of ``scores``. −∞ becomes 0."""
+    """Over the last dimension; float32 for any precision of ``scores``. −∞ becomes 0."""
     if scores.device.type == "cpu" and scores.shape[-1] < ONE_VECTOR:
         weights: Tensor = _ShortSoftmax.apply(scores)  # type: ignore[no-untyped-call]
         return weights

@@ -1,4 +1,4 @@
-"""What rank zero makes, on every worker of a trial. Only rank zero reads files that others may see differently."""
+"""Broadcasts values from rank zero to all workers. Only rank zero reads files that others may see differently."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 class RankZeroError(Exception):
-    """Rank zero failed, so the other workers cannot go on: its error, in one line."""
+    """Rank zero failed, so the other workers cannot continue: its error, in one line."""
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a tensor of this shape and type belongs."""
+    """A placeholder for a tensor of this shape and type."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
 
 def from_rank_zero(worker: Worker, make: Callable[[], T]) -> T:
-    """What ``make`` returns on rank zero: plain values, and tensors on the CPU. The other workers do not call it.
+    """The result of ``make`` on rank zero: plain values, and tensors on the CPU. The other workers do not call it.
 
-    Raises what ``make`` raises, and RankZeroError on the other workers.
+    Raises the error of ``make`` on rank zero, and RankZeroError on the other workers.
     """
     if worker.world == 1:
         return make()
-    return _made_and_sent(worker, make) if worker.leads else cast(T, _received(worker))
+    return _made_and_sent(worker, make) if worker.is_rank_zero else cast(T, _received(worker))
 
 
 def _made_and_sent(worker: Worker, make: Callable[[], T]) -> T:
@@ -49,16 +49,16 @@ def _made_and_sent(worker: Worker, make: Callable[[], T]) -> T:
 
 
 def _received(worker: Worker) -> Any:
-    told: list[Any] = [None, None]
-    dist.broadcast_object_list(told, src=0)
-    error, outline = told
+    message: list[Any] = [None, None]
+    dist.broadcast_object_list(message, src=0)
+    error, outline = message
     if error:
         raise RankZeroError(f"rank zero stopped: {error}")
     return _filled(outline, worker.device)
 
 
 def _outline(value: Any, tensors: list[Tensor]) -> Any:
-    """The value with a slot for each of its tensors, which are added to ``tensors`` in their order."""
+    """The value with a slot for each of its tensors, which are appended to ``tensors`` in order."""
     if isinstance(value, Tensor):
         tensors.append(value)
         return _Slot(tuple(value.shape), value.dtype)
@@ -70,7 +70,7 @@ def _outline(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def _filled(outline: Any, device: torch.device) -> Any:
-    """The value again: each slot takes the next tensor from rank zero."""
+    """The value with its slots filled by the next tensors from rank zero."""
     if isinstance(outline, _Slot):
         received = as_bytes(torch.empty(outline.shape, dtype=outline.dtype, device=device))
         dist.broadcast(received, src=0)
@@ -83,7 +83,7 @@ def _filled(outline: Any, device: torch.device) -> Any:
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
-    """Its content as a row of bytes: what any backend sends, and a checksum reads."""
+    """The tensor's content as a row of bytes, for any backend to send and for checksums."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8)
 
 

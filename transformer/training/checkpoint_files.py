@@ -1,8 +1,8 @@
 """The files of one checkpoint, on any fsspec filesystem: ``state.pt``, then ``manifest.json`` with its checksum.
 
 The manifest is written last: a folder without one was never finished. It names the trial and has its own checksum.
-On a local disk each file also appears whole or not at all. A state is plain: dicts, lists and tuples of tensors,
-numbers, words and None; loading runs no code.
+On a local disk each file also appears completely or not at all. A state is plain: dicts, lists and tuples of tensors,
+numbers, strings and None; loading runs no code.
 """
 
 import contextlib
@@ -20,21 +20,21 @@ import torch
 from fsspec.implementations.local import LocalFileSystem
 from torch import Tensor
 
-State = dict[str, Any]
+SavedState = dict[str, Any]
 CHECKSUM = "manifest_sha256"  # of the manifest's other fields
-TEMPORARY = ".tmp"  # the end of a name that is not complete yet
+TEMPORARY = ".tmp"  # suffix of an incomplete file
 
 
 class DamagedError(Exception):
-    """What is wrong with a checkpoint that was once finished, in one line."""
+    """The damage of a checkpoint that was once finished, in one line."""
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """``sha256`` and ``bytes`` are those of ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
+class CheckpointManifest:
+    """``sha256`` and ``bytes`` describe ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
 
     ``key`` is the trial's; None in a manifest from before manifests had keys and checksums. ``stop`` marks a checkpoint
-    that an undisturbed run would not have: training was stopped there. It is resumed from and never averaged.
+    that an uninterrupted run would not have: training was stopped there. A resume uses it, an average never does.
     """
 
     step: int
@@ -46,7 +46,7 @@ class Manifest:
 
 
 def on_host(value: Any) -> Any:
-    """A copy of a plain state, every tensor in host memory. Raises TypeError for what is not plain."""
+    """A copy of a plain state, every tensor in host memory. Raises TypeError for values that are not plain."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, dict):
@@ -59,23 +59,23 @@ def on_host(value: Any) -> Any:
 
 
 def write(
-    filesystem: Any, folder: str, step: int, key: str | None, state: State, dev_nll: float | None, stop: bool
+    filesystem: Any, folder: str, step: int, key: str | None, state: SavedState, dev_nll: float | None, stop: bool
 ) -> None:
-    """Write a whole checkpoint; the state is serialized into the file, and hashed on its way."""
+    """Write a complete checkpoint; the state is serialized straight into the file and hashed on the way."""
     filesystem.makedirs(folder, exist_ok=True)
     with _opened(filesystem, f"{folder}/state.pt") as file:
         sink = _Hashing(file)
         torch.save(state, cast(IO[bytes], sink))
         if sink.error:
             raise sink.error
-    evaluated = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON knows no NaN
-    fields = asdict(Manifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated, stop))
+    evaluated = dev_nll if dev_nll is not None and math.isfinite(dev_nll) else None  # JSON has no NaN
+    fields = asdict(CheckpointManifest(step, key, sink.sha256.hexdigest(), sink.bytes, evaluated, stop))
     with _opened(filesystem, f"{folder}/manifest.json") as file:
         file.write(_canonical(fields | {CHECKSUM: _checksum(fields)}))
 
 
-def read_manifest(filesystem: Any, folder: str) -> Manifest | None:
-    """None where there is none: the checkpoint was never finished. Raises DamagedError."""
+def read_manifest(filesystem: Any, folder: str) -> CheckpointManifest | None:
+    """The manifest; None if the checkpoint was never finished. Raises DamagedError."""
     try:
         content = filesystem.cat_file(f"{folder}/manifest.json")
     except (FileNotFoundError, NotADirectoryError):
@@ -84,16 +84,16 @@ def read_manifest(filesystem: Any, folder: str) -> Manifest | None:
         fields = json.loads(content)
         checksum = fields.pop(CHECKSUM, None)
         manifest = _manifest(fields)
-    except Exception:  # whatever the parser makes of damaged bytes
+    except Exception:  # the parser raises many kinds for damaged bytes
         raise DamagedError("manifest.json cannot be read") from None
     if (checksum, manifest.key) != (None, None) and checksum != _checksum(fields):
-        raise DamagedError("manifest.json does not have its own checksum")
+        raise DamagedError("manifest.json does not match its checksum")
     return manifest
 
 
-def _manifest(fields: dict[str, Any]) -> Manifest:
+def _manifest(fields: dict[str, Any]) -> CheckpointManifest:
     key, nll = fields.get("key"), fields.get("dev_nll")
-    return Manifest(
+    return CheckpointManifest(
         int(fields["step"]),
         None if key is None else str(key),
         str(fields["sha256"]),
@@ -111,8 +111,8 @@ def _canonical(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
-def check(filesystem: Any, folder: str, manifest: Manifest) -> None:
-    """Raises DamagedError unless ``state.pt`` is what was written. A large file is not held in memory."""
+def check(filesystem: Any, folder: str, manifest: CheckpointManifest) -> None:
+    """Raises DamagedError unless ``state.pt`` matches its checksum. The file is read in parts, to save memory."""
     path = f"{folder}/state.pt"
     try:
         _check_size(filesystem.size(path), manifest)
@@ -122,8 +122,8 @@ def check(filesystem: Any, folder: str, manifest: Manifest) -> None:
         raise DamagedError("state.pt is missing") from None
 
 
-def load(filesystem: Any, folder: str, manifest: Manifest) -> State:
-    """The state, on the CPU, from the very bytes that were checked; no code of the file is run. Raises DamagedError."""
+def load(filesystem: Any, folder: str, manifest: CheckpointManifest) -> SavedState:
+    """The state, on the CPU, from exactly the bytes that were checked; none of its code runs. Raises DamagedError."""
     try:
         content = filesystem.cat_file(f"{folder}/state.pt")
     except FileNotFoundError:
@@ -134,25 +134,25 @@ def load(filesystem: Any, folder: str, manifest: Manifest) -> State:
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception:  # torch raises many kinds for bytes that are no state
-        raise DamagedError("state.pt is refused: it is not tensors and plain values alone") from None
+    except Exception:  # torch raises many kinds for bytes that are not a state
+        raise DamagedError("state.pt is refused: it holds more than tensors and plain values") from None
     if not isinstance(state, dict):
-        raise DamagedError(f"state.pt is refused: it holds no state, but a {type(state).__name__}")
+        raise DamagedError(f"state.pt is refused: it must hold a dict, but holds a {type(state).__name__}")
     return state
 
 
-def _check_size(found: int, manifest: Manifest) -> None:
+def _check_size(found: int, manifest: CheckpointManifest) -> None:
     if found != manifest.bytes:
         raise DamagedError(f"state.pt has {found} bytes, but {manifest.bytes} were written")
 
 
-def _check_sha256(found: str, manifest: Manifest) -> None:
+def _check_sha256(found: str, manifest: CheckpointManifest) -> None:
     if found != manifest.sha256:
-        raise DamagedError("state.pt does not have the checksum of its manifest")
+        raise DamagedError("state.pt does not match the checksum in its manifest")
 
 
 def remove(filesystem: Any, folder: str) -> None:
-    """The manifest first: a crash in between leaves an unfinished checkpoint, not a damaged one."""
+    """Remove the manifest first: a crash in between leaves an unfinished checkpoint, not a damaged one."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         filesystem.rm(f"{folder}/manifest.json")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -160,9 +160,9 @@ def remove(filesystem: Any, folder: str) -> None:
 
 
 class _Hashing:
-    """What torch writes into a file, hashed and counted.
+    """Hashes and counts the bytes that torch writes into a file.
 
-    An error is kept for the caller, because torch would cover it with one of its own about its archive.
+    An error is kept for the caller, because torch would replace it with an error about its archive.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -180,12 +180,12 @@ class _Hashing:
         return len(data)
 
     def flush(self) -> None:
-        """torch asks for it; the file is flushed when it is closed."""
+        """torch calls it; the file is flushed when it is closed."""
 
 
 @contextlib.contextmanager
 def _opened(filesystem: Any, path: str) -> Iterator[IO[bytes]]:
-    """A file to write; on a local disk it gets its name when all of it is safe there."""
+    """A file to write; on a local disk it gets its name after all its bytes are on the disk."""
     if not isinstance(filesystem, LocalFileSystem):
         with filesystem.open(path, "wb") as file:
             yield file
@@ -202,6 +202,6 @@ def _opened(filesystem: Any, path: str) -> Iterator[IO[bytes]]:
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)  # without it a power cut may forget the new name
+        os.fsync(descriptor)  # without it, a power cut may lose the new name
     finally:
         os.close(descriptor)

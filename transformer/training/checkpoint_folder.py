@@ -1,6 +1,6 @@
-"""What lies where a trial keeps its checkpoints, at any fsspec URL: ``<key[:16]>/a<attempt>/step-<n>/``.
+"""The folder of a trial's checkpoints, at any fsspec URL: ``<key[:16]>/a<attempt>/step-<n>/``.
 
-A checkpoint belongs to the trial whose key its manifest holds. Those of other trials are neither read nor removed.
+A checkpoint belongs to the trial whose key its manifest holds. Other trials' checkpoints are neither read nor removed.
 """
 
 import re
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import fsspec
 
 from transformer.training import checkpoint_files as files
-from transformer.training.checkpoint_files import DamagedError, Manifest, State
+from transformer.training.checkpoint_files import CheckpointManifest, DamagedError, SavedState
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """One checkpoint's place in its trial; the newest is that of the latest step, then of the latest attempt."""
+    """One checkpoint's place in its trial; the newest has the latest step, and among equals the latest attempt."""
 
     step: int
     attempt: int
@@ -27,20 +27,20 @@ class Place:
         return f"a{self.attempt}/step-{self.step}"
 
 
-Found = tuple[Place, Manifest]
-Check = Callable[[State], None]
-"""Raises DamagedError for a state that does not fit what it is read for."""
+Found = tuple[Place, CheckpointManifest]
+StateCheck = Callable[[SavedState], None]
+"""Raises DamagedError for a state that does not fit its use."""
 
 
-def any_state(state: State) -> None:
-    """Fits whatever is whole."""
+def any_state(state: SavedState) -> None:
+    """Accepts every state."""
 
 
 class CheckpointFolder:
     """The checkpoints of the trial ``key`` below ``url``; with None, those written before checkpoints had keys.
 
-    ``passed_over`` holds a line on each that was met and not used. A filesystem that does not answer raises its own
-    error: to start from scratch then would throw away what was trained.
+    ``passed_over`` holds one line per checkpoint that was found and skipped. An unreachable filesystem raises its
+    error, since a start from scratch would throw away finished training.
     """
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -62,7 +62,7 @@ class CheckpointFolder:
                 yield place, manifest
 
     def places(self, attempts: range) -> Iterator[Place]:
-        """Of all checkpoints here, finished or not, whichever trial they are of."""
+        """The places of all checkpoints here, finished or not, of any trial."""
         self.filesystem.invalidate_cache()  # other processes write here, too
         for attempt in self.attempts():
             if attempt in attempts:
@@ -71,29 +71,29 @@ class CheckpointFolder:
     def attempts(self) -> list[int]:
         return self._numbers(self.root, "a")
 
-    def manifest(self, place: Place) -> Manifest | None:
-        """None where there is none. Raises DamagedError, also for the manifest of another checkpoint."""
+    def manifest(self, place: Place) -> CheckpointManifest | None:
+        """The manifest, or None if there is none. Raises DamagedError, also for another checkpoint's manifest."""
         manifest = files.read_manifest(self.filesystem, self.path(place))
         if manifest and manifest.key != self.key:
-            raise OtherTrialError(f"belongs to {_trial(manifest.key)} and is passed over")
+            raise OtherTrialError(f"belongs to {_trial(manifest.key)} and is skipped")
         if manifest and manifest.step != place.step:
-            raise DamagedError(f"manifest.json is of step {manifest.step}")
+            raise DamagedError(f"manifest.json is from step {manifest.step}")
         return manifest
 
-    def read(self, place: Place, manifest: Manifest, check: Check = any_state) -> State | None:
-        """None if it is damaged or does not fit."""
+    def read(self, place: Place, manifest: CheckpointManifest, check: StateCheck = any_state) -> SavedState | None:
+        """The state, or None if it is damaged or does not fit."""
         try:
             state = files.load(self.filesystem, self.path(place), manifest)
             if state.get("step") != place.step:
-                raise DamagedError(f"state.pt is of step {state.get('step')!r}")
+                raise DamagedError(f"state.pt is from step {state.get('step')!r}")
             check(state)
             return state
         except DamagedError as damage:
             self.pass_over(f"{self.url}/{place}: {damage}")
             return None
 
-    def is_whole(self, place: Place, manifest: Manifest) -> bool:
-        """By size and checksum, without holding it in memory."""
+    def is_whole(self, place: Place, manifest: CheckpointManifest) -> bool:
+        """Whether size and checksum match; the file is read in parts."""
         try:
             files.check(self.filesystem, self.path(place), manifest)
         except DamagedError as damage:
@@ -114,7 +114,7 @@ class CheckpointFolder:
         files.remove(self.filesystem, self.path(place))
 
     def remove_leftovers(self, attempts: range, kept: Iterable[Place]) -> None:
-        """Temporary files of writes that were cut off, and the folders of attempts that hold nothing any more."""
+        """Remove temporary files of interrupted writes, and empty folders of attempts."""
         for place in kept:
             for path in self._listed(self.path(place)):
                 if path.endswith(files.TEMPORARY):
@@ -126,7 +126,7 @@ class CheckpointFolder:
                 self.filesystem.rmdir(folder)
 
     def pass_over_others(self) -> None:
-        """One line on the checkpoints of other trials that lie here, if there are any."""
+        """Add one line about the checkpoints of other trials here, if any."""
         self.filesystem.invalidate_cache()
         names = sorted(path.rsplit("/", 1)[-1] for path in self._listed(self.home))
         folders = [name for name in names if re.fullmatch(f"[0-9a-f]{{{KEY_DIGITS}}}", name)]
@@ -136,7 +136,7 @@ class CheckpointFolder:
         if without := [name for name in attempts if self._numbers(f"{self.home}/{name}", "step-")]:
             others.append(f"{_trial(None)} ({', '.join(without)})")
         if others:
-            self.pass_over(f"{self.home_url}: passed over the checkpoints of {', '.join(others)}")
+            self.pass_over(f"{self.home_url}: skipped the checkpoints of {', '.join(others)}")
 
     def pass_over(self, line: str) -> None:
         if line not in self.passed_over:
@@ -151,7 +151,7 @@ class CheckpointFolder:
         return [int(match[1]) for match in found if match]
 
     def _listed(self, folder: str) -> list[str]:
-        """The paths of its entries; [] without a folder."""
+        """The paths of the folder's entries; [] if there is no folder."""
         try:
             return [path.rstrip("/") for path in self.filesystem.ls(folder, detail=False)]
         except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
-"""Passes recorded as CUDA graphs, one a shape: a small model waits for launches, and a graph is one launch.
+"""Forward and backward recorded as CUDA graphs, one per shape: small models wait for launches, and a graph needs one.
 
-What changes from step to step is fed from outside: the batch is copied into the graph's own, and at each replay torch
-writes the generator's seed and offset where the graph's dropout reads them.
+The inputs that change per step come from outside: each batch is copied into the graph's batch, and at each replay
+torch writes the generator's seed and offset where the graph's dropout reads them.
 """
 
 from collections.abc import Callable, Collection
@@ -12,19 +12,19 @@ from torch import Tensor
 
 from transformer.data.batches import Batch, Shape
 
-Pass = Callable[[Batch], Tensor]
-"""Forward and backward: adds to the gradients, and answers with the loss. Neither waits for the device nor seeds it."""
+ForwardBackward = Callable[[Batch], Tensor]
+"""Forward and backward: adds to the gradients and returns the loss. It neither waits for the device nor seeds it."""
 
 
-class CapturedPass:
-    """A pass that is recorded for each of ``shapes`` and then replayed; batches of other shapes run plainly.
+class CapturedForwardBackward:
+    """Forward and backward, recorded for each of ``shapes`` and then replayed; batches of other shapes run eagerly.
 
-    So does the first of a shape, on the stream that will record: there libraries choose their kernels and take their
-    memory. The gradients must stay where they are from then on, and be zeroed in place. All graphs share one memory:
-    no two run at once, and the loss is copied before the next begins.
+    The first batch of a shape also runs eagerly, on the recording stream, where libraries choose kernels and allocate
+    memory. From then on the gradients must stay in place and be zeroed in place. All graphs share one memory pool: no
+    two run at once, and the loss is copied before the next one starts.
     """
 
-    def __init__(self, run: Pass, shapes: Collection[Shape]) -> None:
+    def __init__(self, run: ForwardBackward, shapes: Collection[Shape]) -> None:
         self.run, self.shapes = run, frozenset(shapes)
         self.warm: set[Shape] = set()
         self.graphs: dict[Shape, _Graph] = {}
@@ -52,10 +52,10 @@ class CapturedPass:
 class _Graph:
     """One recording, with the batch that it reads and the loss that it writes."""
 
-    def __init__(self, run: Pass, batch: Batch, stream: torch.cuda.Stream, pool: Any) -> None:
+    def __init__(self, run: ForwardBackward, batch: Batch, stream: torch.cuda.Stream, pool: Any) -> None:
         self.batch = batch.with_tensors(part.clone() for part in batch.tensors)
         self.graph = torch.cuda.CUDAGraph()
-        # Of this thread alone: another is pinning and copying the batches to come, which recording must not forbid.
+        # Only this thread's errors count: another thread pins and copies the next batches, which must stay allowed.
         with torch.cuda.graph(self.graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
             self.loss = run(self.batch)
 

@@ -1,4 +1,4 @@
-"""What training minimises and what perplexity is made of (section 5.4).
+"""The training loss, and the log-probabilities behind perplexity (section 5.4).
 
 Shape suffixes: B batch, T target, N target pieces that are not padding, M some of those, D d_model, P pieces of the
 vocabulary.
@@ -14,9 +14,9 @@ from transformer.data.pieces import PAD
 from transformer.model.encoder_decoder import Transformer
 
 LOGITS_AT_ONCE = 4_000_000
-"""In float32, between the matmul and their gradient: 16 MB; twice as many took longer."""
+"""Logits in float32 between the matmul and their gradient: 16 MB; twice as many took longer."""
 GRADIENTS_AT_ONCE = 32_000_000
-"""In the precision of the matmuls, for each product with them adds up a gradient of all embeddings: few are wanted."""
+"""Logits in the precision of the matmuls. Each product with them adds a gradient of all embeddings, so few are best."""
 LOGITS_AT_ONCE_ON_GPU = 2**27
 """Half a gigabyte of float32: enough rows to fill the matmuls."""
 
@@ -31,23 +31,23 @@ def summed_loss(model: Transformer, output_BTD: Tensor, target_BT: Tensor, label
 
 
 def _over_real_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
-    real_N = (gold_N != PAD).nonzero()[:, 0]  # sought once; indexing by a mask seeks at every use
+    real_N = (gold_N != PAD).nonzero()[:, 0]  # found once; indexing by a mask searches at every use
     x_ND, gold_N = x_ND.index_select(0, real_N), gold_N.index_select(0, real_N)
     loss: Tensor = ProjectedCrossEntropy.apply(x_ND, embedding_PD, gold_N, label_smoothing)  # type: ignore[no-untyped-call]
     return loss
 
 
 def _over_all_cells(x_ND: Tensor, embedding_PD: Tensor, gold_N: Tensor, label_smoothing: float) -> Tensor:
-    """How many cells are padding only the device knows: to choose the others, the host would have to wait for it."""
+    """Padding cells are included, since the host would have to wait for the device to know their number."""
     loss: Tensor = MaskedCrossEntropy.apply(x_ND, embedding_PD, gold_N, label_smoothing)  # type: ignore[no-untyped-call]
     return loss
 
 
 class ProjectedCrossEntropy(torch.autograd.Function):
-    """Projection to the pieces and cross-entropy in one; logits of some rows at a time, gradients of some more.
+    """Projection to the pieces fused with cross-entropy; logits for some rows at a time, gradients for some more.
 
-    Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1). The gradients are made on the way
-    forward, while the logits are at hand.
+    Σ_N (log Z − (1 − ε − u)·gold logit − u·Σ_P logits), with u = ε/(P − 1). The gradients are computed in the
+    forward pass, while the logits are in memory.
     """
 
     @staticmethod
@@ -82,7 +82,7 @@ class ProjectedCrossEntropy(torch.autograd.Function):
 class MaskedCrossEntropy(ProjectedCrossEntropy):
     """The same over all cells, padding with weight 0, in as few passes over the logits as torch's kernels allow.
 
-    A GPU spends more time on those passes than on the matmuls. So smoothing leaves the logits alone: with x_D = Σ_N x
+    A GPU spends more time on those passes than on the matmuls, so smoothing does not touch the logits: with x_D = Σ_N x
     and e_D = Σ_P embedding, Σ_N Σ_P logits is x_D·e_D, whose gradient is e_D for each cell and x_D for each piece.
     """
 
@@ -112,7 +112,7 @@ class MaskedCrossEntropy(ProjectedCrossEntropy):
 
 
 def _slices(length: int, size: int) -> Iterator[slice]:
-    """Of at least one row, and at least one slice."""
+    """Slices of at least one row, and at least one slice."""
     return (slice(start, start + max(1, size)) for start in range(0, max(1, length), max(1, size)))
 
 

@@ -1,4 +1,4 @@
-"""What training measures of itself between two reports: loss, gradient, speed, waiting; and whether it diverged."""
+"""Training metrics between two reports: loss, gradient, speed, waiting; and the check for divergence."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from transformer.messages import Metrics
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
 
-BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the makers' data sheets; the longest name that fits counts
+BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the longest matching name counts
     "NVIDIA A100": 312e12,
     "NVIDIA H100": 989e12,
     "NVIDIA H100 PCIe": 756e12,
@@ -26,7 +26,7 @@ BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the makers' data sheets; the 
 
 
 class Step(NamedTuple):
-    """What one update tells, on the device: this worker's part of the loss, in nats a target piece of the whole
+    """Results of one update, on the device: this worker's part of the loss, in nats per target piece of the whole
     batch, and the L2 norm of the whole gradient."""
 
     loss: Tensor
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 class DivergedError(ArithmeticError):
-    """A loss or gradient that is not finite; no step after it was reported or saved."""
+    """The loss or gradient is not finite; neither this step nor a later one was reported or saved."""
 
 
 @dataclass
@@ -48,29 +48,29 @@ class Meter:
     losses: list[Tensor] = field(default_factory=list)
     gradient_norms: list[Tensor] = field(default_factory=list)
     lengths: Lengths = field(default_factory=Lengths)
-    cells: int = 0  # target pieces and padding that this worker passed through the model
+    cells: int = 0  # target pieces and padding in this worker's micro-batches
     waited: float = 0.0  # seconds
     seconds: float = 0.0
     began: float = field(default_factory=time.perf_counter)
 
     def fresh(self) -> "Meter":
-        """A meter for the steps to come."""
+        """An empty meter for the next steps."""
         return Meter(self.trial, self.vocab_size, self.batches, self.worker)
 
-    def add(self, step: Step, passes: Sequence[Batch], waited: float) -> None:
-        """One step: what it told, what it passed through the model, and the seconds it waited for that."""
+    def add(self, step: Step, micro_batches: Sequence[Batch], waited: float) -> None:
+        """Add one step: its results, its micro-batches, and the seconds it waited for them."""
         self.losses.append(step.loss)
         self.gradient_norms.append(step.gradient_norm)
-        self.lengths += passes[0].lengths
-        self.cells += sum(batch.target.numel() for batch in passes)
+        self.lengths += micro_batches[0].lengths
+        self.cells += sum(batch.target.numel() for batch in micro_batches)
         self.waited += waited
 
     def read(self, step: int) -> Metrics:
-        """Means over the steps up to ``step``, over all workers: here training waits for the device.
+        """Means over the steps up to ``step``, over all workers. Waits for the device.
 
         Raises DivergedError.
         """
-        *losses, cells, waited = self.worker.sum([*torch.stack(self.losses).tolist(), self.cells, self.waited])
+        *losses, cells, waited = self.worker.all_reduce([*torch.stack(self.losses).tolist(), self.cells, self.waited])
         norms = torch.stack(self.gradient_norms).tolist()
         self.seconds = time.perf_counter() - self.began
         self._check(step, losses, norms)
@@ -85,10 +85,10 @@ class Meter:
         }
 
     def _flops(self) -> Metrics:
-        """Model FLOP/s and, where the devices' peak is known, the share of it that they are."""
+        """Model FLOP/s and, if the devices' peak is known, MFU."""
         flops = training_flops(self.trial.model, self.vocab_size, self.lengths) / self.seconds
         peak = _peak(self.worker) if self.trial.train.precision == "bf16" else None
-        return {"train/flops_per_s": flops, **({"train/utilisation": flops / peak} if peak else {})}
+        return {"train/flops_per_s": flops, **({"train/mfu": flops / peak} if peak else {})}
 
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=last - len(losses) + 1):
@@ -103,7 +103,7 @@ class Meter:
 
 
 def _peak(worker: Worker) -> float | None:
-    """FLOP/s of all workers' devices, if the maker's figure is known."""
+    """Peak FLOP/s of all workers' devices, if the vendor's figure is known."""
     if worker.device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(worker.device)

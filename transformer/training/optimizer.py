@@ -1,4 +1,4 @@
-"""Adam (section 5.3), as a CPU steps it and as a CUDA graph can replay it."""
+"""Adam (section 5.3), for CPUs and for replay in CUDA graphs."""
 
 import warnings
 from typing import Any
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 
 def adam(model: nn.Module, capturable: bool) -> torch.optim.Adam:
-    """β₁ 0.9, β₂ 0.98, ε 1e−9. A capturable one reads its learning rate from a tensor on the model's device, always
-    the same one, so that a CUDA graph of its step is replayed at any rate."""
+    """β₁ 0.9, β₂ 0.98, ε 1e−9. A capturable one reads its learning rate from one fixed tensor on the model's device,
+    so that a CUDA graph of its step can be replayed at any rate."""
     parameters = list(model.parameters())
     rate = torch.zeros((), device=parameters[0].device) if capturable else 0.0
     warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")  # not all are captured
@@ -17,7 +17,7 @@ def adam(model: nn.Module, capturable: bool) -> torch.optim.Adam:
 
 
 def set_learning_rate(optimizer: torch.optim.Adam, rate: float) -> None:
-    """For the steps to come; a GPU is told, and not waited for."""
+    """Set the rate of the next steps, without waiting for a GPU."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -26,7 +26,7 @@ def set_learning_rate(optimizer: torch.optim.Adam, rate: float) -> None:
 
 
 def load_adam(optimizer: torch.optim.Adam, saved: dict[str, Any]) -> None:
-    """Take over moments, counts and learning rate of a saved one, be it from a CPU or a GPU."""
-    own = optimizer.state_dict()["param_groups"]  # capturable or not: how it steps is a matter of this device
+    """Load moments, counts and learning rate of a saved Adam, from a CPU or a GPU."""
+    own = optimizer.state_dict()["param_groups"]  # capturable or not depends on this device
     optimizer.load_state_dict({"state": saved["state"], "param_groups": own})
     set_learning_rate(optimizer, float(saved["param_groups"][0]["lr"]))

@@ -1,4 +1,4 @@
-"""The workers of one trial: one process each, joined by torch.distributed."""
+"""The worker group of one trial: one process per worker, joined by torch.distributed."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,42 +12,42 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 BUCKET_BYTES = 25 * 2**20
-"""Large enough for the network, small enough for the first sums to begin early in the backward pass."""
+"""Large enough for the network, small enough that the first all-reduces start early in the backward pass."""
 
 
-class StopRequested(Exception):  # noqa: N818 — it is no error
-    """This worker was asked to stop while it evaluated."""
+class StopRequested(Exception):  # noqa: N818 — not an error
+    """This worker got a stop request during evaluation."""
 
 
 def never() -> bool:
-    """Nobody asks to stop."""
+    """The default: no stop request, ever."""
     return False
 
 
 @dataclass(frozen=True)
 class Worker:
-    """This process's place in its gang; a gang of one needs no process group. ``stop`` says whether it should end."""
+    """One process of a worker group; a single worker needs no process group. ``stop`` returns whether to stop."""
 
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    tokens_per_pass: int = 25_000  # what goes through the model at once: sentences × longest side
+    tokens_per_micro_batch: int = 25_000  # limit of a micro-batch: sentences × longest side
     stop: Callable[[], bool] = never
 
     @property
-    def leads(self) -> bool:
-        """Whether this worker speaks for the gang: reports, and writes checkpoints."""
+    def is_rank_zero(self) -> bool:
+        """Whether this worker reports for the worker group, and writes checkpoints."""
         return self.rank == 0
 
     @property
-    def captures(self) -> bool:
-        """Whether this worker replays CUDA graphs; sums over workers are not recorded."""
+    def uses_cuda_graphs(self) -> bool:
+        """Whether this worker replays CUDA graphs; all-reduces are not recorded, so only a single worker does."""
         return self.device.type == "cuda" and self.world == 1
 
     @contextmanager
     def summing_gradients(self, model: nn.Module) -> Iterator[None]:
-        """Around the last backward pass of a step, or nothing if this worker has none: it ends with each gradient being
-        its sum over all workers. The sums are made while the pass still runs."""
+        """A context for the last backward pass of a step, empty if this worker has none. At its end each gradient is
+        summed over all workers. The all-reduces overlap with the backward pass."""
         if self.world == 1:
             yield
             return
@@ -60,8 +60,8 @@ class Worker:
                 hook.remove()
         sums.finish()
 
-    def sum(self, values: Iterable[float | Tensor]) -> list[float]:
-        """Numbers added up over all workers, in float64."""
+    def all_reduce(self, values: Iterable[float | Tensor]) -> list[float]:
+        """Numbers summed over all workers, in float64."""
         total = torch.tensor([float(value) for value in values], dtype=torch.float64, device=self.device)
         if self.world > 1:
             dist.all_reduce(total)
@@ -69,7 +69,7 @@ class Worker:
         return summed
 
     def gather(self, items: Any) -> list[Any]:
-        """What every worker holds, in the order of their ranks."""
+        """The items of all workers, in the order of their ranks."""
         if self.world == 1:
             return [items]
         gathered: list[Any] = [None] * self.world
@@ -77,25 +77,25 @@ class Worker:
         return gathered
 
     def raise_if_stopped(self) -> None:
-        """For work that is done again after a resume, and that the other workers need not finish either."""
+        """For work that is repeated after a resume and that no worker needs to finish."""
         if self.stop():
             raise StopRequested
 
 
 class StopVote:
-    """Whether any worker was asked to stop, agreed on at every step: all must leave training after the same one.
+    """A vote at every step on stop requests: all workers must leave training after the same step.
 
-    Several workers vote while a step runs and count after the next one, so that no step waits for the votes.
+    With several workers, the votes of a step are counted after the next one, so that no step waits for them.
     """
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         several_gpus = worker.world > 1 and worker.device.type == "cuda"
-        self.group = dist.new_group(backend="gloo") if several_gpus else None  # a GPU's vote would wait for its queue
+        self.group = dist.new_group(backend="gloo") if several_gpus else None  # votes on a GPU wait for its queue
         self.cast: tuple[Tensor, dist.Work] | None = None
 
     def agreed(self) -> bool:
-        """Whether training ends after this step; to be called once per step, by every worker."""
+        """Whether training ends after this step. Every worker must call it once per step."""
         if self.worker.world == 1:
             return self.worker.stop()
         before, votes = self.cast, torch.tensor(float(self.worker.stop()))
@@ -107,10 +107,10 @@ class StopVote:
 
 
 class GradientSums:
-    """Gradients summed over all workers in buckets, from the last parameter to the first, as a backward pass has them.
+    """All-reduces gradients in buckets, from the last parameter to the first, in the order of the backward pass.
 
-    A bucket's sum begins when its gradients are there and the sums before it have begun: all workers must begin them
-    in the same order, also one that has no gradients to add.
+    A bucket's all-reduce starts once its gradients are complete and the earlier all-reduces have started. All workers
+    must start them in the same order, including a worker without gradients.
     """
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
@@ -124,7 +124,7 @@ class GradientSums:
         self._begin()
 
     def finish(self) -> None:
-        """Gradients that were not added stay as they are, and count as 0 if there are none."""
+        """Reduce the rest. Gradients that were not added count as they are, and as 0 if missing."""
         self.missing.clear()
         self._begin()
         for bucket, (flat, work) in zip(self.buckets, self.begun, strict=True):
@@ -142,7 +142,7 @@ class GradientSums:
 
 
 def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Neighbours together up to ``BUCKET_BYTES``; what is larger stands alone."""
+    """Neighbors together up to ``BUCKET_BYTES``; a larger parameter gets its own bucket."""
     buckets: list[list[nn.Parameter]] = []
     room = 0
     for parameter in parameters:
@@ -155,35 +155,35 @@ def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
 
 
 def is_lost_peer(error: Exception) -> bool:
-    """Whether an error of this worker says no more than that it cannot reach another one."""
+    """Whether an error only means that this worker cannot reach another one."""
     unreachable = re.search(r"\bgloo\b|Connection (closed|reset|refused)", str(error))
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and unreachable is not None)
 
 
 def pick_device() -> torch.device:
-    """The GPU this process was given, or the CPU."""
+    """The GPU assigned to this process, or the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def describe_device(worker: Worker) -> str:
-    """Such as "NVIDIA H200 × 8" or "cpu"."""
+    """The device's name, such as "NVIDIA H200 × 8" or "cpu"."""
     name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else "cpu"
     return name if worker.world == 1 else f"{name} × {worker.world}"
 
 
 @contextmanager
 def join(
-    rank: int, world: int, address: str, threads: int, tokens_per_pass: int, stop: Callable[[], bool] = never
+    rank: int, world: int, address: str, threads: int, tokens_per_micro_batch: int, stop: Callable[[], bool] = never
 ) -> Iterator[Worker]:
-    """Be worker ``rank`` of ``world``, meeting the others at ``address`` (host:port of rank 0)."""
+    """Join as worker ``rank`` of ``world``; the group forms at ``address`` (host:port of rank zero)."""
     torch.set_num_threads(threads)
     device = pick_device()
     if world == 1:
-        yield Worker(device=device, tokens_per_pass=tokens_per_pass, stop=stop)
+        yield Worker(device=device, tokens_per_micro_batch=tokens_per_micro_batch, stop=stop)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
     try:
-        yield Worker(rank, world, device, tokens_per_pass, stop)
+        yield Worker(rank, world, device, tokens_per_micro_batch, stop)
     finally:
         dist.destroy_process_group()

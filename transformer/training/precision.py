@@ -2,27 +2,40 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import assert_never
 
 import torch
 
-from transformer.config import ModelConfig
+from transformer.config import ModelConfig, Precision
+from transformer.training.memory import kept_memory
 
 WORTH_IT = 256
-"""d_model from which oneDNN's float32 matmuls are faster than MKL's; below, what a call costs outweighs it."""
+"""d_model from which oneDNN's float32 matmuls are faster than MKL's; below it, the cost per call outweighs the gain."""
 FLOAT32_LIKE = 1e-5
-"""Relative error of a matmul that still counts as float32: float32 has some 3e-7, bfloat16 some 3e-3."""
+"""Largest relative error of a matmul that counts as float32: float32 has about 3e-7, bfloat16 about 3e-3."""
 
 
-def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """A context in which matmuls run at ``precision``: "fp32" or "bf16"."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+def autocast(precision: Precision, device: torch.device) -> torch.autocast:
+    """A context in which matmuls run at ``precision``."""
+    match precision:
+        case "fp32" | "bf16":
+            return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+        case _:
+            assert_never(precision)
 
 
 @contextmanager
-def fast_matmuls(model: ModelConfig, precision: str, device: torch.device) -> Iterator[None]:
-    """Within it, float32 matmuls on the CPU run through oneDNN where that is faster and loses no precision.
+def efficient(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
+    """A context in which matmuls are as fast as the precision allows, and freed memory stays with the process."""
+    with fast_matmuls(model, precision, device), kept_memory():
+        yield
 
-    What switches torch over also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
+
+@contextmanager
+def fast_matmuls(model: ModelConfig, precision: Precision, device: torch.device) -> Iterator[None]:
+    """A context in which float32 matmuls on the CPU use oneDNN if that is faster and loses no precision.
+
+    The switch also allows oneDNN to round to bfloat16, which it does on CPUs with AMX: hence the check.
     """
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
@@ -37,7 +50,7 @@ def fast_matmuls(model: ModelConfig, precision: str, device: torch.device) -> It
 
 
 def matmul_error(size: int = 256) -> float:
-    """Relative error (L2) of a float32 matmul on this machine, as torch is set now."""
+    """Relative error (L2) of a float32 matmul on this machine, with torch's current settings."""
     drawn = torch.Generator().manual_seed(1)
     a, b = (torch.randn(size, size, generator=drawn) for _ in range(2))
     exact = a.double() @ b.double()

@@ -1,4 +1,4 @@
-"""From where an attempt goes on: rank zero reads the checkpoint, and all workers hold the same then."""
+"""Resumes an attempt: rank zero reads the checkpoint, and all workers start with the same state."""
 
 import hashlib
 from functools import partial
@@ -7,19 +7,19 @@ from transformer.training.broadcast import as_bytes, from_rank_zero, tensors_of
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
 from transformer.training.saved_state import check_state
-from transformer.training.train import State
+from transformer.training.train import TrainState
 
 DIGITS = 12  # of a digest, in a message
 
 
 class DisagreementError(Exception):
-    """The workers of a trial would train different models: who holds what, in one line."""
+    """The workers of a trial start from different states: the state of each rank, in one line."""
 
 
-def resume(state: State, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
-    """Take over the newest checkpoint of earlier attempts that fits; whether there was one.
+def resume(state: TrainState, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
+    """Load the newest fitting checkpoint of earlier attempts; returns whether one was found.
 
-    Only rank zero looks at the checkpoints. Raises DisagreementError.
+    Only rank zero reads the checkpoints. Raises DisagreementError.
     """
     check = partial(check_state, model=state.model, steps=steps)
     saved = from_rank_zero(worker, lambda: checkpoints.newest(check))
@@ -29,7 +29,7 @@ def resume(state: State, steps: int, checkpoints: Checkpoints, worker: Worker) -
     return saved is not None
 
 
-def compare(state: State, worker: Worker) -> None:
+def compare(state: TrainState, worker: Worker) -> None:
     """Raises DisagreementError unless all workers hold the same step, weights and moments, bit for bit."""
     if worker.world == 1:
         return
@@ -40,8 +40,8 @@ def compare(state: State, worker: Worker) -> None:
         raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
 
 
-def digest(state: State) -> str:
-    """SHA-256 of weights and moments with their names, shapes and types: about a second per gigabyte."""
+def digest(state: TrainState) -> str:
+    """SHA-256 of weights and moments with their names, shapes and types; takes about a second per gigabyte."""
     sha256, saved = hashlib.sha256(), state.to_dict()
     for name, tensor in tensors_of([saved["model"], saved["optimizer"]["state"]]):
         sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -1,4 +1,4 @@
-"""Whether a saved state fits the model and the training that are to go on with it, before anything of it is loaded."""
+"""Checks that a saved state fits the model and its training, before any of it is loaded."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transformer.cost import Lengths
 from transformer.messages import Report
-from transformer.training.checkpoint_files import DamagedError, State
+from transformer.training.checkpoint_files import DamagedError, SavedState
 
 Sort = tuple[tuple[int, ...], torch.dtype]
 """A tensor's shape and type."""
@@ -42,8 +42,9 @@ def _is_reports(value: Any) -> bool:
 
 
 def _is_report(value: dict[str, Any]) -> bool:
-    named = set(value) == {field.name for field in fields(Report)}
-    return named and _is_count(value["step"]) and _is_amount(value["ts"]) and _is_metrics(value["metrics"])
+    named = set(value) | {"checkpoint"} == {field.name for field in fields(Report)}
+    safe = value.get("checkpoint") is None or _is_count(value["checkpoint"])
+    return named and safe and _is_count(value["step"]) and _is_amount(value["ts"]) and _is_metrics(value["metrics"])
 
 
 def _is_adam(value: Any) -> bool:
@@ -66,11 +67,11 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reports": (_is_reports, "the reports up to its step"),
     "best_nll": (_is_number, "a number"),
 }
-"""What a state must hold (``train.State.to_dict``), and what each must be. What it holds besides is not looked at."""
+"""The required fields of a state (``train.TrainState.to_dict``) and their types. Other entries are ignored."""
 
 
-def check_state(state: State, model: nn.Module, steps: int) -> None:
-    """Raises DamagedError, in one line, unless training of ``model`` for ``steps`` steps can go on from it."""
+def check_state(state: SavedState, model: nn.Module, steps: int) -> None:
+    """Raises DamagedError, in one line, unless training of ``model`` for ``steps`` steps can resume from it."""
     for name, (fits, words) in FIELDS.items():
         if name not in state:
             raise DamagedError(f"state.pt does not fit: {name} is missing")
@@ -82,17 +83,17 @@ def check_state(state: State, model: nn.Module, steps: int) -> None:
     _check_moments(state, model)
 
 
-def check_weights(state: State, model: nn.Module) -> None:
-    """Raises DamagedError, in one line, unless ``model`` can take over the weights of the state."""
+def check_weights(state: SavedState, model: nn.Module) -> None:
+    """Raises DamagedError, in one line, unless the weights of the state fit ``model``."""
     expected = {name: _sort(weight) for name, weight in model.state_dict().items()}
     _compare(state.get("model"), expected, "weight")
 
 
-def _check_moments(state: State, model: nn.Module) -> None:
+def _check_moments(state: SavedState, model: nn.Module) -> None:
     expected = dict(_adam_of(model)) if state["step"] else {}
     found = state["optimizer"].get("state")
     if not (isinstance(found, dict) and all(isinstance(item, dict) for item in found.values())):
-        raise DamagedError("state.pt does not fit: it holds no moments of Adam")
+        raise DamagedError("state.pt does not fit: the moments of Adam are missing")
     flat = {f"{index}.{name}": item for index, items in found.items() for name, item in items.items()}
     _compare(flat, expected, "Adam's")
     for items in found.values():
@@ -101,7 +102,7 @@ def _check_moments(state: State, model: nn.Module) -> None:
 
 
 def _adam_of(model: nn.Module) -> Iterator[tuple[str, Sort]]:
-    """What Adam keeps of each parameter, which it knows by its number."""
+    """Adam's tensors for each parameter, named by the parameter's number."""
     for index, parameter in enumerate(model.parameters()):
         yield f"{index}.step", ((), torch.float32)
         yield f"{index}.exp_avg", _sort(parameter)
@@ -129,7 +130,7 @@ def _sort(tensor: Tensor) -> Sort:
 
 
 def _words(shape: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Such as float32 of 512 × 64."""
+    """Shape and type in words, such as float32 of 512 × 64."""
     return f"{str(dtype).removeprefix('torch.')} of {' × '.join(map(str, shape)) or 'one number'}"
 
 

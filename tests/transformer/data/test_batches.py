@@ -1,4 +1,4 @@
-"""Batches: the token budget, the epoch, the order, the shares of workers, and what is on the tensors."""
+"""Batches: the token budget, the epoch, the order, the shares of workers, and the content of the tensors."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ from small_trials import random_pairs, random_pieces, share
 
 from transformer.cost import Lengths
 from transformer.data import synthetic, vocabulary
-from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, judging_batches
+from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, evaluation_batches
 from transformer.data.pieces import BOS, EOS, PAD
 from transformer.data.prepare import ParallelSet, Sentences
 
@@ -46,7 +46,7 @@ def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budg
         assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
 
 
-def test_batches_are_as_full_as_the_budget_lets_them_be() -> None:
+def test_batches_are_as_full_as_the_budget_allows() -> None:
     order = by_length(PAIRS, np.arange(len(PAIRS)))
     batches = cut(PAIRS, order, BUDGET)
     assert np.concatenate(batches).tolist() == order.tolist()
@@ -71,12 +71,12 @@ def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None
     assert training().dropped == 0
 
 
-def test_a_step_is_the_same_however_it_is_reached() -> None:
+def test_a_step_is_the_same_from_any_start() -> None:
     sequential, jumping = training(), training()
-    wanted = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
-    steps = list(range(1, len(wanted) + 1))
+    expected = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
+    steps = list(range(1, len(expected) + 1))
     for step in [*steps[::-7], *steps[::11]]:
-        assert jumping.indices(step).tolist() == wanted[step - 1]
+        assert jumping.indices(step).tolist() == expected[step - 1]
 
 
 def test_another_seed_and_another_epoch_have_other_orders() -> None:
@@ -89,7 +89,7 @@ def test_another_seed_and_another_epoch_have_other_orders() -> None:
     assert compositions[0] != compositions[2]
 
 
-def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     batches = training()
     widths = [share(batches, step).source.shape[1] for step in range(1, len(batches) + 1)]
     assert widths != sorted(widths)
@@ -119,14 +119,14 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     assert len(batches) == math.ceil(sum(sizes) / blocks)
     assert sorted(i for step in range(1, len(batches) + 1) for i in batches.indices(step).tolist()) == list(range(3000))
     for step in range(1, len(batches) + 1):
-        passes = batches.passes(step, 0, 1, tokens_per_pass=25_000)
-        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in passes) <= budget
+        micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
+        assert sum(len(p.source) * max(p.source.shape[1], p.target.shape[1]) for p in micro_batches) <= budget
     lengths = [MIXED.longest_sides[block].max() for block in batches.blocks(1)]
     assert len(set(lengths)) > blocks // 2
 
 
 def lognormal_pairs(size: int) -> ParallelSet:
-    """Lengths as those of captions: most are short, some are long, and both sides differ."""
+    """Lengths like those of captions: most are short, some are long, and both sides differ."""
     drawn = np.random.default_rng(7)
     source = np.clip(drawn.lognormal(2.6, 0.35, size), 3, 60).astype(int)
     target = np.clip(source * drawn.lognormal(0, 0.2, size), 3, 60).astype(int)
@@ -145,7 +145,7 @@ def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
     sizes = [len(batches.blocks(step)) for step in range(1, len(batches) + 1)]
     assert max(sizes) - min(sizes) <= 1
     assert len(batches) == math.ceil(len(batches.shapes()) / batches.blocks_per_batch)
-    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # of an odd number of blocks, one stands alone
+    least = 0.35 if batches.blocks_per_batch == 2 else 0.5  # with an odd number of blocks, one is alone
     for number in range(3):
         found = targets(batches, number)
         assert max(found) < 1.5 * np.mean(found)
@@ -161,7 +161,7 @@ def test_at_25_000_tokens_batches_weigh_nearly_the_same(number: int) -> None:
 
 
 def test_the_last_block_is_filled_up_within_the_budget() -> None:
-    """Ten pairs of length 10 fill a block of 100. A longer one takes some of them along if the budget allows."""
+    """Ten pairs of length 10 fill a block of 100. A longer one is joined by some of them if the budget allows."""
     pairs = ParallelSet(random_pieces([10] * 10 + [12]), random_pieces([10] * 10 + [12], seed=2))
     batches = TrainingBatches(pairs, 100, 40, seed=1)
     assert sorted(len(batches.indices(step)) for step in (1, 2)) == [5, 6]
@@ -185,9 +185,9 @@ def test_a_corpus_whose_pairs_are_all_too_long_has_no_batch() -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
-def test_passes_of_all_workers_make_up_the_batch_and_know_its_totals(world: int) -> None:
+def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
-    shares = [batches.passes(1, rank, world, tokens_per_pass=700) for rank in range(world)]
+    shares = [batches.micro_batches(1, rank, world, tokens_per_micro_batch=700) for rank in range(world)]
     found = Counter(row for share in shares for batch in share for row in rows(batch))
     assert found == Counter(rows(collate(MIXED, batches.indices(1))))
     totals = _lengths(MIXED, batches.indices(1))
@@ -215,7 +215,7 @@ def test_the_decoder_reads_the_target_one_piece_late() -> None:
     assert batch.source.dtype == batch.shifted.dtype == batch.target.dtype == torch.int64
 
 
-def test_a_batch_knows_its_real_lengths() -> None:
+def test_a_batch_holds_its_real_lengths() -> None:
     pairs = ParallelSet(random_pieces([3, 6]), random_pieces([5, 2], seed=2))
     batch = collate(pairs, np.array([0, 1]))
     assert batch.total_targets == 7
@@ -226,7 +226,7 @@ def test_a_batch_knows_its_real_lengths() -> None:
 @pytest.mark.parametrize(
     ("indices", "rank", "padded"), [([0, 1], 0, True), ([1, 3], 0, False), ([0, 1, 2, 3], 1, False)]
 )
-def test_a_batch_knows_whether_its_source_is_padded(indices: list[int], rank: int, padded: bool) -> None:
+def test_a_batch_records_whether_its_source_is_padded(indices: list[int], rank: int, padded: bool) -> None:
     pairs = ParallelSet(random_pieces([3, 6, 2, 6]), random_pieces([5, 2, 5, 4], seed=2))
     batch = collate(pairs, np.array(indices), rank, parts=rank + 1)
     assert batch.source_padded is padded
@@ -234,10 +234,10 @@ def test_a_batch_knows_whether_its_source_is_padded(indices: list[int], rank: in
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_judging_covers_each_sentence_once_over_all_workers(world: int) -> None:
+def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> None:
     seen: list[int] = []
     for rank in range(world):
-        for indices, batch in judging_batches(PAIRS, BUDGET, rank, world):
+        for indices, batch in evaluation_batches(PAIRS, BUDGET, rank, world):
             seen += indices.tolist()
             assert max(batch.source.numel(), batch.target.numel()) <= BUDGET
             expected = [(tuple(PAIRS.source[i].tolist()), tuple(PAIRS.target[i].tolist())) for i in indices]
@@ -245,9 +245,9 @@ def test_judging_covers_each_sentence_once_over_all_workers(world: int) -> None:
     assert sorted(seen) == list(range(300))
 
 
-def test_judging_drops_no_sentence_for_its_length() -> None:
+def test_evaluating_drops_no_sentence_for_its_length() -> None:
     pairs = ParallelSet(random_pieces([BUDGET + 5, 3]), random_pieces([4, 3]))
-    assert sorted(i for indices, _ in judging_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
+    assert sorted(i for indices, _ in evaluation_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
 
 
 @pytest.fixture(scope="module")

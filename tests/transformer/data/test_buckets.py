@@ -1,4 +1,4 @@
-"""Buckets: few, as good as any, each batch in the smallest that holds it; and padding up changes nothing."""
+"""Buckets: few and optimal, each batch in the smallest that holds it; and padding changes no result."""
 
 from itertools import combinations, pairwise
 
@@ -14,7 +14,7 @@ from transformer.data.prepare import ParallelSet
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 PAIRS = random_pairs(30, longest=12)
 
@@ -61,7 +61,7 @@ def test_the_shapes_of_the_batches_are_the_same_in_every_epoch() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
-def test_no_other_buckets_of_neighbours_have_fewer_cells(most: int) -> None:
+def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
     shapes = TrainingBatches(random_pairs(60), 90, 20, seed=1).shapes()
     assert len(shapes) == 10
 
@@ -75,7 +75,7 @@ def test_no_other_buckets_of_neighbours_have_fewer_cells(most: int) -> None:
     assert buckets(shapes, most) == sorted(set(best), key=best.index)
 
 
-def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_stays_as_it_is_where_none_does() -> None:
+def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if_none_does() -> None:
     batch = collate(PAIRS, np.arange(4))
     sentences, source, target = batch.shape
     larger, wide = Shape(sentences + 2, source + 1, target), Shape(sentences, source + 99, target + 99)
@@ -110,7 +110,7 @@ def test_padding_up_changes_neither_loss_nor_gradient(
     losses, moments = [], []
     for each in (batch, pad_up(batch, Shape(sentences + rows, source + columns, target + columns))):
         state = start(trial, 30, torch.device("cpu"))
-        losses.append(train_step(state, [each], trial, Worker()).loss.item())
+        losses.append(train_step(state, [each], trial, Worker(), make_forward_backward(state.model, trial)).loss.item())
         moments.append(torch.cat([state.optimizer.state[p]["exp_avg"].flatten() for p in state.model.parameters()]))
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
     assert (moments[1] - moments[0]).norm() <= 1e-6 * moments[0].norm()

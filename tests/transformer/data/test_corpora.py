@@ -1,4 +1,4 @@
-"""Where text comes from: files that are missing, and the pinned files of Multi30k."""
+"""Sources of text: missing files, and the pinned files of Multi30k."""
 
 import gzip
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_a_mirror_folder_without_a_file_is_refused_by_its_path(tmp_path: Path) -
     assert problem.found == f"{tmp_path / 'train.en.gz'} does not exist"
 
 
-def test_a_mirror_file_with_another_content_is_refused_by_its_checksum(tmp_path: Path) -> None:
+def test_a_mirror_file_with_different_content_is_refused_by_its_checksum(tmp_path: Path) -> None:
     for name in MULTI30K_SHA256:
         (tmp_path / name).write_bytes(gzip.compress(b"not the released text\n"))
     problem = refused_multi30k(tmp_path, replace(MULTI30K, mirror=str(tmp_path)))
@@ -50,7 +50,7 @@ def test_a_mirror_file_with_another_content_is_refused_by_its_checksum(tmp_path:
     assert MULTI30K_SHA256["train.en.gz"] in problem.allowed
 
 
-def test_a_mirror_that_cannot_be_reached_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_an_unreachable_mirror_is_refused_with_a_fix(tmp_path: Path) -> None:
     problem = refused_multi30k(tmp_path, replace(MULTI30K, mirror="http://127.0.0.1:9/raw/"))
     assert problem.key == "data.mirror"
     assert "cannot fetch http://127.0.0.1:9/raw/train.en.gz" in problem.found

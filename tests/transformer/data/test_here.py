@@ -1,4 +1,4 @@
-"""What a worker opens on its node, and when it stops rather than train on something else."""
+"""The prepared text that a worker opens on its node, and its refusal of any other text."""
 
 import shutil
 import socket
@@ -37,14 +37,14 @@ def test_a_node_without_prepared_text_prepares_it_from_the_same_text(data: DataC
     assert prepared.vocabulary_sha256 == vocabulary
 
 
-def test_a_node_whose_text_differs_says_so_and_prepares_nothing(data: DataConfig, tmp_path: Path) -> None:
+def test_a_node_with_different_text_refuses_and_prepares_nothing(data: DataConfig, tmp_path: Path) -> None:
     planned = fingerprint(data)
     whole = prepare(data, tmp_path / "one", planned)
     with (tmp_path / "train.txt").open("a") as file:
         file.write("a b c\n")
     assert prepare_here(data, tmp_path / "one", planned, "") == whole
     problem = refused(data, tmp_path / "another", planned)
-    assert f"{socket.gethostname()} has no prepared text, and cannot prepare it: data: the text" in problem.found
+    assert f"{socket.gethostname()} has no prepared text and cannot prepare it: data: the text" in problem.found
     (tmp_path / "train.txt").unlink()
     assert prepare_here(data, tmp_path / "one", planned, "") == whole
     assert "train.txt does not exist" in refused(data, tmp_path / "another", planned).found
@@ -52,11 +52,12 @@ def test_a_node_whose_text_differs_says_so_and_prepares_nothing(data: DataConfig
 
 
 def test_a_node_with_another_vocabulary_of_the_same_text_is_refused(data: DataConfig, tmp_path: Path) -> None:
-    """As another version of SentencePiece might make it; without a manifest, nothing else tells."""
+    """As from another version of SentencePiece; without a manifest, only the vocabulary shows it."""
     planned = fingerprint(data)
     vocabulary = prepare(data, tmp_path / "one", planned).vocabulary_sha256
     smaller = copy_data(tmp_path, (60, 5, 5), "abcdef", longest=8, vocab_size=269)
     other = prepare(smaller, tmp_path / "two").folder
     folder = shutil.copytree(other, prepared_folder(tmp_path / "another", planned))
     (folder / "manifest.json").unlink()
-    assert "has another vocabulary of the same text" in refused(data, tmp_path / "another", planned, vocabulary).found
+    found = refused(data, tmp_path / "another", planned, vocabulary).found
+    assert "has a different vocabulary of the same text" in found

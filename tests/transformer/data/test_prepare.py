@@ -1,4 +1,4 @@
-"""Text into binary pieces: once, whole or not at all, and identified by what was declared."""
+"""Text into binary pieces: once, completely or not at all, and identified by its declaration."""
 
 import contextlib
 import itertools
@@ -28,7 +28,7 @@ TRANSLATED = [
 ]
 
 
-def texts(folder: Path, vocab_size: int = 300, **contents: tuple[list[str], list[str]]) -> DataConfig:
+def texts(folder: Path, vocab_size: int = 300, **contents: Any) -> DataConfig:
     """``data=files`` with these lines of text."""
     sets = dict.fromkeys(("train", "dev", "test"), (SENTENCES, TRANSLATED)) | contents
     files = {}
@@ -48,7 +48,7 @@ def contents(prepared: Prepared) -> dict[str, bytes]:
 
 
 def swap(link: Path, files: list[Path], stop: threading.Event) -> None:
-    """Let ``link`` lead to one file after the other until told to stop."""
+    """Point ``link`` to one file after the other until ``stop`` is set."""
     for target in itertools.cycle(files):
         if stop.is_set():
             return
@@ -57,15 +57,15 @@ def swap(link: Path, files: list[Path], stop: threading.Event) -> None:
         moved.replace(link)
 
 
-def prepare_and_say_where(data: DataConfig, folder: Path, ready: Any, answers: Any) -> None:
+def prepare_and_report(data: DataConfig, folder: Path, ready: Any, folders_made: Any) -> None:
     """A process that prepares at the same moment as the others."""
     ready.wait()
-    answers.put(str(prepare(data, folder).folder))
+    folders_made.put(str(prepare(data, folder).folder))
 
 
 def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
     prepared = prepare(texts(tmp_path, dev=(SENTENCES[:2], TRANSLATED[:2])), tmp_path / "data")
-    assert prepared.judged_sets == ["dev", "test"]
+    assert prepared.evaluation_sets == ["dev", "test"]
     for name, size in (("train", 4), ("dev", 2), ("test", 4)):
         pairs = prepared.pairs(name)
         assert len(pairs) == size
@@ -84,13 +84,13 @@ def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) ->
     assert prepared.references("dev") == odd
 
 
-def test_a_carriage_return_within_a_line_does_not_make_two_references_of_it(tmp_path: Path) -> None:
+def test_a_carriage_return_within_a_line_does_not_split_the_reference(tmp_path: Path) -> None:
     odd = ["ein\rWagenrücklauf", *TRANSLATED[1:]]
     prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
     assert prepared.references("dev") == odd
 
 
-def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(tmp_path: Path) -> None:
+def test_training_pairs_with_an_empty_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
     gaps = (["the dog", "", "a man", " "], ["der Hund", "ein", "", "Mann"])
     prepared = prepare(texts(tmp_path, 290, train=gaps, dev=gaps), tmp_path / "data")
     assert len(prepared.pairs("train")) == 1
@@ -98,7 +98,7 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_judged_ones_are_not(
 
 
 @pytest.mark.parametrize(("whole", "blank"), [(0, 2), (1, 10), (4, 37)])
-def test_training_text_with_hardly_a_whole_pair_is_refused_with_both_numbers(
+def test_training_text_with_hardly_any_complete_pair_is_refused_with_both_numbers(
     tmp_path: Path, whole: int, blank: int
 ) -> None:
     sides = SENTENCES[:whole] + ["", "a man"] * blank, TRANSLATED[:whole] + ["ein Mann", " "] * blank
@@ -107,11 +107,11 @@ def test_training_text_with_hardly_a_whole_pair_is_refused_with_both_numbers(
         prepare(texts(tmp_path, train=sides), tmp_path / "data")
     (problem,) = refused.value.problems
     assert problem.key == "data.train"
-    assert problem.found == f"has text on both sides in {whole} of {whole + blank} pairs"
+    assert problem.found == f"has text on both sides in only {whole} of {whole + blank} pairs"
     assert list((tmp_path / "data" / "prepared").iterdir()) == []
 
 
-def test_training_text_of_which_a_tenth_is_left_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:
+def test_training_text_with_a_tenth_left_is_accepted_and_the_rest_is_counted(tmp_path: Path) -> None:
     sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
     prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
     assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
@@ -126,14 +126,14 @@ def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
     assert first.folder.name == fingerprint(data)[:16]
 
 
-def test_processes_that_prepare_at_once_make_one_whole_folder(tmp_path: Path) -> None:
+def test_processes_that_prepare_at_once_make_one_complete_folder(tmp_path: Path) -> None:
     data, context = texts(tmp_path), multiprocessing.get_context("spawn")
-    ready, answers = context.Barrier(3), context.Queue()
-    arguments = (data, tmp_path / "data", ready, answers)
-    processes = [context.Process(target=prepare_and_say_where, args=arguments) for _ in range(3)]
+    ready, folders_made = context.Barrier(3), context.Queue()
+    arguments = (data, tmp_path / "data", ready, folders_made)
+    processes = [context.Process(target=prepare_and_report, args=arguments) for _ in range(3)]
     for process in processes:
         process.start()
-    found = [answers.get(timeout=60) for _ in processes]
+    found = [folders_made.get(timeout=60) for _ in processes]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
@@ -176,12 +176,12 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_the_fingerprint_of_files_is_that_of_their_content_and_not_of_their_names(tmp_path: Path, split: str) -> None:
+def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(tmp_path: Path, split: str) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "c").mkdir()
     first, copied = texts(tmp_path / "a"), texts(tmp_path / "b")
-    other = texts(tmp_path / "c", **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    other = texts(tmp_path / "c", 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     assert fingerprint(first) == fingerprint(copied)
     assert fingerprint(first) != fingerprint(other)
 
@@ -191,7 +191,7 @@ def test_the_fingerprint_does_not_depend_on_the_mirror() -> None:
     assert fingerprint(multi30k) == fingerprint(replace(multi30k, mirror="/somewhere"))
 
 
-def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
+def test_an_evaluated_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepare(data, tmp_path / "data")
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
@@ -203,7 +203,7 @@ def test_a_judged_sentence_longer_than_the_position_tables_is_found(tmp_path: Pa
     ]
 
 
-def test_a_training_set_of_which_hardly_anything_fits_is_found_with_its_counts(tmp_path: Path) -> None:
+def test_a_training_set_with_hardly_any_fitting_pair_is_refused_with_its_counts(tmp_path: Path) -> None:
     copies = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     with Path(copies.train[0]).open("a") as file:  # type: ignore[index]
         file.write("\n" * 10)
@@ -215,17 +215,17 @@ def test_a_training_set_of_which_hardly_anything_fits_is_found_with_its_counts(t
     found = check_lengths(prepared, replace(SMALL, max_positions=needed - 1))[0]
     assert (found.key, found.allowed) == (
         "model.max_positions",
-        f"must be at least {needed}, which leaves a tenth of them",
+        f"must be at least {needed}, which keeps a tenth of them",
     )
     assert found.found == (
-        f"is {needed - 1}; {10 + longer} of 40 pairs of train are left out: "
+        f"is {needed - 1}; {10 + longer} of 40 training pairs are left out: "
         f"10 blank, {longer} longer than model.max_positions ({needed - 1})"
     )
     fits = check_lengths(prepared, replace(SMALL, max_positions=needed))
-    assert not any("of train" in problem.found for problem in fits)
+    assert not any("training pairs" in problem.found for problem in fits)
 
 
-def test_text_is_opened_by_its_fingerprint_whatever_has_become_of_its_sources(tmp_path: Path) -> None:
+def test_text_is_opened_by_its_fingerprint_even_if_its_sources_changed(tmp_path: Path) -> None:
     data = texts(tmp_path)
     planned = fingerprint(data)
     first = prepare(data, tmp_path / "data", planned)
@@ -239,7 +239,7 @@ def test_text_is_opened_by_its_fingerprint_whatever_has_become_of_its_sources(tm
 def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, split: str) -> None:
     data = texts(tmp_path)
     planned = fingerprint(data)
-    texts(tmp_path, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+    texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     with pytest.raises(RefusedError, match=r"text of data=files changed after it was planned"):
         prepare(data, tmp_path / "data", planned)
     assert list((tmp_path / "data" / "prepared").iterdir()) == []
@@ -247,8 +247,8 @@ def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, 
     assert len(prepare(data, tmp_path / "data", planned).pairs(split)) == 4
 
 
-def test_text_that_changes_while_it_is_read_is_that_of_the_plan_or_refused(tmp_path: Path) -> None:
-    """A link is moved to and fro between two files all the while, so that some attempts see both."""
+def test_text_that_changes_during_the_read_matches_the_plan_or_is_refused(tmp_path: Path) -> None:
+    """A link switches between two files all the time, so that some attempts see both."""
     data, link = texts(tmp_path), tmp_path / "dev.source"
     planned, files = fingerprint(data), [tmp_path / "one", tmp_path / "other"]
     for file, lines in zip(files, (SENTENCES, SENTENCES[::-1]), strict=True):
@@ -279,7 +279,7 @@ FILES = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Path]:
-    """Text, and the folder under which it was prepared."""
+    """Text, and the folder of its preparation."""
     folder = tmp_path_factory.mktemp("whole")
     data = texts(folder)
     prepare(data, folder / "data")
@@ -287,12 +287,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Path]:
 
 
 def opened_and_read(data: DataConfig, folder: Path) -> None:
-    """As a trial does."""
+    """Open and read the text like a trial."""
     prepared = prepare(data, folder)
     assert prepared.vocabulary
     for name in ("train", "dev"):
         assert len(prepared.pairs(name))
-    assert prepared.judged_sets
+    assert prepared.evaluation_sets
     assert prepared.references("dev")
     assert prepared.sources("dev")
 
@@ -311,7 +311,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_prepared_text_is_refused_by_its_file(
+def test_damaged_prepared_text_is_refused_by_file_name(
     whole: tuple[DataConfig, Path], tmp_path: Path, name: str, damage: str
 ) -> None:
     data, folder = whole[0], shutil.copytree(whole[1], tmp_path / "data")
@@ -330,15 +330,15 @@ def test_damaged_prepared_text_is_refused_by_its_file(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_check_finds_what_no_size_tells(whole: tuple[DataConfig, Path], tmp_path: Path, name: str) -> None:
+def test_a_check_finds_damage_that_keeps_the_size(whole: tuple[DataConfig, Path], tmp_path: Path, name: str) -> None:
     prepared = prepare(whole[0], shutil.copytree(whole[1], tmp_path / "data"))
     prepared.check()
     DAMAGES["one bit"](prepared.folder / name)
-    with pytest.raises(RefusedError, match=f"{name} differs from what was written"):
+    with pytest.raises(RefusedError, match=f"{name} was changed after it was prepared"):
         Prepared(prepared.folder).check()
 
 
-def test_prepared_text_of_an_earlier_version_is_read_if_its_files_fit_each_other(tmp_path: Path) -> None:
+def test_prepared_text_of_an_earlier_version_is_read_if_its_files_are_consistent(tmp_path: Path) -> None:
     data = texts(tmp_path)
     prepared = prepare(data, tmp_path / "data")
     (prepared.folder / "manifest.json").unlink()
@@ -353,12 +353,12 @@ def test_prepared_text_of_an_earlier_version_is_read_if_its_files_fit_each_other
         prepare(data, tmp_path / "data")
 
 
-def test_a_folder_that_bears_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
     data = texts(tmp_path)
     planned = fingerprint(data)
     alike = planned[:16] + "0" * 48
     prepare(data, tmp_path / "data", planned)
-    with pytest.raises(RefusedError, match=f"it is that of the fingerprint {planned}"):
+    with pytest.raises(RefusedError, match=f"its fingerprint is {planned}"):
         prepare(data, tmp_path / "data", alike)
 
 

@@ -33,7 +33,7 @@ def derivations() -> Derivations:
 
 
 def words(sentence: str) -> list[str]:
-    """Words without punctuation, the first one as it stands within a sentence where that is no noun."""
+    """Words without punctuation; a capitalized first word is lowercased unless it is a noun."""
     first, *others = re.findall(r"\w+", sentence)
     return [first.lower(), *others]
 
@@ -59,7 +59,7 @@ def train_lexicon(pairs: list[tuple[str, str]], rounds: int = 5) -> dict[str, st
 
 
 def translate(lexicon: dict[str, str], sentence: str) -> str:
-    """Word by word; the marks of the source are kept."""
+    """Word by word; the source's punctuation is kept."""
     text = re.sub(r"\w+", lambda match: lexicon[match[0]], sentence[0].lower() + sentence[1:])
     return text[0].upper() + text[1:]
 
@@ -69,7 +69,7 @@ def bleu(hypotheses: list[str], references: list[str]) -> float:
 
 
 def displacement(derivation: Derivation) -> int:
-    """Largest number of other source words that one word changes sides with."""
+    """Largest number of other source words that one word moves across."""
     links = [(source, target) for target, source in enumerate(derivation.alignment) if source >= 0]
     crossed = [{b for b, c in links if (b - source) * (c - target) < 0} for source, target in links]
     return max(map(len, crossed))
@@ -149,7 +149,7 @@ def test_splits_are_disjoint_and_without_duplicates(corpus: Corpus) -> None:
     assert len(pairs) == len(set(pairs)) == len({source for source, _ in pairs})
 
 
-def test_each_source_has_one_translation_however_often_it_is_derived() -> None:
+def test_each_source_has_one_translation_in_all_derivations() -> None:
     rng, translations = Random(3), dict[str, str]()
     repeated = 0
     for _ in range(8000):
@@ -235,7 +235,7 @@ def test_error_does_not_occur(derivations: Derivations, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.__name__)
-def test_alignment_covers_every_target_word_but_commas(template: object) -> None:
+def test_alignment_covers_every_target_word_except_commas(template: object) -> None:
     rng = Random(7)
     for _ in range(50):
         derivation = Grammar(rng).derive(template)  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ def test_alignment_covers_every_target_word_but_commas(template: object) -> None
         assert max(derivation.alignment) < len(derivation.source)
 
 
-def test_the_is_no_word_with_one_translation(derivations: Derivations) -> None:
+def test_the_word_the_has_several_translations(derivations: Derivations) -> None:
     articles: Counter[str] = Counter()
     for derivation in derivations["train"]:
         for target, source in zip(derivation.target, derivation.alignment, strict=True):
@@ -253,7 +253,7 @@ def test_the_is_no_word_with_one_translation(derivations: Derivations) -> None:
     assert max(articles.values()) < 0.6 * articles.total()
 
 
-def test_parameters_are_json_and_name_what_decides_the_text() -> None:
+def test_parameters_are_json_and_determine_the_text() -> None:
     parameters = json.loads(json.dumps(synthetic.parameters()))
     assert parameters == synthetic.parameters()
     assert {"version", "seed", "sizes", "held_out"} <= set(parameters)

@@ -1,12 +1,14 @@
-"""Reading parallel text: what is refused, by file and line."""
+"""Reading parallel text: refusals name file and line."""
 
 import gzip
 from pathlib import Path
 
 import pytest
 
-from transformer.data.text_file import Pair, TextFile, read_pairs
+from transformer.data.text_file import SentencePair, TextFile, read_pairs
 from transformer.schema import Problem, RefusedError
+
+CUT = gzip.compress(b"one\n" * 99)[:-12]
 
 
 def files(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> tuple[Path, Path]:
@@ -16,7 +18,7 @@ def files(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> t
     return paths
 
 
-def pairs(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> list[Pair]:
+def pairs(folder: Path, source: bytes, target: bytes, suffix: str = ".txt") -> list[SentencePair]:
     first, second = files(folder, source, target, suffix)
     return read_pairs(TextFile.read(first), TextFile.read(second))
 
@@ -58,7 +60,7 @@ def test_different_numbers_of_lines_are_refused_with_both_numbers(tmp_path: Path
 def test_a_line_that_is_not_utf8_is_refused_by_file_and_number(tmp_path: Path, side: int) -> None:
     contents = [b"one\ntwo\nthree\n", b"one\ntwo\nthree\n"]
     contents[side] = b"one\nf\xfcnf\nthree \xff\n"
-    problem = refused_pairs(tmp_path, *contents)
+    problem = refused_pairs(tmp_path, contents[0], contents[1])
     assert f"{('source.txt', 'target.txt')[side]}:2 is not valid UTF-8" in problem.found
 
 
@@ -68,26 +70,29 @@ def test_files_without_a_sentence_are_refused(tmp_path: Path, content: bytes) ->
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_one_side_without_a_sentence_is_refused_by_its_file(tmp_path: Path, side: int) -> None:
+def test_one_side_without_a_sentence_is_refused_by_file_name(tmp_path: Path, side: int) -> None:
     contents = [b"one\ntwo\n", b"one\ntwo\n"]
     contents[side] = b" \n\n"
-    assert refused_pairs(tmp_path, *contents).found == f"{tmp_path / ('source.txt', 'target.txt')[side]} is empty"
+    assert (
+        refused_pairs(tmp_path, contents[0], contents[1]).found
+        == f"{tmp_path / ('source.txt', 'target.txt')[side]} is empty"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".gz"])
 def test_a_byte_order_mark_is_refused(tmp_path: Path, suffix: str) -> None:
-    """It would be a piece of the first source, and of the first reference."""
+    """It would become part of the first source and the first reference."""
     pack = gzip.compress if suffix == ".gz" else bytes
     problem = refused_pairs(tmp_path, pack(b"one\n"), pack(b"\xef\xbb\xbfeins\n"), suffix)
     assert f"target{suffix} begins with a byte order mark" in problem.found
 
 
-@pytest.mark.parametrize("raw", [gzip.compress(b"one\n" * 99)[:-12], b"not compressed\n", b"\x1f\x8b\x08" + b"x" * 40])
-def test_a_file_that_is_not_a_whole_gzip_file_is_refused(tmp_path: Path, raw: bytes) -> None:
+@pytest.mark.parametrize("raw", [CUT, b"not compressed\n", b"\x1f\x8b\x08" + b"x" * 40], ids=["cut", "plain", "bad"])
+def test_an_incomplete_gzip_file_is_refused(tmp_path: Path, raw: bytes) -> None:
     assert f"{tmp_path / 'source.gz'} is " in refused_pairs(tmp_path, raw, gzip.compress(b"one\n"), ".gz").found
 
 
-def test_a_file_that_cannot_be_read_is_refused_with_its_key(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused_with_its_key(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as refused:
         TextFile.read(tmp_path, "data.dev")  # a folder
     (problem,) = refused.value.problems

@@ -1,4 +1,4 @@
-"""Text to pieces and back, and the sizes that a text supports."""
+"""Text to pieces and back, and the vocabulary sizes that a text supports."""
 
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
         "Füße über Äpfeln",
         "a 😀 and a 👩‍👩‍👧 smile",
         "日本語 и русский",
-        "e\u0301 is not é",  # nothing is normalised
+        "e\u0301 is not é",  # nothing is normalized
         "ﬁne ½ ２",
         "zero\u200bwidth",
         "the dog",
     ],
 )
-def test_text_survives_the_way_to_pieces_and_back(small: Vocabulary, line: str) -> None:
+def test_text_survives_encoding_and_decoding(small: Vocabulary, line: str) -> None:
     (pieces,) = small.encode([line])
     assert small.decode([pieces]) == [line]
 
@@ -53,13 +53,13 @@ def test_every_encoded_line_ends_with_one_end_of_sentence(small: Vocabulary) -> 
     assert small.encode([""]) == [[EOS]]
 
 
-def test_special_pieces_have_the_first_four_ids_and_leave_no_trace_in_text(small: Vocabulary) -> None:
+def test_control_pieces_have_the_first_four_ids_and_are_dropped_from_text(small: Vocabulary) -> None:
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     (pieces,) = small.encode(["the dog"])
     assert small.decode([[BOS, *pieces, PAD, PAD], [EOS], []]) == ["the dog", "", ""]
 
 
-def test_the_vocabulary_has_the_size_that_was_asked_for(small: Vocabulary) -> None:
+def test_the_vocabulary_has_the_requested_size(small: Vocabulary) -> None:
     assert len(small) == 330
     assert max(max(pieces) for pieces in small.encode(TEXT)) < 330
 

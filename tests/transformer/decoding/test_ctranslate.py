@@ -1,10 +1,11 @@
-"""The stock CTranslate2 on an exported model: the same function, and the same search."""
+"""Unmodified CTranslate2 on an exported model: the same function, and the same search."""
 
 import sys
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
+import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -22,7 +23,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.schema import RefusedError
 
 ROOM = 40
-"""Pieces of output at most, of which these sentences need a quarter."""
+"""Most pieces per output; these sentences need a quarter."""
 
 
 def opened(folder: Path) -> ctranslate2.Translator:
@@ -38,7 +39,7 @@ def exported(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @torch.no_grad()
 def log_p(model: Transformer, source: list[int], target: list[int]) -> list[float]:
-    """Of each piece of a target in nats; padding and beginning-of-sentence are never written."""
+    """log P of each piece of a target in nats; padding and beginning-of-sentence are never generated."""
     logits = model.logits(model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
     chosen: list[float] = torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
@@ -46,8 +47,11 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
 
 
 def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list[int]]:
-    batch = pad(sources, range(len(sources)))
-    return [best[0].pieces[:ROOM] for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average=1))]
+    batch = pad(sources, np.arange(len(sources)))
+    return [
+        best[0].pieces[:ROOM]
+        for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average_checkpoints=1))
+    ]
 
 
 def best_of_ctranslate2(folder: Path, vocabulary: Vocabulary, sources: Sentences, beam: int) -> list[list[int]]:
@@ -60,13 +64,13 @@ def best_of_ctranslate2(folder: Path, vocabulary: Vocabulary, sources: Sentences
 
 
 def where_they_part(first: list[int], second: list[int]) -> int:
-    """Pieces up to the first that differs, that one and end-of-sentence included: there greedy search decided."""
+    """Number of pieces up to the first difference, including it and end-of-sentence: there greedy search decided."""
     pairs = zip([*first, EOS], [*second, EOS], strict=False)
     return next(place for place, (a, b) in enumerate(pairs, start=1) if a != b)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_trained_model_finds_the_same_outputs_and_where_not_they_are_nearly_tied(
+def test_a_trained_model_finds_the_same_outputs_or_nearly_tied_ones(
     trained: Trained, exported: Path, beam: int
 ) -> None:
     sources = trained.prepared.pairs("test").source
@@ -82,14 +86,14 @@ def test_a_trained_model_finds_the_same_outputs_and_where_not_they_are_nearly_ti
         assert totals[0] == pytest.approx(totals[1], abs=1e-3)
 
 
-def test_the_two_searches_are_told_apart_by_these_sentences(trained: Trained) -> None:
+def test_these_sentences_distinguish_the_two_searches(trained: Trained) -> None:
     sources = trained.prepared.pairs("test").source
     greedy, beam = (best_of_ours(trained.model, sources, width) for width in (1, 4))
     assert sum(a != b for a, b in zip(greedy, beam, strict=True)) >= 10
     assert len({tuple(pieces) for pieces in beam}) > 100
 
 
-def test_text_is_translated_with_nothing_but_the_folder(trained: Trained, exported: Path) -> None:
+def test_text_is_translated_with_only_the_folder(trained: Trained, exported: Path) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_file=str(exported / "vocabulary.model"))
     (result,) = opened(exported).translate_batch([processor.encode("b g a", out_type=str)])
     assert processor.decode(result.hypotheses[0]) == "b g a"
@@ -121,10 +125,10 @@ def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], tr
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
 
 
-def test_without_the_package_it_says_how_to_get_it(
+def test_without_the_package_the_refusal_names_its_installation(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'ablate\[export\]'"):
+    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'ablate-sweeps\[export\]'"):
         export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Exported weights: what is written is what is read, and nothing else is."""
+"""Exported weights: loading returns exactly the exported model, and runs no code."""
 
 import json
 import subprocess
@@ -49,7 +49,7 @@ def exported(trained: Trained, tmp_path: Path) -> Path:
 
 
 def written(model: Transformer, vocabulary: Path, trial: TrialConfig, folder: Path) -> Path:
-    """``folder``, new and whole."""
+    """``folder``, new and complete."""
     with new_folder(folder) as made:
         export_weights(model, vocabulary, trial, made)
     return folder
@@ -72,7 +72,7 @@ def test_an_exported_model_is_the_model(trained: Trained, exported: Path) -> Non
 
 
 @pytest.mark.parametrize("changes", [{"positions": "learned"}, {"attention_bias": True, "d_k": 3}], ids=str)
-def test_every_kind_of_model_comes_back_to_the_bit(trained: Trained, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_every_kind_of_model_is_restored_bit_for_bit(trained: Trained, tmp_path: Path, changes: dict[str, Any]) -> None:
     model = small_model(281, **changes)
     folder = written(model, trained.vocabulary, small_trial(model=model.config), tmp_path / "exported")
     found, _, _ = load_exported(folder)
@@ -85,25 +85,25 @@ def test_a_folder_holds_three_files_and_anyone_may_read_it(exported: Path) -> No
     assert [path.name for path in exported.parent.iterdir()] == ["exported"]
 
 
-def test_where_the_text_lay_is_not_told(trained: Trained, tmp_path: Path) -> None:
+def test_paths_and_mirrors_of_the_text_are_left_out(trained: Trained, tmp_path: Path) -> None:
     data = replace(trained.trial.data, mirror="https://anna:secret@mirror.example/text")
     folder = written(trained.model, trained.vocabulary, replace(trained.trial, data=data), tmp_path / "exported")
-    for told in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
-        assert not [path.name for path in folder.iterdir() if told in path.read_bytes()]
+    for secret in (b"secret", b"mirror.example", str(trained.prepared.folder.parents[1]).encode()):
+        assert not [path.name for path in folder.iterdir() if secret in path.read_bytes()]
     kept = asdict(load_exported(folder)[2].data)
     places = ("mirror", "train", "dev", "test")
     assert [kept.pop(name) for name in places] == [None] * 4
     assert kept == {name: value for name, value in asdict(data).items() if name not in places}
 
 
-def test_it_is_loaded_without_the_code_that_trains(exported: Path) -> None:
+def test_it_is_loaded_without_the_training_code(exported: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADS_ALONE, str(exported)], check=True, capture_output=True, text=True
     )
     assert done.stdout.splitlines() == ["b g a", "[]"]
 
 
-def test_an_export_is_refused_where_something_is_already(trained: Trained, exported: Path) -> None:
+def test_an_export_into_an_existing_folder_is_refused(trained: Trained, exported: Path) -> None:
     with pytest.raises(RefusedError, match="exists; must be a new folder"):
         written(trained.model, trained.vocabulary, trained.trial, exported)
 
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
         load_exported(exported)
 
 
-def test_every_mistake_of_a_configuration_is_told(exported: Path) -> None:
+def test_every_mistake_of_a_configuration_is_reported(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many"))
     with pytest.raises(RefusedError) as refused:
         load_exported(exported)
@@ -138,7 +138,7 @@ def test_every_mistake_of_a_configuration_is_told(exported: Path) -> None:
 
 def test_a_folder_of_another_format_is_refused(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree.update(format=2))
-    with pytest.raises(RefusedError, match='is of another format; must say "format": 1'):
+    with pytest.raises(RefusedError, match='has another format; must contain "format": 1'):
         load_exported(exported)
 
 
@@ -148,7 +148,7 @@ def test_weights_that_do_not_fit_the_configuration_are_named(exported: Path) -> 
         load_exported(exported)
 
 
-def test_weights_too_many_and_too_few_are_named(exported: Path) -> None:
+def test_extra_and_missing_weights_are_named(exported: Path) -> None:
     weights = safetensors.torch.load_file(exported / "model.safetensors")
     weights["other"] = weights.pop("embedding")
     safetensors.torch.save_file(weights, exported / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Models from checkpoints: the one asked for, or the mean of the last."""
+"""Models from checkpoints: the requested one, or the mean of the last."""
 
 import shutil
 import weakref
@@ -35,7 +35,7 @@ def trial() -> TrialConfig:
 
 @pytest.fixture
 def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
-    """Of one attempt; the weights of a step are the step."""
+    """Checkpoints of one attempt; all weights of a step are the step's number."""
     saved = Checkpoints(str(tmp_path), KEY, 1, keep=3)
     state = start(trial, 270, CPU)
     for step in STEPS:
@@ -47,11 +47,11 @@ def checkpoints(trial: TrialConfig, tmp_path: Path) -> Checkpoints:
 
 
 def weight(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, step: int, average: int = 1) -> float:
-    """Any weight of the model that is loaded."""
-    asked = replace(trial, decode=replace(DECODE, average=average))
-    found = load(asked, prepared.vocabulary, checkpoints, step, CPU)
+    """One weight of the loaded model."""
+    requested = replace(trial, decode=replace(DECODE, average_checkpoints=average))
+    found = load(requested, prepared.vocabulary, checkpoints, step, CPU)
     assert not found.model.training
-    assert (found.decode, found.precision) == (asked.decode, "fp32")
+    assert (found.decode, found.precision) == (requested.decode, "fp32")
     return found.model.embedding[0, 0].item()
 
 
@@ -67,12 +67,14 @@ def test_the_mean_is_of_the_newest_up_to_the_step(
     assert weight(trial, prepared, checkpoints, 15, average=3) == 10
 
 
-def test_more_than_there_are_is_refused(trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints) -> None:
-    with pytest.raises(RefusedError, match=r"decode.average: is 4; must be at most 3"):
+def test_more_checkpoints_than_exist_are_refused(
+    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
+) -> None:
+    with pytest.raises(RefusedError, match=r"decode.average_checkpoints: is 4; must be at most 3"):
         weight(trial, prepared, checkpoints, 15, average=4)
 
 
-def test_a_missing_one_is_not_replaced_by_an_older_one(
+def test_a_missing_checkpoint_is_not_replaced_by_an_older_one(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
     shutil.rmtree(tmp_path / OWN / "a1" / "step-10")
@@ -80,7 +82,7 @@ def test_a_missing_one_is_not_replaced_by_an_older_one(
         weight(trial, prepared, checkpoints, 15, average=2)
 
 
-def test_the_checkpoint_of_a_stop_is_averaged_only_where_it_is_asked_for(
+def test_the_checkpoint_of_a_stop_is_averaged_only_on_request(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
 ) -> None:
     state = start(trial, 270, CPU)
@@ -91,14 +93,14 @@ def test_the_checkpoint_of_a_stop_is_averaged_only_where_it_is_asked_for(
     assert weight(trial, prepared, checkpoints, 13, average=2) == 11.5
 
 
-def test_a_step_that_is_not_there_is_not_replaced_by_an_older_one(
+def test_a_missing_step_is_not_replaced_by_an_older_one(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
 ) -> None:
     with pytest.raises(RefusedError, match="the checkpoint of step 12 is missing"):
         weight(trial, prepared, checkpoints, 12)
 
 
-def test_a_damaged_one_is_refused(
+def test_a_damaged_checkpoint_is_refused(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
     state = tmp_path / OWN / "a1" / "step-15" / "state.pt"
@@ -121,7 +123,7 @@ def test_weights_that_do_not_fit_the_model_are_refused_in_one_line(
     assert "\n" not in str(said.value)
 
 
-def test_one_that_is_newer_is_not_looked_at(
+def test_a_newer_checkpoint_is_not_read(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
     (tmp_path / OWN / "a1" / "step-15" / "state.pt").unlink()

@@ -33,7 +33,7 @@ REFERENCES = [
 
 
 def command(folder: Path, *words: str) -> str:
-    """What the command `sacrebleu` prints for these texts."""
+    """The output of the command `sacrebleu` for these texts."""
     for name, lines in (("hypotheses", HYPOTHESES), ("references", REFERENCES)):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     typed = [sys.executable, "-m", "sacrebleu", str(folder / "references"), "-i", str(folder / "hypotheses"), *words]
@@ -54,7 +54,7 @@ def test_the_signatures_are_those_of_the_command(tmp_path: Path) -> None:
     assert f"chrF2|{scores['chrf_signature']} " in printed
 
 
-def test_bleu_is_cased_and_tokenised_as_13a_and_says_so() -> None:
+def test_bleu_is_cased_and_tokenized_as_13a_by_its_signature() -> None:
     text = ["The dog sees the old man in the garden ."]
     assert text_scores(text, text, "en")[0]["bleu"] == pytest.approx(100)
     assert text_scores(["The dog sees the old man in the garden."], text, "en")[0]["bleu"] == pytest.approx(100)
@@ -64,7 +64,7 @@ def test_bleu_is_cased_and_tokenised_as_13a_and_says_so() -> None:
         assert part in signature
 
 
-def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenised_them() -> None:
+def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -> None:
     hypothesis, reference = ["a red-hot iron , see Dr. No"], ["a red-hot iron, see Dr. No"]
     moses = sacremoses.MosesTokenizer(lang="en")
     for line in (*hypothesis, *reference):
@@ -87,10 +87,10 @@ def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
 def test_moses_rules_are_those_of_the_language() -> None:
     text = ["Hunde usw. Katzen"]
     german, english = (text_scores(text, text, language)[1][0]["bleu_paper"][0] for language in ("de", "en"))
-    assert (german, english) == (3, 4)  # German knows "usw."
+    assert (german, english) == (3, 4)  # German rules include "usw."
 
 
-def test_the_sums_of_the_sentences_are_what_a_score_is_made_of() -> None:
+def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     scores, counts = text_scores(HYPOTHESES, REFERENCES, "de")
     length, reference, *grams = (sum(column) for column in zip(*(each["bleu"] for each in counts), strict=True))
     precision = [math.log(grams[n] / grams[4 + n]) for n in range(4)]
@@ -102,7 +102,7 @@ def test_the_sums_of_the_sentences_are_what_a_score_is_made_of() -> None:
 
 
 @pytest.mark.parametrize("name", ["wmt13", "wmt14/full", "wmt21/B"])
-def test_a_set_of_sacrebleu_is_read_from_where_it_keeps_them(tmp_path: Path, name: str) -> None:
+def test_a_set_of_sacrebleu_is_read_from_its_folder(tmp_path: Path, name: str) -> None:
     put(tmp_path, name, "en-ru" if name == "wmt21/B" else "en-de", "ref-B" if name == "wmt21/B" else "ref")
     target = "ru" if name == "wmt21/B" else "de"
     assert read_in(tmp_path, name, "en", target) == [["A dog.", "Two\u2028dogs."], ["Ein Hund.", "Zwei Hunde."]]
@@ -120,13 +120,13 @@ def test_a_set_of_sacrebleu_is_read_from_where_it_keeps_them(tmp_path: Path, nam
         ("wmt22", "liv-en", "wmt22.liv-en.ref"),
     ],
 )
-def test_a_set_that_cannot_be_fetched_is_refused_with_the_files_to_put_there(
+def test_an_unreachable_set_is_refused_with_the_names_of_its_files(
     tmp_path: Path, name: str, pair: str, reference: str
 ) -> None:
     said = read_in(tmp_path, name, *pair.split("-"))
     assert said.startswith(f"data.set: {name} cannot be fetched")
     source = f"{name.replace('/', '_')}.{pair}.src"
-    assert f"lie in {tmp_path / name}{os.sep} as {source} and {reference}, a sentence a line" in said
+    assert f"be in {tmp_path / name}{os.sep} as {source} and {reference}, one sentence per line" in said
 
 
 @pytest.mark.parametrize("order", range(4))
@@ -137,19 +137,19 @@ def test_the_reference_is_the_one_that_the_set_names(tmp_path: Path, name: str, 
     assert found == [["A dog."], [f"As {reference} has it."]]
 
 
-def test_a_reference_without_a_translator_is_taken_where_the_set_allows_it(tmp_path: Path) -> None:
+def test_a_reference_without_a_translator_is_used_if_the_set_allows_it(tmp_path: Path) -> None:
     fetched(tmp_path, "wmt21/dev", "en-ha", (None,))
     assert read_in(tmp_path, "wmt21/dev", "en", "ha") == [["A dog."], ["As None has it."]]
 
 
-def test_what_was_fetched_without_the_reference_that_the_set_names_is_refused(tmp_path: Path) -> None:
+def test_a_download_without_the_reference_that_the_set_names_is_refused(tmp_path: Path) -> None:
     fetched(tmp_path, "wmt21/B", "en-ru", ("A",))
     said = read_in(tmp_path, "wmt21/B", "en", "ru")
-    assert "what was fetched has no wmt21_B.en-ru.ref-B" in said
-    assert "as wmt21_B.en-ru.src and wmt21_B.en-ru.ref-B, a sentence a line" in said
+    assert "the download contains no wmt21_B.en-ru.ref-B" in said
+    assert "as wmt21_B.en-ru.src and wmt21_B.en-ru.ref-B, one sentence per line" in said
 
 
-def test_a_pair_of_languages_that_a_set_lacks_is_refused_with_those_it_has() -> None:
+def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
     with pytest.raises(RefusedError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
         read_set("wmt13", "en", "letters")
 
@@ -173,7 +173,7 @@ except RefusedError as refused:
 
 
 def read_in(folder: Path, *words: str, **environment: str) -> Any:
-    """What is read, or why it is refused, by a process whose sets are in ``folder`` and which reaches no network."""
+    """Lines of a set, or the refusal, from a process with its sets in ``folder`` and without a network."""
     nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # nothing listens there
     environment = {**os.environ, **nowhere, "SACREBLEU": str(folder), **environment}
     command = [sys.executable, "-c", READS, *words]
@@ -183,7 +183,7 @@ def read_in(folder: Path, *words: str, **environment: str) -> Any:
 
 
 def put(folder: Path, name: str, pair: str, reference: str) -> None:
-    """Two lines of a set, as a user puts them there."""
+    """Two lines of a set, stored like a user's files."""
     (folder / name).mkdir(parents=True)
     stem = f"{name.replace('/', '_')}.{pair}"
     (folder / name / f"{stem}.src").write_text("A dog.\nTwo\u2028dogs.\n", "utf-8")
@@ -191,7 +191,7 @@ def put(folder: Path, name: str, pair: str, reference: str) -> None:
 
 
 def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, ...]) -> None:
-    """One sentence of a set of 2021, as sacreBLEU lays it down when it has fetched and unpacked its archive."""
+    """One sentence of a set of 2021, as sacreBLEU stores it after download and unpacking."""
     dataset, (source, target) = DATASETS[name], pair.split("-")
     raw = folder / name / "raw"
     file = raw / dataset.langpairs[pair][0]

@@ -7,32 +7,32 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, damaged_model, small_model
+from small_trials import DECODE, damaged_model, last_norm, small_model
 from torch import Tensor
 
 from transformer.config import DecodeConfig
 from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.search import Hypothesis, ShortenedWarning, beam_search, length_penalty, shorten
+from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 
 GOING_ON = [1, 4, 5, 6, 7]
-"""Pieces of a vocabulary of eight that an output may hold."""
+"""The pieces allowed in outputs, from a vocabulary of eight."""
 
 
 def peaked(vocab_size: int = 8, sureness: float = 2.0, seed: int = 1) -> Transformer:
     """A random model whose distributions are far from uniform."""
     model = small_model(vocab_size, seed)
     with torch.no_grad():
-        model.decoder[-1].feed_forward_residual.norm.weight *= sureness
+        last_norm(model).weight.mul_(sureness)
     return model
 
 
 def never_ending(**changes: Any) -> Transformer:
-    """A model that gives end-of-sentence no probability at all: its logit is −∞."""
+    """A model with probability zero for end-of-sentence: its logit is −∞."""
     model = small_model(8, **changes)
     with torch.no_grad():
-        norm = model.decoder[-1].feed_forward_residual.norm
+        norm = last_norm(model)
         norm.weight[0], norm.bias[0] = 0.0, 10.0
         model.embedding[EOS] = 0.0
         model.embedding[EOS, 0] = -1e38
@@ -50,7 +50,7 @@ def padded(*sentences: Tensor) -> Tensor:
 
 @torch.no_grad()
 def next_log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> list[float]:
-    """Of every next piece; padding and beginning-of-sentence are never written."""
+    """log P of every next piece; padding and beginning-of-sentence are never generated."""
     logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces]])))[0, -1]
     logits[[PAD, BOS]] = -torch.inf
     return torch.log_softmax(logits.double(), -1).tolist()
@@ -58,7 +58,7 @@ def next_log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) ->
 
 @torch.no_grad()
 def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> float:
-    """Of a whole output, in one pass."""
+    """log P of a full output, in one forward pass."""
     logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
     chosen = torch.log_softmax(logits.double(), -1).gather(1, torch.tensor(pieces)[:, None])
@@ -66,7 +66,7 @@ def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> floa
 
 
 def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: float) -> float:
-    return log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha
+    return float(log_p(model, sentence, pieces) / ((5 + len(pieces)) / 6) ** alpha)
 
 
 def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: float) -> list[Hypothesis]:
@@ -80,7 +80,7 @@ def every_output(model: Transformer, sentence: Tensor, longest: int, alpha: floa
 
 
 def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[Hypothesis]:
-    """The same beam without a cache, a batch or an early stop: it always goes on to the longest output."""
+    """The same beam search without cache, batch or early stop: it always continues to the longest output."""
     unfinished: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     finished: list[Hypothesis] = []
     for length in range(1, sentence.shape[1] + decode.max_extra + 1):
@@ -98,7 +98,7 @@ def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[
 
 
 def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int], bool]:
-    """The likeliest piece every time, and whether end-of-sentence was among them in time."""
+    """The likeliest piece every time, and whether end-of-sentence came in time."""
     pieces: tuple[int, ...] = ()
     while len(pieces) < longest:
         following = next_log_p(model, sentence, pieces)
@@ -121,7 +121,7 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 @pytest.mark.parametrize(("vocab_size", "longest"), [(8, 2), (5, 4)])
 def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, vocab_size: int, longest: int) -> None:
     model, sentence = peaked(vocab_size), source(4)
-    decode = DecodeConfig(beam=31, alpha=alpha, max_extra=longest - sentence.shape[1], average=1)
+    decode = DecodeConfig(beam=31, alpha=alpha, max_extra=longest - sentence.shape[1], average_checkpoints=1)
     (found,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
     assert_same(found[: len(expected)], expected)
@@ -133,7 +133,7 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
         model = peaked(sureness=6.0, seed=seed)
         _, ends = greedy(model, sentence, 4)
         if ends:
-            decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average=1)
+            decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average_checkpoints=1)
             (found,) = beam_search(model, sentence, decode)
             assert_same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
             compared += 1
@@ -144,22 +144,22 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, 4.0])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES * 2):
-        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average=1)
+        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average_checkpoints=1)
         assert_same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize("beam", range(2, 33, 5))
 def test_no_beam_is_too_wide_for_the_vocabulary(beam: int) -> None:
-    model, decode = peaked(8, seed=beam), DecodeConfig(beam, 0.6, max_extra=2, average=1)
+    model, decode = peaked(8, seed=beam), DecodeConfig(beam, 0.6, max_extra=2, average_checkpoints=1)
     for sentence in SENTENCES[:2]:
         assert_same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_the_score_of_each_output_is_its_normalised_log_probability(alpha: float) -> None:
+def test_the_score_of_each_output_is_its_normalized_log_probability(alpha: float) -> None:
     model = peaked(30)
     for sentence in SENTENCES:
-        (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average=1))
+        (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average_checkpoints=1))
         for pieces, value in found:
             unfinished = len(pieces) == sentence.shape[1] + 6
             expected = score(model, sentence, tuple(pieces) if unfinished else (*pieces, EOS), alpha)
@@ -175,12 +175,12 @@ def test_outputs_come_best_first_and_are_all_different() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 4.0])
-def test_a_beam_of_one_is_greedy_whatever_alpha(alpha: float) -> None:
+def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     ended = 0
     for seed, sentence in itertools.product(range(8, 16), SENTENCES):
         model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
-        ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average=1))
+        ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average_checkpoints=1))
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
         assert_same([found], [Hypothesis(pieces, expected)])
         ended += ends
@@ -188,7 +188,7 @@ def test_a_beam_of_one_is_greedy_whatever_alpha(alpha: float) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_what_a_sentence_becomes_does_not_depend_on_its_batch(beam: int) -> None:
+def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
     model, decode = peaked(30), replace(DECODE, beam=beam)
     together = beam_search(model, padded(*SENTENCES), decode)
     backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
@@ -199,7 +199,7 @@ def test_what_a_sentence_becomes_does_not_depend_on_its_batch(beam: int) -> None
 
 
 @pytest.mark.parametrize("max_extra", [0, 3])
-def test_where_nothing_ends_each_sentence_has_its_own_longest_output(max_extra: int) -> None:
+def test_without_an_end_each_sentence_has_its_own_longest_output(max_extra: int) -> None:
     found = beam_search(never_ending(), padded(*SENTENCES), replace(DECODE, max_extra=max_extra))
     for sentence, hypotheses in zip(SENTENCES, found, strict=True):
         assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + max_extra}
@@ -219,9 +219,9 @@ def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
     assert {len(h.pieces) for h in found} == {6}
 
 
-def test_where_nothing_ends_the_best_unfinished_outputs_are_returned() -> None:
+def test_without_an_end_the_best_unfinished_outputs_are_returned() -> None:
     model, sentence = never_ending(), source(5)
-    (found,) = beam_search(model, sentence, DecodeConfig(beam=5, alpha=0.6, max_extra=1, average=1))
+    (found,) = beam_search(model, sentence, DecodeConfig(beam=5, alpha=0.6, max_extra=1, average_checkpoints=1))
     expected = [
         Hypothesis(list(pieces), score(model, sentence, pieces, 0.6))
         for pieces in itertools.product(GOING_ON, repeat=2)
@@ -247,13 +247,13 @@ def test_fewer_hypotheses_are_the_best_of_all(alpha: float) -> None:
                 assert_same(some, every[:n_best])
 
 
-def test_nothing_to_translate_is_no_hypotheses() -> None:
+def test_an_empty_batch_has_no_hypotheses() -> None:
     assert beam_search(peaked(), torch.zeros((0, 0), dtype=torch.long), DECODE) == []
 
 
 @pytest.mark.parametrize("sentence", [source(EOS), source(5), source(5, EOS), source(1, EOS)], ids=str)
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_shortest_sentences_are_searched_as_any_other(sentence: Tensor, beam: int) -> None:
+def test_the_shortest_sentences_are_searched_like_any_other(sentence: Tensor, beam: int) -> None:
     decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
     expected = patient(peaked(12), sentence, decode)
     (found,) = beam_search(peaked(12), sentence, decode)
@@ -280,14 +280,14 @@ def test_input_beyond_the_position_tables_is_left_out_with_a_warning() -> None:
         assert_same(found, beam_search(model, sentence, decode)[0])
 
 
-def test_input_as_long_as_the_position_tables_stays_whole() -> None:
+def test_input_as_long_as_the_position_tables_is_not_cut() -> None:
     whole = torch.tensor([[5] * 39 + [EOS], [EOS] + [PAD] * 39])
     shortened, rows = shorten(whole, 40)
     assert torch.equal(shortened, whole)
     assert rows == []
 
 
-def test_ten_thousand_pieces_are_cut_to_what_the_model_can_read() -> None:
+def test_ten_thousand_pieces_are_cut_to_the_model_s_positions() -> None:
     shortened, rows = shorten(torch.cat([torch.full((1, 10_000), 7), torch.tensor([[EOS]])], 1), 512)
     assert shortened.tolist() == [[7] * 511 + [EOS]]
     assert rows == [0]
@@ -304,7 +304,7 @@ def test_nan_is_an_error_that_names_the_sentences(beam: int, n_best: int | None)
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("piece", [EOS, 5])
-def test_one_logit_that_is_no_number_is_enough(piece: int, value: float) -> None:
+def test_a_single_nan_logit_is_enough(piece: int, value: float) -> None:
     model = small_model()
     with torch.no_grad():
         model.embedding[piece, 0] = value

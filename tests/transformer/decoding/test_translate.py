@@ -1,4 +1,4 @@
-"""Many lines through a model: each as if it were alone, in order, whatever they hold."""
+"""Many lines through a model: each as if it were alone, in order, with any content."""
 
 from dataclasses import replace
 from itertools import islice
@@ -7,14 +7,15 @@ import pytest
 import torch
 from small_trials import DECODE, copy_data, damaged_model, small_model
 
+from transformer.config import Precision
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.finite import NotFiniteError
 from transformer.decoding.translate import Translation, Translator, one_line
+from transformer.finite import NotFiniteError
 from transformer.training.precision import WORTH_IT, fast_matmuls
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
-"""So that a model that has learned nothing writes something."""
+"""Settings that make an untrained model write something."""
 LINES = ["a b c", "", "f", "c c c c d e f a b c d e", " ", "b a", "ä 😀 שלום", "a" * 30, "d e f"]
 
 
@@ -49,28 +50,30 @@ def test_the_best_come_with_their_scores_best_first(translator: Translator) -> N
     assert nothing == [Translation("", 0.0)]
 
 
-def test_answers_are_given_before_later_ones_are_sought(translator: Translator) -> None:
+def test_results_are_yielded_before_later_ones_are_computed(translator: Translator) -> None:
     greedy = replace(translator, decode=replace(WORDY, beam=1, max_extra=0))
     sources, _ = greedy.sources(["a"] * 600)
-    no_pieces = [9_999] * 20 + [EOS]  # the model fails at them, in a batch of their own
-    answers = greedy.translations([*sources, no_pieces])
-    assert len(list(islice(answers, 600))) == 600
+    no_pieces = [9_999] * 20 + [EOS]  # the model fails on them, in a separate batch
+    results = greedy.translations([*sources, no_pieces])
+    assert len(list(islice(results, 600))) == 600
     with pytest.raises(IndexError):
-        next(answers)
+        next(results)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("d_model", [16, WORTH_IT])
-def test_matmuls_are_as_fast_as_width_and_precision_allow(prepared: Prepared, d_model: int, precision: str) -> None:
+def test_matmuls_are_as_fast_as_width_and_precision_allow(
+    prepared: Prepared, d_model: int, precision: Precision
+) -> None:
     translator = Translator(small_model(270, d_model=d_model), prepared.vocabulary, WORDY, precision)
-    matmul = torch.backends.mkldnn.matmul
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     with fast_matmuls(translator.model.config, precision, translator.device):
         expected = matmul.fp32_precision
-    with translator.fast_matmuls():
+    with translator.efficient():
         assert matmul.fp32_precision == expected
 
 
-def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator) -> None:
+def test_a_line_longer_than_the_positions_is_cut_and_reported(translator: Translator) -> None:
     longest = translator.model.config.max_positions
     sources, long = translator.sources(["a b", "a " * 100, "c"])
     assert long == [1]
@@ -80,7 +83,7 @@ def test_a_line_longer_than_the_positions_is_cut_and_told(translator: Translator
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b"])
-def test_what_ends_a_line_becomes_a_space(end: str) -> None:
+def test_a_line_break_becomes_a_space(end: str) -> None:
     assert one_line(f"a{end}b") == "a b"
     assert one_line("a  b ") == "a  b "
 

@@ -1,4 +1,4 @@
-"""A model that has really learned, and is not so sure that every search finds the same."""
+"""A really trained model, uncertain enough that different searches find different outputs."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared, prepare
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
-from transformer.training.train import start, train_step
+from transformer.training.train import make_forward_backward, start, train_step
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,7 @@ def train_letters(folder: Path) -> Trained:
     state = start(trial, len(prepared.vocabulary), worker.device)
     batches = TrainingBatches(prepared.pairs("train"), 1000, model.max_positions, trial.train.seed)
     for step in range(1, 121):
-        train_step(state, batches.passes(step, 0, 1, 1000), trial, worker)
+        train_step(
+            state, batches.micro_batches(step, 0, 1, 1000), trial, worker, make_forward_backward(state.model, trial)
+        )
     return Trained(state.model.eval(), trial, prepared)

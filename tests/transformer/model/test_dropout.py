@@ -1,4 +1,4 @@
-"""Dropout on the CPU draws its own bits: against what dropout is, and against torch's."""
+"""Dropout on the CPU draws its own bits: against the definition of dropout, and against torch's."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
     assert dropped.unique().tolist() == pytest.approx([0, 1 / (1 - p)], rel=2**-17 / (1 - p) * 1.1)
 
 
-def test_what_is_dropped_does_not_follow_from_its_neighbours() -> None:
+def test_dropped_elements_are_independent_of_their_neighbors() -> None:
     torch.manual_seed(1)
     kept = (dropout(ONES, 0.5) != 0).float() - 0.5
     for distance in (1, 2, 3, 4, 8, 64):
@@ -27,7 +27,7 @@ def test_what_is_dropped_does_not_follow_from_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_gradient_is_the_mask_that_the_value_got(dtype: torch.dtype) -> None:
+def test_the_gradient_uses_the_same_mask_as_the_value(dtype: torch.dtype) -> None:
     x = torch.randn(40, 30, dtype=dtype, requires_grad=True)
     y = dropout(x, 0.3)
     y.backward(torch.ones_like(y))
@@ -37,7 +37,7 @@ def test_the_gradient_is_the_mask_that_the_value_got(dtype: torch.dtype) -> None
     assert 0 < (y == 0).sum() < y.numel()
 
 
-def test_the_generator_decides() -> None:
+def test_the_generator_determines_the_mask() -> None:
     draws = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
@@ -46,13 +46,13 @@ def test_the_generator_decides() -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
-def test_nothing_is_drawn_where_nothing_can_be_dropped() -> None:
+def test_nothing_is_drawn_if_nothing_can_be_dropped() -> None:
     before = torch.get_rng_state()
     assert dropout(ONES, 0.0) is ONES
     assert dropout(ONES, 0.5, training=False) is ONES
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_model_that_is_judged_drops_nothing() -> None:
+def test_a_model_in_evaluation_mode_drops_nothing() -> None:
     x = torch.randn(10)
     assert torch.equal(dropout(x, 0.9, training=False), F.dropout(x, 0.9, training=False))

@@ -26,9 +26,9 @@ def inputs_of(ours: SelfAttention | CrossAttention) -> tuple[Tensor, ...]:
 
 
 def attention_of_ours(ours: SelfAttention | CrossAttention) -> list[Any]:
-    """In the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
+    """Our parameters in the order of torch's in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
 
-    Our keys have no bias. That of torch's is random here: it changes nothing, and its gradient is zero.
+    Our keys have no bias. torch's key bias is random here: it changes nothing, and its gradient is zero.
     """
     key_bias = torch.randn(MODEL.n_heads * MODEL.d_k)
     biases = (ours.query_bias, key_bias, ours.value_bias)
@@ -54,7 +54,7 @@ def matched(ours: EncoderLayer | DecoderLayer, theirs: Any) -> list[tuple[Any, T
     return pairs
 
 
-def randomised(ours: Any, theirs: Any) -> Any:
+def randomized(ours: Any, theirs: Any) -> Any:
     """Every parameter random, norms and biases too, and the same on both sides."""
     with torch.no_grad():
         for parameter in ours.parameters():
@@ -103,7 +103,7 @@ def layers(ours: type, theirs: type) -> tuple[Any, Any]:
 @pytest.mark.parametrize("padded", [False, True])
 def test_encoder_layer_and_its_gradients_equal_those_of_torch(padded: bool) -> None:
     ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
-    pairs, pad = randomised(ours, theirs), padding(S) if padded else None
+    pairs, pad = randomized(ours, theirs), padding(S) if padded else None
     (x,), (y,) = inputs((B, S, D))
     mine = ours(x, None if pad is None else padding_mask(pad))
     assert_equal_to_torchs(pairs, mine, theirs(y, src_key_padding_mask=pad), [x], [y])
@@ -113,7 +113,7 @@ def test_encoder_layer_and_its_gradients_equal_those_of_torch(padded: bool) -> N
 @pytest.mark.parametrize("causal", [False, True])
 def test_decoder_layer_and_its_gradients_equal_those_of_torch(padded: bool, causal: bool) -> None:
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
-    pairs, pad = randomised(ours, theirs), padding(S) if padded else None
+    pairs, pad = randomized(ours, theirs), padding(S) if padded else None
     (x, memory), (y, other_memory) = inputs((B, T, D), (B, S, D))
     mine = ours(
         x,
@@ -150,7 +150,7 @@ def test_illegal_positions_get_no_weight_at_all() -> None:
 
 
 def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype) -> list[Tensor]:
-    """What a kind of attention answers, and the gradients of query, key and value."""
+    """The output of a kind of attention, and the gradients of query, key and value."""
     torch.manual_seed(1)
     query, key, value = (torch.randn(B, 3, T, width, requires_grad=True) for width in (d_k, d_k, d_v))
     with torch.autocast("cpu", precision, enabled=precision != torch.float32):
@@ -162,7 +162,7 @@ def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dty
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 7), (16, 4)])
 @pytest.mark.parametrize("masked", ["not at all", "causal", "padding"])
-def test_fused_attention_is_the_explicit_one(
+def test_fused_attention_equals_the_explicit_one(
     masked: str, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
 ) -> None:
     cpu = torch.device("cpu")

@@ -21,18 +21,18 @@ def test_sinusoids_are_interleaved_sines_and_cosines_of_the_papers_formula(d_mod
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-def test_sinusoids_are_no_parameters_and_not_in_checkpoints() -> None:
+def test_sinusoids_are_not_parameters_and_not_in_checkpoints() -> None:
     model = small_model()
     assert not [name for name in model.state_dict() if "positions" in name]
     assert torch.equal(model.source_positions(0, 40), sinusoids(40, 16))
 
 
-def test_positions_start_where_they_are_told() -> None:
+def test_positions_start_at_the_given_start() -> None:
     positions = small_model().source_positions
     assert torch.equal(positions(3, 5), positions(0, 8)[3:])
 
 
-def test_learned_positions_are_two_tables_that_both_get_gradients() -> None:
+def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
     model = small_model(positions="learned").train()
     tables = [model.source_positions.table, model.target_positions.table]
     assert tables[0] is not tables[1]

@@ -1,4 +1,4 @@
-"""Softmax in our own parts is torch's softmax."""
+"""Our softmax in separate steps equals torch's softmax."""
 
 import math
 

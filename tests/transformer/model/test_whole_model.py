@@ -1,4 +1,4 @@
-"""The encoder–decoder as a whole: what sees what, where dropout is, how it starts, and cached decoding."""
+"""The complete encoder–decoder: masks, places of dropout, initialization, and cached decoding."""
 
 import math
 from typing import Any
@@ -26,13 +26,15 @@ def padded(rows: list[Tensor]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-def dropouts(training: bool = True, **changes: float) -> list[tuple[float, tuple[int, ...]]]:
-    """The probability and the shape of every dropout that takes effect, in the order of the forward pass."""
-    model, seen, apply = small_model(**changes).train(training), [], _CpuDropout.apply
+def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[int, ...]]]:
+    """The probability and the shape of every active dropout, in the order of the forward pass."""
+    model, seen = small_model(**changes).train(training), list[tuple[float, tuple[int, ...]]]()
+    apply: Any = _CpuDropout.apply
 
     def noted(x: Tensor, p: float) -> Tensor:
         seen.append((p, tuple(x.shape)))
-        return apply(x, p)
+        dropped: Tensor = apply(x, p)
+        return dropped
 
     with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
@@ -51,7 +53,7 @@ def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
         assert (after[:, first:] - before[:, first:]).abs().amax(-1).min() > 1e-4
 
 
-def test_every_position_sees_the_whole_source() -> None:
+def test_every_position_sees_the_entire_source() -> None:
     model, source, target = small_model(), pieces(2, 6), pieces(2, 5, seed=1)
     before = model(source, target)
     for place in range(6):
@@ -71,7 +73,7 @@ def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("lengths", [(6, 3), (6, 6)])
-def test_what_is_said_of_padding_is_what_is_looked_up(lengths: tuple[int, int]) -> None:
+def test_declared_padding_gives_the_same_result_as_detected_padding(lengths: tuple[int, int]) -> None:
     model, source, target = small_model(), padded([pieces(n, seed=n) for n in lengths]), pieces(2, 5)
     looked_up = model(source, target)
     assert torch.equal(model(source, target, source_padded=lengths != (6, 6)), looked_up)
@@ -127,7 +129,7 @@ def test_relu_dropout_is_inside_the_feed_forward_layers_when_set() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"p_drop": 0.25}, {"attention_dropout": 0.5}, {"relu_dropout": 0.5}], ids=str)
-def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, float]) -> None:
+def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, Any]) -> None:
     assert dropouts(training=False, **changes) == []
     dropped, whole, source = small_model(**changes), small_model(), pieces(2, 5)
     assert torch.equal(dropped(source, source), whole(source, source))
@@ -147,7 +149,7 @@ def test_embeddings_start_normal_with_variance_one_over_the_width() -> None:
 
 
 def glorot(part: Tensor, gain: float = 1) -> None:
-    """Uniform up to gain·√(6/(fan in + fan out)) of this very part."""
+    """Assert a uniform draw up to gain·√(6/(fan in + fan out)) of this part alone."""
     bound = gain * math.sqrt(6 / sum(part.shape))
     assert 0.98 * bound < part.abs().max().item() <= bound
     assert part.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
@@ -175,7 +177,7 @@ def test_biases_start_at_zero_and_norms_as_the_identity() -> None:
             assert (parameter == 1).all(), name
 
 
-def test_the_seed_alone_decides_the_first_weights() -> None:
+def test_only_the_seed_determines_the_first_weights() -> None:
     first, again, other = (small_model(seed=seed).state_dict() for seed in (3, 3, 4))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["embedding"], other["embedding"])
@@ -187,9 +189,10 @@ OUTPUTS = torch.cat([torch.full((3, 2, 1), BOS), pieces(3, 2, 9, seed=3)], dim=2
 
 
 def all_logits(model: Transformer) -> Tensor:
-    """[3, 2, 10, P] of every place of ``OUTPUTS``, without a cache."""
+    """[3, 2, 10, P] of every position of ``OUTPUTS``, without a cache."""
     output = model(SOURCES.repeat_interleave(2, dim=0), OUTPUTS.flatten(0, 1))
-    return model.logits(output).unflatten(0, (3, 2))
+    logits: Tensor = model.logits(output).unflatten(0, (3, 2))
+    return logits
 
 
 def after_three_steps(model: Transformer) -> Cache:
@@ -208,7 +211,7 @@ def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict
         torch.testing.assert_close(model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5)
 
 
-def test_a_cache_of_chosen_sentences_goes_on_with_those_and_with_any_of_their_outputs() -> None:
+def test_a_cache_of_selected_sentences_continues_with_any_of_their_outputs() -> None:
     model = small_model()
     full, cache = all_logits(model), after_three_steps(model)
     cache.select(torch.tensor([2, 0]), torch.tensor([5, 4, 0, 0]))
@@ -217,7 +220,7 @@ def test_a_cache_of_chosen_sentences_goes_on_with_those_and_with_any_of_their_ou
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_reordering_a_cache_moves_the_outputs_and_leaves_the_sources() -> None:
+def test_reordering_a_cache_moves_the_outputs_and_keeps_the_sources() -> None:
     model, swap = small_model(), torch.tensor([1, 0])
     full, cache = all_logits(model), after_three_steps(model)
     cache.reorder(torch.tensor([1, 0, 3, 2, 5, 4]))

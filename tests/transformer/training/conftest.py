@@ -1,4 +1,4 @@
-"""A real S3 server on this machine, and a folder, memory or bucket to keep checkpoints at."""
+"""A real S3 server on this machine, and a folder, memory or bucket for checkpoints."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """The URL of a bucket, reached as anyone would: by the environment."""
+    """The URL of a bucket, reached through environment variables, like any user's."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -29,7 +29,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture(params=["folder", "memory", "s3"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place of its own for each test."""
+    """A separate place for each test."""
     if request.param == "folder":
         return str(tmp_path / "checkpoints")
     root = "memory://checkpoints" if request.param == "memory" else request.getfixturevalue("s3")

@@ -1,4 +1,4 @@
-"""Small plain states, saved and looked for."""
+"""Small plain states, and functions to save and find them."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from transformer.training.checkpoint import Checkpoints
 
 
 def state(step: int, size: int = 5) -> dict[str, Any]:
-    """``size`` numbers of four bytes, and what else a state holds."""
+    """``size`` numbers of four bytes, and the other fields of a state."""
     return {
         "step": step,
         "model": {"w": torch.arange(size, dtype=torch.float32) * step},
@@ -22,7 +22,7 @@ def state(step: int, size: int = 5) -> dict[str, Any]:
 
 
 def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> Checkpoints:
-    """What one attempt writes, to the end."""
+    """Write checkpoints as one attempt, and wait for the last write."""
     checkpoints = Checkpoints(url, KEY, attempt, keep)
     for step in steps:
         checkpoints.save(step, state(step) | changes)
@@ -30,8 +30,8 @@ def save(url: str, attempt: int, *steps: int, keep: int = 9, **changes: Any) -> 
     return checkpoints
 
 
-def save_judged(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
-    """One checkpoint a step, with its dev_nll."""
+def save_evaluated(url: str, attempt: int, nlls: dict[int, float | None], keep: int = 9) -> Checkpoints:
+    """One checkpoint per step, with its dev_nll."""
     checkpoints = Checkpoints(url, KEY, attempt, keep)
     for step, nll in nlls.items():
         checkpoints.save(step, state(step), nll)
@@ -72,5 +72,5 @@ def step_of(found: dict[str, Any] | None) -> int | None:
 
 
 def newest_step(url: str, attempt: int) -> int | None:
-    """From where this attempt goes on."""
+    """The step at which this attempt resumes."""
     return step_of(Checkpoints(url, KEY, attempt, keep=5).newest())

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder, in memory and on an S3 server: what is written is read again, whole or not at all."""
+"""Checkpoints in a folder, in memory and on an S3 server: saved states are read back completely or not at all."""
 
 import hashlib
 import io
@@ -12,15 +12,15 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from saved_states import files, manifest_of, newest_step, put, save, save_judged, sealed, state, step_of
+from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, sealed, state, step_of
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Finished, Resumed
 from transformer.training.checkpoint import Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 
-def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
+def test_a_state_is_restored_exactly(url: str) -> None:
     checkpoints = Checkpoints(url, KEY, 1, keep=2)
     nested = {
         "moments": [torch.tensor([1.5], dtype=torch.bfloat16)],
@@ -38,7 +38,7 @@ def test_a_state_comes_back_as_it_was_saved(url: str) -> None:
     assert reader.passed_over == []
 
 
-def test_nothing_is_found_where_nothing_was_saved(url: str) -> None:
+def test_an_empty_place_has_no_checkpoint(url: str) -> None:
     checkpoints = Checkpoints(url, KEY, 1, keep=2)
     assert checkpoints.newest() is None
     assert checkpoints.best() is None
@@ -61,17 +61,17 @@ def test_only_the_newest_of_an_attempt_are_kept(url: str) -> None:
         ({5: 4.0, 10: math.nan, 15: None, 20: None}, [5, 15, 20]),
         ({5: 1.0, 10: 4.0, 15: 0.5, 20: 0.6, 25: 0.7}, [15, 20, 25]),
     ],
-    ids=["best is older", "best is new", "newest of equals", "one judged", "no number", "best was overtaken"],
+    ids=["best is older", "best is new", "newest of equals", "one evaluated", "no number", "best was overtaken"],
 )
-def test_the_best_on_dev_is_kept_beside_the_newest(url: str, nlls: dict[int, float | None], kept: list[int]) -> None:
-    save_judged(url, 1, nlls, keep=2)
+def test_the_best_on_dev_is_kept_with_the_newest(url: str, nlls: dict[int, float | None], kept: list[int]) -> None:
+    save_evaluated(url, 1, nlls, keep=2)
     assert files(url) == sorted(f"a1/step-{step}" for step in kept)
 
 
-def test_the_best_is_that_of_all_attempts_so_far(url: str) -> None:
-    save_judged(url, 1, {5: 2.0, 10: 1.0})
-    save_judged(url, 2, {15: 1.5, 20: 1.2})
-    save_judged(url, 3, {25: 1.0})
+def test_the_best_is_chosen_from_all_attempts_so_far(url: str) -> None:
+    save_evaluated(url, 1, {5: 2.0, 10: 1.0})
+    save_evaluated(url, 2, {15: 1.5, 20: 1.2})
+    save_evaluated(url, 3, {25: 1.0})
     found = [step_of(Checkpoints(url, KEY, attempt, keep=5).best()) for attempt in (1, 2, 3)]
     assert found == [10, 10, 25]
 
@@ -87,7 +87,7 @@ def save_stopped(url: str, attempt: int, *steps: int, keep: int, dev_nll: float 
     return checkpoints
 
 
-def test_the_checkpoint_of_a_stop_is_resumed_from_and_nothing_else(url: str) -> None:
+def test_the_checkpoint_of_a_stop_is_only_used_for_a_resume(url: str) -> None:
     save_stopped(url, 1, 5, 10, 12, keep=9, dev_nll=1.0)
     later = save_stopped(url, 2, 15, 17, keep=9)
     assert newest_step(url, 2) == 12
@@ -97,7 +97,7 @@ def test_the_checkpoint_of_a_stop_is_resumed_from_and_nothing_else(url: str) -> 
 
 
 @pytest.mark.parametrize("keep", [1, 2])
-def test_the_checkpoint_of_a_stop_takes_the_place_of_no_other(url: str, keep: int) -> None:
+def test_the_checkpoint_of_a_stop_replaces_no_other(url: str, keep: int) -> None:
     save_stopped(url, 1, 5, 10, 12, keep=keep)
     regular = ["a1/step-10", "a1/step-5"][:keep]
     assert files(url) == sorted([*regular, "a1/step-12"])
@@ -105,7 +105,7 @@ def test_the_checkpoint_of_a_stop_takes_the_place_of_no_other(url: str, keep: in
     assert files(url) == regular
 
 
-def test_a_manifest_from_before_stops_were_marked_is_of_no_stop(url: str) -> None:
+def test_a_manifest_without_a_stop_mark_is_not_a_stop(url: str) -> None:
     save(url, 1, 5)
 
     def age(filesystem: Any, folder: str) -> None:
@@ -126,7 +126,7 @@ def test_a_stop_before_the_first_checkpoint_leaves_its_own(url: str) -> None:
     assert newest_step(url, 2) == 3
 
 
-def test_steps_are_read_in_their_order_up_to_one_that_is_missing(url: str) -> None:
+def test_steps_are_read_in_order_up_to_a_missing_one(url: str) -> None:
     save(url, 1, 5, 10, 15)
     checkpoints = save(url, 2, 15, 20)
     damage(url, "a2/step-15", flip)
@@ -135,12 +135,12 @@ def test_steps_are_read_in_their_order_up_to_one_that_is_missing(url: str) -> No
     assert list(checkpoints.at([])) == []
 
 
-def test_without_a_judged_checkpoint_there_is_no_best(url: str) -> None:
+def test_without_an_evaluated_checkpoint_none_is_best(url: str) -> None:
     assert save(url, 1, 5, 10).best() is None
 
 
-def test_a_damaged_best_gives_way_to_the_next(url: str) -> None:
-    checkpoints = save_judged(url, 1, {5: 2.0, 10: 1.0, 15: 3.0})
+def test_a_damaged_best_is_replaced_by_the_next(url: str) -> None:
+    checkpoints = save_evaluated(url, 1, {5: 2.0, 10: 1.0, 15: 3.0})
     damage(url, "a1/step-10", flip)
     assert step_of(checkpoints.best()) == 5
     assert len(checkpoints.passed_over) == 1
@@ -181,8 +181,8 @@ def test_the_last_ones_are_the_newest_of_this_and_earlier_attempts_each_step_onc
     assert [saved["step"] for saved in Checkpoints(url, KEY, 2, keep=5).last(9)] == [15, 10, 5]
 
 
-def test_what_others_wrote_since_the_last_look_is_found(s3: str) -> None:
-    """A connection remembers what it listed; that of another process knows nothing of it."""
+def test_checkpoints_written_by_others_since_the_last_listing_are_found(s3: str) -> None:
+    """A connection caches its listings, and another process's writes do not update that cache."""
     url = f"{s3}/meanwhile"
     save(url, 1, 5)
     reader = Checkpoints(url, KEY, 3, keep=5)
@@ -193,7 +193,7 @@ def test_what_others_wrote_since_the_last_look_is_found(s3: str) -> None:
     assert step_of(reader.newest()) == 10
 
 
-def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_sent_to_a_server_in_parts_is_restored_exactly(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "s3", {"default_block_size": 5 * 2**20})
     url, large = f"{s3}/parts", state(5, size=3 * 2**20)
     checkpoints = Checkpoints(url, KEY, 1, keep=2)
@@ -205,9 +205,9 @@ def test_a_state_that_is_sent_to_a_server_in_parts_comes_back_whole(s3: str, mon
     assert torch.equal(found["model"]["w"], large["model"]["w"])
 
 
-def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_judged_again_from_there(s3: str, tmp_path: Path) -> None:
+def test_a_trial_keeps_its_checkpoints_on_a_server_and_is_evaluated_again_from_there(s3: str, tmp_path: Path) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    trial = small_trial(data, decode=replace(DECODE, average=2))
+    trial = small_trial(data, decode=replace(DECODE, average_checkpoints=2))
     first, again = (list(work(assignment(trial, attempt, tmp_path, f"{s3}/whole"))) for attempt in (1, 2))
     assert files(f"{s3}/whole") == ["a1/step-10", "a1/step-5"]
     assert [event.step for event in again if isinstance(event, Resumed)] == [10]
@@ -250,7 +250,7 @@ DAMAGES = {
     "manifest cut short": (cut_short("manifest.json"), "manifest.json cannot be read"),
     "manifest empty": (manifest(b""), "manifest.json cannot be read"),
     "manifest null": (manifest(b"null"), "manifest.json cannot be read"),
-    "manifest of something else": (manifest(b"\xff\x00"), "manifest.json cannot be read"),
+    "manifest of other bytes": (manifest(b"\xff\x00"), "manifest.json cannot be read"),
     "manifest without checksum": (manifest(b'{"step": 10, "bytes": 1}'), "manifest.json cannot be read"),
     "manifest with a word for a number": (
         manifest(b'{"step": 10, "bytes": "many", "sha256": ""}'),
@@ -260,7 +260,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("how", "said"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_checkpoint_is_passed_over_and_told(url: str, how: Any, said: str) -> None:
+def test_a_damaged_checkpoint_is_skipped_with_a_notice(url: str, how: Any, said: str) -> None:
     writer = save(url, 1, 5, 10)
     damage(url, "a1/step-10", how)
     reader = Checkpoints(url, KEY, 2, keep=5)
@@ -273,7 +273,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_told(url: str, how: Any, said: 
     assert "\n" not in line
 
 
-def test_a_checkpoint_that_was_never_finished_is_passed_over_silently(url: str) -> None:
+def test_an_unfinished_checkpoint_is_skipped_silently(url: str) -> None:
     save(url, 1, 5, 10)
     damage(url, "a1/step-10", remove("manifest.json"))
     reader = Checkpoints(url, KEY, 2, keep=5)
@@ -281,7 +281,7 @@ def test_a_checkpoint_that_was_never_finished_is_passed_over_silently(url: str) 
     assert reader.passed_over == []
 
 
-def test_when_every_checkpoint_is_damaged_each_is_told_and_none_is_taken(url: str) -> None:
+def test_if_every_checkpoint_is_damaged_each_is_reported_and_none_is_used(url: str) -> None:
     save(url, 1, 5, 10)
     for place in ("a1/step-5", "a1/step-10"):
         damage(url, place, flip)
@@ -290,7 +290,7 @@ def test_when_every_checkpoint_is_damaged_each_is_told_and_none_is_taken(url: st
     assert [line.split(": ")[0] for line in reader.passed_over] == [f"{url}/{OWN}/a1/step-10", f"{url}/{OWN}/a1/step-5"]
 
 
-def test_other_things_in_the_folder_are_no_checkpoints(url: str) -> None:
+def test_other_entries_of_the_folder_are_ignored(url: str) -> None:
     save(url, 1, 5)
     filesystem, root = fsspec.core.url_to_fs(url)
     for name in ("notes.txt", "a1/step-7.bak/manifest.json", "a1/astep-9/manifest.json", "old/step-11/manifest.json"):
@@ -302,14 +302,14 @@ def test_other_things_in_the_folder_are_no_checkpoints(url: str) -> None:
     assert reader.passed_over == []
 
 
-def test_a_folder_whose_name_looks_like_a_pattern_is_a_folder(tmp_path: Path) -> None:
+def test_a_folder_name_that_looks_like_a_pattern_is_taken_literally(tmp_path: Path) -> None:
     url = str(tmp_path / "runs [1] *")
     save(url, 1, 5)
     assert newest_step(url, 2) == 5
 
 
-def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
-    save_judged(str(tmp_path), 1, {5: 1.25, 10: None})
+def test_the_manifest_describes_the_state(tmp_path: Path) -> None:
+    save_evaluated(str(tmp_path), 1, {5: 1.25, 10: None})
     first, second = (tmp_path / OWN / "a1" / f"step-{step}" for step in (5, 10))
     content = (first / "state.pt").read_bytes()
     assert torch.load(io.BytesIO(content), weights_only=True)["step"] == 5
@@ -324,7 +324,7 @@ def test_the_manifest_says_what_the_state_is(tmp_path: Path) -> None:
 
 
 class Harm:
-    """What a checkpoint from elsewhere might do when it is unpickled."""
+    """Code that an untrusted checkpoint might run when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (Path("harm-was-done"),)
@@ -345,11 +345,11 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_none(
     assert not (tmp_path / "harm-was-done").exists()
     assert "a1/step-10: state.pt is refused" in reader.passed_over[0]
     torch.load(io.BytesIO(content), weights_only=False)
-    assert (tmp_path / "harm-was-done").exists()  # the file was a dangerous one indeed
+    assert (tmp_path / "harm-was-done").exists()  # the file was really dangerous
 
 
 @pytest.mark.parametrize("thing", [Harm(), np.float64(1.5), {1, 2}], ids=lambda thing: type(thing).__name__)
-def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, thing: Any) -> None:
+def test_values_that_could_not_be_loaded_are_not_saved(tmp_path: Path, thing: Any) -> None:
     with pytest.raises(TypeError, match=f"found a {type(thing).__name__}"):
         Checkpoints(str(tmp_path), KEY, 1, keep=2).save(5, {"step": 5, "metrics": {"dev/ppl": thing}})
     assert files(str(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""Writing while training goes on: a filesystem with a gate that the test opens, and which the test breaks."""
+"""Background writes: on a filesystem with a gate that the test opens, and that the test can break."""
 
 import errno
 import threading
@@ -18,9 +18,9 @@ from transformer.training.checkpoint import CheckpointError, Checkpoints
 URL = "gated://trial"
 
 
-class GatedFileSystem(MemoryFileSystem):
-    """In memory. Nothing is written while the gate is closed, nothing works while the connection is broken, and once
-    there is no room for what is written next."""
+class GatedFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """In memory. A closed gate blocks writes, a broken connection fails every call, and once the next write has no
+    space left."""
 
     protocol = "gated"
     store: dict[str, Any] = {}  # noqa: RUF012 (fsspec's way of sharing one memory)
@@ -36,7 +36,7 @@ class GatedFileSystem(MemoryFileSystem):
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if "w" in mode:
             self.reached.set()
-            assert self.gate.wait(60), "nobody opened the gate"
+            assert self.gate.wait(60), "the gate stayed closed"
             self.written.append(path)
         self._connect()
         file = super()._open(path, mode, **options)
@@ -67,7 +67,7 @@ class GatedFileSystem(MemoryFileSystem):
 
 @pytest.fixture
 def filesystem() -> Iterator[type[GatedFileSystem]]:
-    """Its gate closed."""
+    """A filesystem with its gate closed."""
     fsspec.register_implementation("gated", GatedFileSystem, clobber=True)
     for event in (GatedFileSystem.gate, GatedFileSystem.reached, GatedFileSystem.broken, GatedFileSystem.full):
         event.clear()
@@ -75,7 +75,7 @@ def filesystem() -> Iterator[type[GatedFileSystem]]:
         memory.clear()
     GatedFileSystem.pseudo_dirs[:] = [""]
     yield GatedFileSystem
-    GatedFileSystem.gate.set()  # let no writer wait for ever
+    GatedFileSystem.gate.set()  # so that no writer waits forever
 
 
 def test_save_returns_before_the_write_and_training_may_change_the_state(filesystem: type[GatedFileSystem]) -> None:
@@ -93,7 +93,7 @@ def test_save_returns_before_the_write_and_training_may_change_the_state(filesys
     assert found["metrics"] == state(5)["metrics"]
 
 
-def test_a_written_step_is_told_once(filesystem: type[GatedFileSystem]) -> None:
+def test_a_written_step_is_reported_once(filesystem: type[GatedFileSystem]) -> None:
     filesystem.gate.set()
     checkpoints = Checkpoints(URL, KEY, 1, keep=2)
     assert checkpoints.wait() is None
@@ -111,7 +111,7 @@ def test_a_save_waits_for_the_write_before_it(filesystem: type[GatedFileSystem])
     saving.start()
     saving.join(0.2)
     assert saving.is_alive()
-    second["model"]["w"].fill_(7.0)  # not copied yet: only one copy is held
+    second["model"]["w"].fill_(7.0)  # not copied yet: memory holds only one copy
     filesystem.gate.set()
     saving.join(60)
     assert checkpoints.wait() == 10
@@ -128,7 +128,7 @@ def test_the_manifest_is_written_after_the_state(filesystem: type[GatedFileSyste
     ]
 
 
-def test_readers_of_this_attempt_wait_for_what_is_being_written(filesystem: type[GatedFileSystem]) -> None:
+def test_readers_of_this_attempt_wait_for_the_running_write(filesystem: type[GatedFileSystem]) -> None:
     checkpoints = Checkpoints(URL, KEY, 1, keep=2)
     checkpoints.save(5, state(5), 1.5)
     threading.Timer(0.2, filesystem.gate.set).start()
@@ -140,17 +140,17 @@ def test_readers_of_this_attempt_wait_for_what_is_being_written(filesystem: type
     assert checkpoints.wait() == 10
 
 
-@pytest.mark.parametrize("asked", ["wait", "save"])
-def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[GatedFileSystem], asked: str) -> None:
+@pytest.mark.parametrize("call", ["wait", "save"])
+def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[GatedFileSystem], call: str) -> None:
     filesystem.gate.set()
     checkpoints = save(URL, 1, 5)
     filesystem.broken.set()
     checkpoints.save(10, state(10))
     with pytest.raises(CheckpointError) as caught:
-        checkpoints.wait() if asked == "wait" else checkpoints.save(15, state(15))
+        checkpoints.wait() if call == "wait" else checkpoints.save(15, state(15))
     assert str(caught.value) == (
         f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; "
-        "what stands there cannot be looked up: the server has gone"
+        "the remaining checkpoints cannot be listed: the server has gone"
     )
     assert checkpoints.wait() is None
     filesystem.broken.clear()
@@ -158,7 +158,7 @@ def test_what_stopped_a_write_is_told_once_by_the_next_call(filesystem: type[Gat
     assert checkpoints.wait() == 20
 
 
-def test_a_write_that_failed_in_its_middle_is_told_even_if_the_rest_would_go_well(
+def test_a_write_that_failed_in_the_middle_is_reported_even_if_the_rest_would_succeed(
     filesystem: type[GatedFileSystem],
 ) -> None:
     filesystem.gate.set()
@@ -166,13 +166,13 @@ def test_a_write_that_failed_in_its_middle_is_told_even_if_the_rest_would_go_wel
     filesystem.full.set()
     checkpoints.save(10, state(10))
     with pytest.raises(
-        CheckpointError, match=f"No space left on device; the newest whole checkpoint is {URL}/{OWN}/a1/step-5"
+        CheckpointError, match=f"No space left on device; the newest complete checkpoint is {URL}/{OWN}/a1/step-5"
     ):
         checkpoints.wait()
     assert files(URL) == ["a1/step-5"]
 
 
-def test_a_place_that_does_not_answer_is_no_reason_to_begin_anew(filesystem: type[GatedFileSystem]) -> None:
+def test_an_unreachable_place_does_not_cause_a_fresh_start(filesystem: type[GatedFileSystem]) -> None:
     filesystem.gate.set()
     save(URL, 1, 5)
     filesystem.broken.set()
@@ -182,12 +182,12 @@ def test_a_place_that_does_not_answer_is_no_reason_to_begin_anew(filesystem: typ
     assert newest_step(URL, 2) == 5
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_its_cause(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_with_its_cause(tmp_path: Path) -> None:
     (tmp_path / OWN).mkdir()
     (tmp_path / OWN / "a1").write_text("in the way")
     checkpoints = Checkpoints(str(tmp_path), KEY, 1, keep=2)
     checkpoints.save(5, state(5))
     with pytest.raises(CheckpointError) as caught:
         checkpoints.wait()
-    expected = f"cannot write checkpoint {tmp_path}/{OWN}/a1/step-5: Not a directory; there is no whole checkpoint"
+    expected = f"cannot write checkpoint {tmp_path}/{OWN}/a1/step-5: Not a directory; there is no complete checkpoint"
     assert str(caught.value) == expected

@@ -1,4 +1,4 @@
-"""A disk that is really full: the trial stops with a clear error, and the last good checkpoint stands."""
+"""A really full disk: the trial stops with a clear error, and the last good checkpoint remains."""
 
 import contextlib
 import resource
@@ -12,11 +12,11 @@ from small_trials import KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Report, Resumed
 from transformer.training.checkpoint import CheckpointError, Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 MEBI = 2**20
 HALF, MORE = MEBI // 8, 3 * MEBI // 8
-"""How many numbers of four bytes: half a mebibyte, and one and a half."""
+"""Counts of four-byte numbers: half a mebibyte, and one and a half."""
 FULL = r"(No space left on device|File too large)"
 
 
@@ -27,7 +27,7 @@ class SmallDisk:
         self.folder, self.url = folder, str(folder / "checkpoints")
 
     def fill(self) -> None:
-        """Until not a byte more can be written."""
+        """Write until no byte fits."""
         with contextlib.suppress(OSError), (self.folder / "ballast").open("ab", buffering=0) as ballast:
             while ballast.write(bytes(4096)):
                 pass
@@ -37,7 +37,7 @@ class SmallDisk:
 
 
 class SmallFiles(SmallDisk):
-    """Where no disk may be mounted: no file grows beyond 1 MiB, or when full beyond a few bytes."""
+    """For machines without the right to mount: files are limited to 1 MiB, or to a few bytes when full."""
 
     def fill(self) -> None:
         self.limit(100)
@@ -84,28 +84,28 @@ def _limited(folder: Path) -> Iterator[SmallDisk]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_told_and_the_last_good_checkpoint_stands(disk: SmallDisk) -> None:
+def test_a_full_disk_is_reported_and_the_last_good_checkpoint_remains(disk: SmallDisk) -> None:
     checkpoints = save(disk.url, 1, 5, model=state(5, HALF)["model"])
     checkpoints.save(10, state(10, MORE))
     with pytest.raises(CheckpointError, match=FULL) as caught:
         checkpoints.wait()
     place = f"{disk.url}/{OWN}/a1"
     assert str(caught.value).startswith(f"cannot write checkpoint {place}/step-10: ")
-    assert str(caught.value).endswith(f"; the newest whole checkpoint is {place}/step-5")
+    assert str(caught.value).endswith(f"; the newest complete checkpoint is {place}/step-5")
     assert files(disk.url, "a*/*") == ["a1/step-5"]
     assert files(disk.url, "a*/step-*/*") == ["a1/step-5/manifest.json", "a1/step-5/state.pt"]
     assert newest_step(disk.url, 2) == 5
 
 
-def test_a_disk_that_is_too_small_from_the_start_is_told(disk: SmallDisk) -> None:
+def test_a_disk_too_small_from_the_start_is_reported(disk: SmallDisk) -> None:
     checkpoints = Checkpoints(disk.url, KEY, 1, keep=2)
     checkpoints.save(5, state(5, 2 * MORE))
-    with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no whole checkpoint$"):
+    with pytest.raises(CheckpointError, match=rf"step-5: {FULL}; there is no complete checkpoint$"):
         checkpoints.wait()
     assert files(disk.url, "a*/*") == []
 
 
-def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> None:
+def test_after_space_is_freed_the_next_attempt_resumes_and_writes(disk: SmallDisk) -> None:
     save(disk.url, 1, 5)
     disk.fill()
     checkpoints = Checkpoints(disk.url, KEY, 2, keep=2)
@@ -118,7 +118,7 @@ def test_with_room_made_the_next_attempt_goes_on_and_writes(disk: SmallDisk) -> 
     assert newest_step(disk.url, 4) == 10
 
 
-def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: SmallDisk, tmp_path: Path) -> None:
+def test_a_trial_on_a_full_disk_stops_and_resumes_when_space_is_free(disk: SmallDisk, tmp_path: Path) -> None:
     trial = small_trial(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), steps=60)
     assignments = [assignment(trial, attempt, tmp_path, disk.url) for attempt in (1, 2)]
     with pytest.raises(CheckpointError, match=FULL) as caught:
@@ -126,7 +126,7 @@ def test_a_trial_on_a_full_disk_stops_and_goes_on_when_there_is_room(disk: Small
     disk.make_room()
     events = list(work(assignments[1]))
     (resumed,) = [event for event in events if isinstance(event, Resumed)]
-    assert str(caught.value).endswith(f"the newest whole checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
+    assert str(caught.value).endswith(f"the newest complete checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 60
 

@@ -1,4 +1,4 @@
-"""Whose a checkpoint is: those of other trials are neither read nor removed, and a finished trial leaves no others."""
+"""Owners of checkpoints: other trials' are neither read nor removed, and a finished trial removes its extra ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 import fsspec
 import pytest
-from saved_states import files, manifest_of, newest_step, put, save, save_judged, step_of
+from saved_states import files, manifest_of, newest_step, put, save, save_evaluated, step_of
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.config import TrialConfig
 from transformer.messages import Event, Finished, Noticed, Report
 from transformer.training.checkpoint import Checkpoints
-from transformer.trial import work
+from transformer.worker import work
 
 OTHER = "fedcba9876543210" * 4
 
@@ -31,7 +31,7 @@ def write(url: str, path: str, content: bytes = b"half") -> None:
 
 
 def older(url: str, *steps: int) -> None:
-    """Checkpoints as they were before they had keys, directly below the URL."""
+    """Checkpoints of a version without keys, directly below the URL."""
     filesystem, root = fsspec.core.url_to_fs(url)
     writer = Checkpoints(url, None, 1, keep=9)
     for step in steps:
@@ -40,7 +40,7 @@ def older(url: str, *steps: int) -> None:
     assert filesystem.exists(f"{root}/a1/step-{steps[0]}/state.pt")
 
 
-def test_another_trial_s_checkpoints_are_passed_over_with_one_notice(url: str) -> None:
+def test_another_trial_s_checkpoints_are_skipped_with_one_notice(url: str) -> None:
     other = Checkpoints(url, OTHER, 1, keep=9)
     other.save(60, {"step": 60})
     other.wait()
@@ -48,24 +48,24 @@ def test_another_trial_s_checkpoints_are_passed_over_with_one_notice(url: str) -
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert reader.newest() is None
     owners = f"trial {OTHER[:16]}, a trial without a key (a1)"
-    assert reader.notices() == [f"{url}: passed over the checkpoints of {owners}"]
+    assert reader.notices() == [f"{url}: skipped the checkpoints of {owners}"]
     assert reader.notices() == []
     save(url, 1, 5)
     assert newest_step(url, 2) == 5
     assert step_of(Checkpoints(url, OTHER, 2, keep=5).newest()) == 60
 
 
-def test_a_copied_checkpoint_of_another_trial_is_passed_over(url: str) -> None:
+def test_a_copied_checkpoint_of_another_trial_is_skipped(url: str) -> None:
     save(url, 1, 5)
     put(url, 10, b"whatever", OTHER)
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert step_of(reader.best()) is None
-    expected = f"{url}/{OWN}/a1/step-10: belongs to trial {OTHER[:16]} and is passed over"
+    expected = f"{url}/{OWN}/a1/step-10: belongs to trial {OTHER[:16]} and is skipped"
     assert reader.passed_over == [expected]
 
 
-def test_the_whole_key_counts_not_its_first_digits(url: str) -> None:
+def test_the_full_key_counts_not_its_first_digits(url: str) -> None:
     clash = KEY[:16] + OTHER[16:]
     put(url, 10, b"whatever", clash)
     reader = Checkpoints(url, KEY, 2, keep=5)
@@ -73,37 +73,37 @@ def test_the_whole_key_counts_not_its_first_digits(url: str) -> None:
     assert len(reader.passed_over) == 1
 
 
-def test_a_manifest_without_a_key_is_passed_over(url: str) -> None:
+def test_a_manifest_without_a_key_is_skipped(url: str) -> None:
     put(url, 10, b"whatever")
     write(url, f"{OWN}/a1/step-10/manifest.json", b'{"step": 10, "sha256": "", "bytes": 8, "dev_nll": null}')
     reader = Checkpoints(url, KEY, 2, keep=5)
     assert reader.newest() is None
-    assert "belongs to a trial without a key and is passed over" in reader.passed_over[0]
+    assert "belongs to a trial without a key and is skipped" in reader.passed_over[0]
 
 
-def test_an_attempt_prunes_what_it_wrote_and_not_what_it_found(url: str) -> None:
-    """The trial's folder was removed and its checkpoints were not: attempts are counted from 1 again."""
+def test_an_attempt_prunes_only_its_own_checkpoints(url: str) -> None:
+    """The trial's folder was removed, but its checkpoints remain: attempts count from 1 again."""
     save(url, 1, 40, 50, 60, keep=3)
     save(url, 1, 5, 10, 15, keep=2)
     assert files(url) == [f"a1/step-{step}" for step in (10, 15, 40, 50, 60)]
 
 
 def test_the_newest_steps_and_the_best_of_all_attempts_are_kept(url: str) -> None:
-    save_judged(url, 1, {5: 3.0, 10: 1.0, 15: 2.0})
-    save_judged(url, 2, {15: 2.0, 20: 1.5})
-    save_judged(url, 3, {20: 1.5, 25: 1.4, 30: 1.2})
+    save_evaluated(url, 1, {5: 3.0, 10: 1.0, 15: 2.0})
+    save_evaluated(url, 2, {15: 2.0, 20: 1.5})
+    save_evaluated(url, 3, {20: 1.5, 25: 1.4, 30: 1.2})
     Checkpoints(url, KEY, 3, keep=3).tidy()
     assert files(url) == ["a1/step-10", "a3/step-20", "a3/step-25", "a3/step-30"]
 
 
-def test_a_best_that_two_attempts_have_is_kept_once(url: str) -> None:
-    save_judged(url, 1, {5: 1.0, 10: 2.0})
-    save_judged(url, 2, {5: 1.1, 10: 2.0, 15: 2.0})
+def test_a_best_step_of_two_attempts_is_kept_once(url: str) -> None:
+    save_evaluated(url, 1, {5: 1.0, 10: 2.0})
+    save_evaluated(url, 2, {5: 1.1, 10: 2.0, 15: 2.0})
     Checkpoints(url, KEY, 2, keep=1).tidy()
     assert files(url) == ["a2/step-15", "a2/step-5"]
 
 
-def test_what_was_cut_off_is_removed_with_the_folders_that_are_empty_then(url: str) -> None:
+def test_interrupted_writes_are_removed_with_the_folders_left_empty(url: str) -> None:
     save(url, 1, 5)
     save(url, 3, 10)
     for path in ("a1/step-7/state.pt", "a2/step-8/state.pt.tmp", "a2/step-9/state.pt", "a3/step-10/state.pt.tmp"):
@@ -115,7 +115,7 @@ def test_what_was_cut_off_is_removed_with_the_folders_that_are_empty_then(url: s
     assert [path.rstrip("/").rsplit("/", 1)[-1] for path in filesystem.ls(f"{root}/{OWN}", detail=False)] == ["a3"]
 
 
-def test_what_belongs_to_others_stays(url: str) -> None:
+def test_other_trials_files_stay(url: str) -> None:
     save(url, 1, 5, 10)
     put(url, 7, b"a copy", OTHER)
     other = Checkpoints(url, OTHER, 1, keep=9)
@@ -123,14 +123,14 @@ def test_what_belongs_to_others_stays(url: str) -> None:
     other.wait()
     older(url, 70)
     write(url, f"{OWN}/a1/notes.txt")
-    write(url, f"{OWN}/a4/step-20/state.pt")  # of a later attempt, which may be writing it
+    write(url, f"{OWN}/a4/step-20/state.pt")  # of a later attempt, possibly still being written
     before = set(listed(url))
     Checkpoints(url, KEY, 3, keep=1).tidy()
     gone = before - set(listed(url))
     assert gone == {f"{OWN}/a1/step-5/manifest.json", f"{OWN}/a1/step-5/state.pt"}
 
 
-def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(url: str) -> None:
+def test_a_damaged_checkpoint_replaces_no_complete_one(url: str) -> None:
     save(url, 1, 5, 10)
     save(url, 2, 10, 15)
     for place in ("a2/step-10", "a2/step-15"):
@@ -141,7 +141,7 @@ def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(url: str) -> None:
     assert len(checkpoints.notices()) == 2
 
 
-def test_where_nothing_is_whole_nothing_is_removed(url: str) -> None:
+def test_without_a_complete_checkpoint_nothing_is_removed(url: str) -> None:
     save(url, 1, 5, 10)
     for place in ("a1/step-5", "a1/step-10"):
         write(url, f"{OWN}/{place}/manifest.json", manifest_of(b"other bytes", 5))
@@ -149,7 +149,7 @@ def test_where_nothing_is_whole_nothing_is_removed(url: str) -> None:
     assert files(url) == ["a1/step-10", "a1/step-5"]
 
 
-def test_what_cannot_be_removed_is_told_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_removal_is_reported_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = str(tmp_path)
     save(url, 1, 5, 10)
     checkpoints = Checkpoints(url, KEY, 1, keep=1)
@@ -159,20 +159,20 @@ def test_what_cannot_be_removed_is_told_and_stops_nothing(tmp_path: Path, monkey
 
     monkeypatch.setattr(checkpoints.folder.filesystem, "rm", fail)
     checkpoints.tidy()
-    expected = f"{url}/{OWN}: older checkpoints could not be removed: Operation not permitted"
+    expected = f"{url}/{OWN}: cannot remove older checkpoints: Operation not permitted"
     assert checkpoints.notices() == [expected]
     assert files(url) == ["a1/step-10", "a1/step-5"]
 
 
 def averaging_trial(folder: Path) -> TrialConfig:
-    """A checkpoint each step, and the mean of the last three at the end."""
+    """A checkpoint at each step, and the mean of the last three at the end."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    often = {"steps": 12, "checkpoint_every": 1, "evaluate_every": 4, "keep_checkpoints": 3}
-    return small_trial(data, decode=replace(DECODE, average=3), **often)
+    often: dict[str, Any] = {"steps": 12, "checkpoint_every": 1, "evaluate_every": 4, "keep_checkpoints": 3}
+    return small_trial(data, decode=replace(DECODE, average_checkpoints=3), **often)
 
 
 def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[list[Event]]:
-    """The events of a trial that dies so often, four steps further each time, and then ends."""
+    """The events of a trial that dies ``deaths`` times, four steps further each time, and then finishes."""
     found: list[list[Event]] = []
     for attempt in range(1, deaths + 2):
         found.append([])
@@ -183,18 +183,18 @@ def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[li
     return found
 
 
-def test_a_trial_that_died_often_keeps_no_more_than_one_that_did_not(url: str, tmp_path: Path) -> None:
+def test_a_trial_that_died_often_keeps_no_more_than_one_that_never_died(url: str, tmp_path: Path) -> None:
     trial = averaging_trial(tmp_path)
-    end, undisturbed = (attempts(trial, tmp_path, f"{url}/{deaths}", deaths)[-1] for deaths in (2, 0))
+    end, uninterrupted = (attempts(trial, tmp_path, f"{url}/{deaths}", deaths)[-1] for deaths in (2, 0))
     kept, expected = ({path.rsplit("/", 1)[-1] for path in files(f"{url}/{deaths}")} for deaths in (2, 0))
     assert kept == expected >= {"step-10", "step-11", "step-12"}
     assert isinstance(end[-1], Finished)
-    assert isinstance(undisturbed[-1], Finished)
-    assert end[-1].scores == undisturbed[-1].scores
+    assert isinstance(uninterrupted[-1], Finished)
+    assert end[-1].scores == uninterrupted[-1].scores
     assert [event for event in end if isinstance(event, Noticed)] == []
 
 
-def test_a_finished_trial_is_scored_again_with_the_mean_of_what_was_kept(tmp_path: Path) -> None:
+def test_a_finished_trial_is_scored_again_with_the_mean_of_the_kept_checkpoints(tmp_path: Path) -> None:
     trial, url = averaging_trial(tmp_path), str(tmp_path / "checkpoints")
     first = attempts(trial, tmp_path, url, deaths=1)[-1]
     again = list(work(assignment(trial, 3, tmp_path, url)))

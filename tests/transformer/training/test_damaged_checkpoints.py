@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of a checkpoint, it is passed over with a notice, and never read as another."""
+"""A checkpoint with any damage to its bytes is skipped with a notice, and never read as another one."""
 
 import io
 import random
@@ -16,7 +16,7 @@ from transformer.training.checkpoint import Checkpoints
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """In memory, and empty."""
+    """An empty place in memory."""
     yield "memory://damaged"
     fsspec.filesystem("memory").rm("/damaged", recursive=True)
 
@@ -30,7 +30,7 @@ def bit_flips(content: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("dev_nll", [None, 1.25, 1e-05])
-def test_each_flipped_bit_of_a_manifest_is_noticed(url: str, dev_nll: float | None) -> None:
+def test_each_flipped_bit_of_a_manifest_is_detected(url: str, dev_nll: float | None) -> None:
     writer = Checkpoints(url, KEY, 1, keep=9)
     writer.save(5, state(5), dev_nll)
     writer.wait()
@@ -73,7 +73,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
-def test_garbage_under_a_valid_manifest_is_passed_over(url: str, content: bytes) -> None:
+def test_garbage_under_a_valid_manifest_is_skipped(url: str, content: bytes) -> None:
     save(url, 1, 5)
     put(url, 10, content)
     reader = Checkpoints(url, KEY, 2, keep=9)
@@ -83,8 +83,8 @@ def test_garbage_under_a_valid_manifest_is_passed_over(url: str, content: bytes)
     assert "\n" not in line
 
 
-def test_noise_of_many_kinds_is_passed_over(url: str) -> None:
-    """Pieces of a real file put together wrongly, and flipped bits that a checksum was then made of."""
+def test_many_kinds_of_noise_are_skipped(url: str) -> None:
+    """Pieces of a real file in the wrong order, and flipped bits with a matching checksum."""
     drawn = random.Random(2)
     for _ in range(200):
         content = bytearray(WHOLE)
@@ -95,17 +95,17 @@ def test_noise_of_many_kinds_is_passed_over(url: str) -> None:
         assert step_of(reader.newest()) in (None, 10)
 
 
-def test_a_manifest_of_another_step_is_passed_over(url: str) -> None:
+def test_a_manifest_of_another_step_is_skipped(url: str) -> None:
     save(url, 1, 5)
     put(url, 10, WHOLE)
     fsspec.filesystem("memory").pipe_file(f"/damaged/{OWN}/a1/step-10/manifest.json", manifest_of(WHOLE, 11))
     reader = Checkpoints(url, KEY, 2, keep=9)
     assert step_of(reader.newest()) == 5
-    assert reader.passed_over == [f"{url}/{OWN}/a1/step-10: manifest.json is of step 11"]
+    assert reader.passed_over == [f"{url}/{OWN}/a1/step-10: manifest.json is from step 11"]
 
 
 @pytest.mark.parametrize("content", [b'{"step": Infinity, "bytes": 1, "sha256": ""}', b"[" * 100_000, b"7", b'"step"'])
-def test_a_manifest_that_is_no_manifest_is_passed_over(url: str, content: bytes) -> None:
+def test_a_file_that_is_not_a_manifest_is_skipped(url: str, content: bytes) -> None:
     put(url, 10, WHOLE)
     fsspec.filesystem("memory").pipe_file(f"/damaged/{OWN}/a1/step-10/manifest.json", content)
     reader = Checkpoints(url, KEY, 2, keep=9)

@@ -1,4 +1,4 @@
-"""The fused projection and cross-entropy against the formula written out."""
+"""The fused projection and cross-entropy against the written-out formula."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_padding_gets_no_gradient() -> None:
     assert ((output.grad == 0).all(-1) == (target == PAD)).all()
 
 
-def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
+def test_a_batch_of_only_padding_has_zero_loss() -> None:
     model, output, target = example(padded=False)
     loss = summed_loss(model, output, torch.full_like(target, PAD), 0.1)
     loss.backward()
@@ -73,7 +73,7 @@ def test_a_batch_of_nothing_but_padding_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_a_gold_piece_of_vanishing_probability_costs_a_finite_loss(epsilon: float) -> None:
+def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float) -> None:
     model = small_model(vocab_size=30)
     output = torch.zeros(1, 1, 16)
     with torch.no_grad():
@@ -88,13 +88,13 @@ def test_a_gold_piece_of_vanishing_probability_costs_a_finite_loss(epsilon: floa
 def test_bf16_stays_close_to_fp32(epsilon: float) -> None:
     model, output, target = example(padded=True)
     exact = summed_loss(model, output, target, epsilon)
-    wanted = torch.autograd.grad(exact, [output, model.embedding])
+    expected = torch.autograd.grad(exact, [output, model.embedding])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = summed_loss(model, output, target, epsilon)
     found = torch.autograd.grad(rough, [output, model.embedding])
     assert rough.dtype == torch.float32
     assert not torch.equal(rough, exact)
     assert rough.item() == pytest.approx(exact.item(), rel=0.01)
-    for rough_gradient, gradient in zip(found, wanted, strict=True):
+    for rough_gradient, gradient in zip(found, expected, strict=True):
         assert rough_gradient.dtype == torch.float32
         assert (rough_gradient - gradient).norm() < 0.02 * gradient.norm()

@@ -1,4 +1,4 @@
-"""Freed memory that stays: page faults are counted by the kernel, in a process that has no holes of its own yet."""
+"""Freed memory stays in the process: the kernel counts page faults, in a fresh process without free blocks."""
 
 import resource
 import sys
@@ -18,11 +18,11 @@ MIB = 2**20
 T = TypeVar("T")
 
 
-def test_blocks_do_not_come_from_the_system_again() -> None:
+def test_blocks_are_not_fetched_from_the_system_again() -> None:
     assert in_a_process(faults_while_kept) < 8
 
 
-def test_what_was_kept_goes_back_in_the_end() -> None:
+def test_kept_memory_is_returned_at_the_end() -> None:
     before, within, after = in_a_process(resident_before_within_and_after)
     assert within > before + 64 * MIB
     assert after < within - 64 * MIB
@@ -35,11 +35,11 @@ def in_a_process(measure: Callable[[], T]) -> T:
 
 def faults_while_kept() -> int:
     with kept_memory():
-        return min(faults_of_blocks() for _ in range(5))  # what lies between them takes its place at first
+        return min(faults_of_blocks() for _ in range(5))  # the first rounds also allocate other memory
 
 
 def faults_of_blocks() -> int:
-    """Pages that eight blocks of 16 MiB bring in, written and freed again."""
+    """Page faults of eight blocks of 16 MiB, written and freed."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     blocks = [torch.ones(16 * MIB, dtype=torch.uint8) for _ in range(8)]
     del blocks

@@ -1,4 +1,4 @@
-"""What only a GPU can show: its steps are those of a CPU, ask it nothing, and are the same when they are replayed."""
+"""Tests that need a GPU: its steps match a CPU's, never make the host wait, and stay the same in replay."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.meter import Step
 from transformer.training.parallel import Worker
-from transformer.training.train import State, fit, pick_pass, start, train_step
+from transformer.training.train import TrainState, fit, make_forward_backward, start, train_step
 
 pytestmark = pytest.mark.gpu
 
@@ -30,19 +30,19 @@ def batches(trial: TrialConfig) -> TrainingBatches:
     return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
 
 
-def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[State, list[Step]]:
-    """All steps, of two passes each, over few buckets, so that each is met often."""
+def trained(trial: TrialConfig, device: torch.device, replayed: bool = False) -> tuple[TrainState, list[Step]]:
+    """All steps, of two micro-batches each, over few buckets, so that each bucket occurs often."""
     source = batches(trial)
     shapes = buckets(source.shapes(), most=3)
     state = start(trial, 30, device)
     state.model.train()
-    run = pick_pass(state.model, trial, shapes if replayed else [])
+    run = make_forward_backward(state.model, trial, shapes if replayed else [])
     made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
     return state, [train_step(state, list(two), trial, worker, run) for two in zip(made, made[::-1], strict=True)]
 
 
-def weights(state: State) -> torch.Tensor:
+def weights(state: TrainState) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten().cpu() for parameter in state.model.parameters()])
 
 
@@ -59,18 +59,18 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("attention_bias", [False, True])
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100)
-    (expected, told), (found, telling) = trained(trial, CPU), trained(trial, GPU, replayed)
-    for mine, other in zip(telling, told, strict=True):
+    (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
+    for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
         assert mine.gradient_norm.item() == pytest.approx(other.gradient_norm.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_replayed_step_is_the_plain_one_dropout_included(precision: str) -> None:
+def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, told), (found, telling) = trained(trial, GPU), trained(trial, GPU, replayed=True)
-    for mine, other in zip(telling, told, strict=True):
+    (expected, steps), (found, found_steps) = trained(trial, GPU), trained(trial, GPU, replayed=True)
+    for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
     assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
@@ -81,7 +81,7 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    worker, run = Worker(device=GPU), pick_pass(state.model, trial, [shape] if replayed else [])
+    worker, run = Worker(device=GPU), make_forward_backward(state.model, trial, [shape] if replayed else [])
     batch = next(into_bucket(share(source, s), [shape]).to(GPU) for s in STEPS if share(source, s).shape == shape)
     for _ in range(3):
         train_step(state, [batch, batch], trial, worker, run)
@@ -89,13 +89,13 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
         train_step(state, [batch, batch], trial, worker, run)
 
 
-def test_waiting_is_noticed() -> None:
+def test_waiting_is_detected() -> None:
     with no_waiting(), pytest.raises(RuntimeError):
         torch.ones(3, device=GPU).sum().item()
 
 
 @pytest.mark.parametrize(("first", "second"), [(GPU, CPU), (CPU, GPU)], ids=str)
-def test_a_run_goes_on_on_another_device(first: Any, second: Any, tmp_path: Path) -> None:
+def test_a_run_resumes_on_another_device(first: Any, second: Any, tmp_path: Path) -> None:
     trial = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
     for attempt, device in enumerate((first, second), start=1):
         state, checkpoints = start(trial, 30, device), Checkpoints(str(tmp_path), KEY, attempt, 2)
@@ -107,7 +107,7 @@ def test_a_run_goes_on_on_another_device(first: Any, second: Any, tmp_path: Path
                 break
     assert saved is not None
     assert saved["step"] == 10
-    undisturbed = start(trial, 30, CPU)
-    list(fit(undisturbed, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
+    uninterrupted = start(trial, 30, CPU)
+    list(fit(uninterrupted, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
     assert state.step == 20
-    assert (weights(state) - weights(undisturbed)).norm() < 1e-3 * weights(undisturbed).norm()
+    assert (weights(state) - weights(uninterrupted)).norm() < 1e-3 * weights(uninterrupted).norm()

@@ -1,4 +1,4 @@
-"""Adam as a CUDA graph needs it takes the steps of the plain one, and either goes on from what the other saved."""
+"""Capturable Adam takes the same steps as plain Adam, and each resumes from the other's saved state."""
 
 import copy
 from typing import Any
@@ -9,18 +9,18 @@ from small_trials import small_trial
 
 from transformer.training.optimizer import adam, set_learning_rate
 from transformer.training.schedule import learning_rate
-from transformer.training.train import State
+from transformer.training.train import TrainState
 
 BOTH_WAYS = pytest.mark.parametrize("capturable", [False, True])
 
 
-def fresh(capturable: bool) -> State:
+def fresh(capturable: bool) -> TrainState:
     torch.manual_seed(1)
     model: Any = torch.nn.Linear(5, 3)
-    return State(model, adam(model, capturable))
+    return TrainState(model, adam(model, capturable))
 
 
-def trained(state: State, steps: range) -> State:
+def trained(state: TrainState, steps: range) -> TrainState:
     for step in steps:
         torch.manual_seed(step)
         for parameter in state.model.parameters():
@@ -30,7 +30,7 @@ def trained(state: State, steps: range) -> State:
     return state
 
 
-def assert_close(first: State, second: State) -> None:
+def assert_close(first: TrainState, second: TrainState) -> None:
     for mine, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
         moments, others = first.optimizer.state[mine], second.optimizer.state[other]
@@ -42,7 +42,7 @@ def test_the_steps_are_the_same() -> None:
     assert_close(trained(fresh(True), range(1, 6)), trained(fresh(False), range(1, 6)))
 
 
-def test_a_capturable_one_always_reads_its_rate_from_the_same_place() -> None:
+def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
     state = fresh(True)
     (rate,) = (group["lr"] for group in state.optimizer.param_groups)
     trained(state, range(1, 4))
@@ -51,7 +51,7 @@ def test_a_capturable_one_always_reads_its_rate_from_the_same_place() -> None:
 
 
 @BOTH_WAYS
-def test_either_goes_on_from_what_the_other_saved(capturable: bool) -> None:
+def test_each_resumes_from_the_other_s_saved_state(capturable: bool) -> None:
     saved = copy.deepcopy(trained(fresh(not capturable), range(1, 4)).to_dict())
     resumed = fresh(capturable)
     resumed.load(saved)

@@ -1,4 +1,4 @@
-"""Which matmuls a trial uses, and that float32 stays float32."""
+"""The matmuls of a trial, and that float32 stays float32."""
 
 from dataclasses import replace
 
@@ -6,38 +6,40 @@ import pytest
 import torch
 from small_trials import SMALL
 
+from transformer.config import ModelConfig, Precision
 from transformer.training.precision import FLOAT32_LIKE, WORTH_IT, fast_matmuls, matmul_error
 
 CPU = torch.device("cpu")
 WIDE = replace(SMALL, d_model=WORTH_IT)
-MATMUL = torch.backends.mkldnn.matmul
+MATMUL = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
-def test_float32_matmuls_stay_float32_whatever_runs_them() -> None:
+def test_float32_matmuls_stay_float32_in_any_library() -> None:
     assert matmul_error() < FLOAT32_LIKE
     with fast_matmuls(WIDE, "fp32", CPU):
         assert matmul_error() < FLOAT32_LIKE
 
 
-def test_the_check_would_see_bfloat16() -> None:
+def test_the_check_would_detect_bfloat16() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert matmul_error() > 10 * FLOAT32_LIKE
 
 
-def test_only_wide_models_in_float32_switch_and_the_switch_goes_back() -> None:
+def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None:
     before = MATMUL.fp32_precision
     MATMUL.fp32_precision = "bf16"
     expected = "bf16" if matmul_error() < FLOAT32_LIKE else before  # a CPU with AMX rounds
     MATMUL.fp32_precision = before
     seen = []
-    for model, precision in ((SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")):
+    cases: list[tuple[ModelConfig, Precision]] = [(SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")]
+    for model, precision in cases:
         with fast_matmuls(model, precision, CPU):
             seen.append(MATMUL.fp32_precision)
         assert MATMUL.fp32_precision == before
     assert seen == [before, before, expected]
 
 
-def test_a_machine_that_would_round_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_would_round_does_not_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformer.training.precision.FLOAT32_LIKE", 0.0)  # as if every error were too large
     before = MATMUL.fp32_precision
     with fast_matmuls(WIDE, "fp32", CPU):

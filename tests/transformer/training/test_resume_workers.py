@@ -1,4 +1,4 @@
-"""A run begun by one worker and resumed by two goes on with the same sentences in the same order."""
+"""A run started by one worker and resumed by two continues with the same sentences in the same order."""
 
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,23 @@ from transformer.training.train import fit, start
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 TRIAL = small_trial(steps=30, log_every=1, evaluate_every=10, checkpoint_every=10, keep_checkpoints=9)
-"""Without dropout, which each worker draws for itself; three epochs."""
+"""Without dropout, which each worker draws separately; three epochs."""
 LAST_BEFORE = 10
 
 Sentences = dict[int, list[tuple[int, ...]]]
 
 
 class Watched(TrainingBatches):
-    """Remembers the sentences that this worker was given at each step."""
+    """Records the sentences of this worker at each step."""
 
     def __init__(self) -> None:
         super().__init__(PAIRS, TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, TRIAL.train.seed)
         self.given: Sentences = {}
 
-    def passes(self, step: int, rank: int, world: int, tokens_per_pass: int) -> list[Batch]:
-        passes = super().passes(step, rank, world, tokens_per_pass)
-        self.given[step] = [_pair(batch, row) for batch in passes for row in range(len(batch.target))]
-        return passes
+    def micro_batches(self, step: int, rank: int, world: int, tokens_per_micro_batch: int) -> list[Batch]:
+        micro_batches = super().micro_batches(step, rank, world, tokens_per_micro_batch)
+        self.given[step] = [_pair(batch, row) for batch in micro_batches for row in range(len(batch.target))]
+        return micro_batches
 
 
 def _pair(batch: Batch, row: int) -> tuple[int, ...]:
@@ -57,27 +57,27 @@ def train(folder: Path, attempt: int, worker: Worker, until: int | None = None) 
 
 
 def be_one_of_two(rank: int, folder: Path, address: str) -> None:
-    with join(rank, 2, address, threads=1, tokens_per_pass=1000) as worker:
+    with join(rank, 2, address, threads=1, tokens_per_micro_batch=1000) as worker:
         torch.save(train(folder, 2, worker), folder / f"found-{rank}.pt")
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, list[Report]]:
-    """An undisturbed run of one worker."""
+    """An uninterrupted run of one worker."""
     return train(tmp_path_factory.mktemp("alone"), 1, Worker())
 
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sentences, list[Report]]]:
-    """What each of two workers was given and reported, after one had trained and died."""
+    """The sentences and reports of each of two workers, after a single worker had trained and died."""
     folder = tmp_path_factory.mktemp("resumed")
     train(folder, 1, Worker(), until=LAST_BEFORE + 3)
-    multiprocessing.spawn(be_one_of_two, (folder, free_address()), nprocs=2)
+    multiprocessing.spawn(be_one_of_two, (folder, free_address()), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
     found: list[Any] = [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
     return found
 
 
-def test_two_workers_together_are_given_the_sentences_of_one_at_each_step(
+def test_two_workers_together_get_the_sentences_of_one_at_each_step(
     alone: tuple[Sentences, list[Report]], resumed: list[tuple[Sentences, list[Report]]]
 ) -> None:
     (first, _), (second, _) = resumed

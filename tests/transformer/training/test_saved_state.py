@@ -1,4 +1,4 @@
-"""A state that does not fit the model or the training is refused in one line, and the checkpoint before it is taken."""
+"""A state that does not fit the model or the training is refused in one line, and the previous checkpoint is used."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from transformer.training.checkpoint_files import DamagedError, on_host
 from transformer.training.parallel import Worker
 from transformer.training.resume import digest, resume
 from transformer.training.saved_state import check_state
-from transformer.training.train import State, start, train_step
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
 
 TRIAL = small_trial(steps=4)
 BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, 1)
@@ -23,22 +23,21 @@ BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_b
 Spoil = Callable[[dict[str, Any]], object]
 
 
-def fresh() -> State:
+def fresh() -> TrainState:
     return start(TRIAL, 30, torch.device("cpu"))
 
 
 def trained(steps: int) -> dict[str, Any]:
-    """A plain state after as many steps."""
+    """A plain state after this many steps."""
     state = fresh()
     for step in range(1, steps + 1):
-        train_step(state, [share(BATCHES, step)], TRIAL, Worker())
-    state.metrics = {"train/loss": 3.5}
+        train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
     plain: dict[str, Any] = on_host(state.to_dict())
     return plain
 
 
 def put(*path: Any, value: Any) -> Spoil:
-    """Set what stands at this path."""
+    """Set the value at this path."""
 
     def spoil(state: dict[str, Any]) -> None:
         for key in path[:-1]:
@@ -92,20 +91,20 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
         "Adam's '999.step' is unknown",
     ),
     "no moments": (put("optimizer", "state", value={}), "Adam's 0.step is missing"),
-    "moments are a list": (put("optimizer", "state", value=[1]), "it holds no moments of Adam"),
+    "moments are a list": (put("optimizer", "state", value=[1]), "the moments of Adam are missing"),
     "Adam counts fewer": (all_moments("step", lambda count: count - 1), "Adam counts 3 steps, but step is 4"),
-    "Adam counts no number": (all_moments("step", lambda count: count * math.nan), "Adam counts nan steps"),
+    "Adam counts NaN": (all_moments("step", lambda count: count * math.nan), "Adam counts nan steps"),
     "Adam's count is an integer": (all_moments("step", lambda count: count.long()), "Adam's 0.step is int64 of one"),
     "no rate": (drop("optimizer", "param_groups", 0, "lr"), "optimizer is not the moments and learning rate"),
     "no groups": (put("optimizer", "param_groups", value=[]), "optimizer is not the moments and learning rate"),
     "no Adam": (put("optimizer", value=None), "optimizer is not the moments and learning rate"),
     "reports are missing": (drop("reports"), "reports is missing"),
-    "reports are no list": (put("reports", value={"step": 1}), "reports is not the reports up to its step"),
+    "reports are not a list": (put("reports", value={"step": 1}), "reports is not the reports up to its step"),
     "a report without its step": (put("reports", value=[{"ts": 1.0, "metrics": {}}]), "reports is not the reports"),
     "metrics are words": (put("reports", value=[report({"train/loss": "3.5"})]), "reports is not the reports"),
     "metrics without names": (put("reports", value=[report({1: 3.5})]), "reports is not the reports"),
     "seconds are missing": (drop("seconds"), "seconds is missing"),
-    "seconds are no number": (put("seconds", value=math.nan), "seconds is not a finite number of at least 0"),
+    "seconds are NaN": (put("seconds", value=math.nan), "seconds is not a finite number of at least 0"),
     "seconds are negative": (put("seconds", value=-1.0), "seconds is not a finite number of at least 0"),
     "lengths are missing": (drop("lengths", "target"), "lengths is not the sums of lengths by name"),
     "lengths are words": (put("lengths", "target", value="7"), "lengths is not the sums of lengths by name"),
@@ -114,7 +113,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT.keys())
-def test_a_misfitting_state_is_passed_over_and_nothing_of_it_is_loaded(spoil: Spoil, said: str, tmp_path: Path) -> None:
+def test_a_misfit_state_is_skipped_and_nothing_of_it_is_loaded(spoil: Spoil, said: str, tmp_path: Path) -> None:
     saved, state = Checkpoints(str(tmp_path), KEY, 1, keep=9), fresh()
     misfit = trained(4)
     spoil(misfit)
@@ -140,18 +139,18 @@ def test_a_step_is_a_whole_number_of_this_training(step: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4])
-def test_what_training_saves_fits(steps: int) -> None:
+def test_a_state_saved_by_training_fits(steps: int) -> None:
     check_state(trained(steps), fresh().model, TRIAL.train.steps)
 
 
-def test_what_it_holds_besides_is_not_looked_at() -> None:
+def test_other_entries_of_a_state_are_ignored() -> None:
     check_state(trained(1) | {"notes": [1, "two"]}, fresh().model, TRIAL.train.steps)
 
 
-def test_a_state_of_another_step_than_its_folder_is_passed_over(tmp_path: Path) -> None:
+def test_a_state_of_another_step_than_its_folder_is_skipped(tmp_path: Path) -> None:
     saved = Checkpoints(str(tmp_path), KEY, 1, keep=9)
     saved.save(3, trained(4))
     saved.wait()
     checkpoints = Checkpoints(str(tmp_path), KEY, 2, keep=9)
     assert not resume(fresh(), TRIAL.train.steps, checkpoints, Worker())
-    assert "a1/step-3: state.pt is of step 4" in checkpoints.notices()[0]
+    assert "a1/step-3: state.pt is from step 4" in checkpoints.notices()[0]

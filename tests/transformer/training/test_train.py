@@ -1,9 +1,9 @@
-"""One step against Adam by hand, and ``fit``: what it reports, and that a resume leaves no trace."""
+"""One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
 
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,12 +15,13 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.data.batches import TrainingBatches, collate
 from transformer.messages import Report
+from transformer.model.blocks import EncoderLayer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
-from transformer.training.train import State, dev_nll, fit, start, train_step
+from transformer.training.train import TrainState, dev_nll, fit, make_forward_backward, start, train_step
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
@@ -31,11 +32,13 @@ def batches(trial: TrialConfig) -> TrainingBatches:
     return TrainingBatches(PAIRS, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed)
 
 
-def fresh(trial: TrialConfig) -> State:
+def fresh(trial: TrialConfig) -> TrainState:
     return start(trial, 30, CPU)
 
 
-def trained(trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None) -> tuple[State, list[Report]]:
+def trained(
+    trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None
+) -> tuple[TrainState, list[Report]]:
     """One attempt, from the newest checkpoint of earlier ones; it dies right after the report of step ``until``."""
     state = fresh(trial)
     checkpoints = Checkpoints(str(folder), KEY, attempt, trial.train.keep_checkpoints)
@@ -59,7 +62,7 @@ def tensors(tree: Any, name: str = "") -> dict[str, Any]:
     return {name: tree}
 
 
-def assert_bitwise_equal(first: State, second: State) -> None:
+def assert_bitwise_equal(first: TrainState, second: TrainState) -> None:
     mine, other = tensors(first.to_dict()), tensors(second.to_dict())
     assert mine.keys() == other.keys()
     for name, value in mine.items():
@@ -69,8 +72,8 @@ def assert_bitwise_equal(first: State, second: State) -> None:
             assert value == other[name], name
 
 
-def gradients(state: State) -> dict[str, Tensor]:
-    """Of the first step, from Adam's first moment, which is a tenth of them."""
+def gradients(state: TrainState) -> dict[str, Tensor]:
+    """Gradients of the first step, from Adam's first moment, which is a tenth of them."""
     return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
 
 
@@ -83,7 +86,7 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
         batch = share(batches(trial), step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
-        found = train_step(state, [batch], trial, Worker()).loss
+        found = train_step(state, [batch], trial, Worker(), make_forward_backward(state.model, trial)).loss
         assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
@@ -91,31 +94,33 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
                 m = first_moment[name] = 0.9 * first_moment.get(name, 0) + 0.1 * weight.grad
                 v = second_moment[name] = 0.98 * second_moment.get(name, 0) + 0.02 * weight.grad**2
                 corrected = (v / (1 - 0.98**step)).sqrt() + 1e-9
-                weight -= learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected
+                weight.sub_(learning_rate(trial.train, 16, step) * m / (1 - 0.9**step) / corrected)
                 weight.grad = None
         for name, weight in state.model.named_parameters():
             torch.testing.assert_close(weight, twin.model.get_parameter(name), rtol=1e-4, atol=2e-6)
     assert state.step == 3
 
 
-def test_the_gradients_of_two_shares_add_up_to_those_of_the_batch() -> None:
+def test_the_gradients_of_two_shares_sum_to_the_batch_s() -> None:
     trial = small_trial()
     whole, *shares = (fresh(trial) for _ in range(3))
-    train_step(whole, [share(batches(trial), 3)], trial, Worker())
+    train_step(whole, [share(batches(trial), 3)], trial, Worker(), make_forward_backward(whole.model, trial))
     for rank, state in enumerate(shares):
-        train_step(state, [share(batches(trial), 3, rank, 2)], trial, Worker())
+        train_step(
+            state, [share(batches(trial), 3, rank, 2)], trial, Worker(), make_forward_backward(state.model, trial)
+        )
     parts = [gradients(state) for state in shares]
     for name, gradient in gradients(whole).items():
         difference = (parts[0][name] + parts[1][name] - gradient).norm()
         assert difference <= 1e-6 * max(1.0, gradient.norm().item()), name
 
 
-def test_a_step_does_not_depend_on_what_ran_before_it_in_this_process() -> None:
+def test_a_step_does_not_depend_on_earlier_work_of_the_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
-    train_step(first, [share(batches(trial), 1)], trial, Worker())
+    train_step(first, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(first.model, trial))
     torch.rand(17)
-    train_step(second, [share(batches(trial), 1)], trial, Worker())
+    train_step(second, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(second.model, trial))
     assert_bitwise_equal(first, second)
 
 
@@ -124,39 +129,41 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
         trial = small_trial(model=DROPPED_OUT, seed=seed)
         state = start(small_trial(model=DROPPED_OUT), 30, CPU)
         state.step = step - 1
-        return train_step(state, [share(batches(small_trial()), 1)], trial, Worker(rank)).loss.item()
+        return train_step(
+            state, [share(batches(small_trial()), 1)], trial, Worker(rank), make_forward_backward(state.model, trial)
+        ).loss.item()
 
     assert loss() == loss()
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
 
 
-def test_the_seed_decides_the_first_weights_and_nothing_else_does() -> None:
+def test_only_the_seed_determines_the_first_weights() -> None:
     weights = [start(small_trial(seed=seed, steps=steps), 30, CPU) for seed, steps in ((1, 10), (1, 99), (2, 10))]
     assert_bitwise_equal(weights[0], weights[1])
     assert not torch.equal(weights[0].model.embedding, weights[2].model.embedding)
 
 
-def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_undisturbed_one(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_uninterrupted_one(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     _, before = trained(trial, tmp_path / "two", attempt=1, until=5)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in before + after] == [report.step for report in reports] == [5, 10]
     assert after[0].metrics["train/loss"] == reports[1].metrics["train/loss"]
     assert after[0].metrics["dev/nll"] == reports[1].metrics["dev/nll"]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
     assert not torch.equal(resumed.model.embedding, fresh(trial).model.embedding)
 
 
 def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
-    undisturbed, reports = trained(trial, tmp_path / "one")
+    uninterrupted, reports = trained(trial, tmp_path / "one")
     trained(trial, tmp_path / "two", attempt=1, until=7)
     resumed, after = trained(trial, tmp_path / "two", attempt=2)
     assert [report.step for report in after] == [5, 6, 7, 8, 9, 10]
     losses = [report.metrics["train/loss"] for report in reports]
     assert [report.metrics["train/loss"] for report in after] == losses[4:]
-    assert_bitwise_equal(resumed, undisturbed)
+    assert_bitwise_equal(resumed, uninterrupted)
 
 
 def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
@@ -164,13 +171,13 @@ def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
     state, source = fresh(trial), batches(trial)
     state.model.train()
     for step in range(1, 11):
-        train_step(state, [share(source, step)], trial, Worker())
+        train_step(state, [share(source, step)], trial, Worker(), make_forward_backward(state.model, trial))
     found, _ = trained(trial, tmp_path)
     for name, weight in found.model.state_dict().items():
         assert torch.equal(weight, state.model.state_dict()[name])
 
 
-def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path) -> None:
+def test_a_finished_run_that_starts_again_does_nothing(tmp_path: Path) -> None:
     trial = small_trial()
     finished, _ = trained(trial, tmp_path)
     again, reports = trained(trial, tmp_path, attempt=2)
@@ -178,7 +185,7 @@ def test_a_finished_run_that_starts_again_has_nothing_left_to_do(tmp_path: Path)
     assert_bitwise_equal(again, finished)
 
 
-def test_how_a_run_is_watched_changes_no_weight(tmp_path: Path) -> None:
+def test_observation_settings_change_no_weight(tmp_path: Path) -> None:
     first, _ = trained(small_trial(model=DROPPED_OUT), tmp_path / "a")
     watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
     second, _ = trained(watched, tmp_path / "b")
@@ -186,33 +193,33 @@ def test_how_a_run_is_watched_changes_no_weight(tmp_path: Path) -> None:
         assert torch.equal(weight, second.model.state_dict()[name])
 
 
-def test_reports_come_when_asked_for_and_at_the_end_one_a_step(tmp_path: Path) -> None:
+def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step(tmp_path: Path) -> None:
     trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
     _, reports = trained(trial, tmp_path)
     found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
-    judged = {step for step, groups in found.items() if "dev" in groups}
+    evaluated = {step for step, groups in found.items() if "dev" in groups}
     assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert len(reports) == len(found)
-    assert judged == {3, 6, 9, 11}
+    assert evaluated == {3, 6, 9, 11}
     assert all("train" in groups for groups in found.values())
 
 
 def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its_own(tmp_path: Path) -> None:
     _, reports = trained(small_trial(steps=12, log_every=2, evaluate_every=50, checkpoint_every=4), tmp_path)
-    marks = {report.step: report.metrics.get("checkpoint") for report in reports}
+    marks = {report.step: report.checkpoint for report in reports}
     assert marks == {2: None, 4: None, 6: 4, 8: None, 10: 8, 12: 12}
 
 
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
-    trial, told = small_trial(log_every=1), 0
+    trial, announced = small_trial(log_every=1), 0
     reports: dict[int, Report] = {}
     for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
         reports[report.step] = report
-        if "checkpoint" in report.metrics:
-            step, told = int(report.metrics["checkpoint"]), told + 1
+        if report.checkpoint is not None:
+            step, announced = report.checkpoint, announced + 1
             (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
             assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
-    assert told == 2
+    assert announced == 2
 
 
 def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
@@ -224,67 +231,75 @@ def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
             best = report.metrics["dev/nll"]
             improved.append(report.step)
     assert 10 in improved
-    marks = [report.metrics["checkpoint"] for report in reports if "checkpoint" in report.metrics]
+    marks = [report.checkpoint for report in reports if report.checkpoint is not None]
     assert marks == sorted({*improved, 40})
 
 
-@pytest.mark.parametrize("passes", [2, 5])
-def test_a_step_in_several_passes_is_the_same_step(passes: int) -> None:
+@pytest.mark.parametrize("micro_batches", [2, 5])
+def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
     trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
     whole, split = fresh(trial), fresh(trial)
-    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker())
-    parts = [collate(PAIRS, indices, part, passes) for part in range(passes)]
-    second = train_step(split, parts, trial, Worker())
+    first = train_step(whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial))
+    parts = [collate(PAIRS, indices, part, micro_batches) for part in range(micro_batches)]
+    second = train_step(split, parts, trial, Worker(), make_forward_backward(split.model, trial))
     assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
     assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
     mine, other = (torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split))
     assert (mine - other).norm() < 1e-6 * mine.norm()
 
 
-def test_rounding_alone_moves_no_weight() -> None:
-    """Adam turns a gradient that is nothing but rounding errors into steps of full size: there is none."""
+def test_rounding_errors_alone_move_no_weight() -> None:
+    """Adam would turn a gradient of only rounding errors into full-size steps: no parameter has such a gradient."""
     trial = small_trial(model=replace(SMALL, attention_bias=True), lr_factor=0.1, warmup_steps=30)
     whole, split = fresh(trial), fresh(trial)
     for step in range(1, 31):
         indices = batches(trial).indices(step)
-        train_step(whole, [collate(PAIRS, indices)], trial, Worker())
-        train_step(split, [collate(PAIRS, indices, part, 3) for part in range(3)], trial, Worker())
+        train_step(whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial))
+        train_step(
+            split,
+            [collate(PAIRS, indices, part, 3) for part in range(3)],
+            trial,
+            Worker(),
+            make_forward_backward(split.model, trial),
+        )
     for name, weight in whole.model.named_parameters():
         torch.testing.assert_close(split.model.get_parameter(name), weight, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_that_stay_in_their_places_change_nothing() -> None:
+def test_gradients_zeroed_in_place_change_nothing() -> None:
     trial, source = small_trial(model=DROPPED_OUT), batches(small_trial())
     fleeting, staying = fresh(trial), fresh(trial)
     for first in (1, 3):
         for parameter in staying.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        passes = [share(source, first), share(source, first + 1)]
-        expected = train_step(fleeting, passes, trial, Worker())
-        assert train_step(staying, passes, trial, Worker()) == expected
+        micro_batches = [share(source, first), share(source, first + 1)]
+        expected = train_step(fleeting, micro_batches, trial, Worker(), make_forward_backward(fleeting.model, trial))
+        assert (
+            train_step(staying, micro_batches, trial, Worker(), make_forward_backward(staying.model, trial)) == expected
+        )
     assert_bitwise_equal(staying, fleeting)
 
 
-def test_the_gradient_norm_is_that_of_the_whole_gradient() -> None:
+def test_the_gradient_norm_covers_the_full_gradient() -> None:
     trial = small_trial()
     state = fresh(trial)
-    step = train_step(state, [share(batches(trial), 1)], trial, Worker())
+    step = train_step(state, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(state.model, trial))
     whole = torch.cat([gradient.flatten() for gradient in gradients(state).values()])
     assert step.gradient_norm.item() == pytest.approx(whole.norm().item(), rel=1e-5)
 
 
-def poisoned(trial: TrialConfig, at_step: int) -> State:
-    """A state whose gradient is not a number from ``at_step`` on."""
+def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
+    """A state with a NaN gradient from ``at_step`` on."""
     state = fresh(trial)
 
     def spoil(gradient: Tensor) -> Tensor:
         return gradient * float("nan") if state.step >= at_step else gradient
 
-    state.model.encoder[0].feed_forward.outer.weight.register_hook(spoil)
+    cast(EncoderLayer, state.model.encoder[0]).feed_forward.outer.weight.register_hook(spoil)
     return state
 
 
-def test_a_divergence_names_its_step_and_batch_and_nothing_after_it_counts(tmp_path: Path) -> None:
+def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept(tmp_path: Path) -> None:
     trial = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
     reports: list[Report] = []
     checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
@@ -307,7 +322,7 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(tmp_path: Path) -> None:
     assert fifth[1].metrics["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
 
 
-def test_the_reported_dev_figures_are_those_of_the_model_at_that_step(tmp_path: Path) -> None:
+def test_the_reported_dev_figures_match_the_model_at_that_step(tmp_path: Path) -> None:
     trial = small_trial(model=DROPPED_OUT)
     state, reports = trained(trial, tmp_path)
     nll = dev_nll(state.model, DEV, trial, Worker())
@@ -315,7 +330,7 @@ def test_the_reported_dev_figures_are_those_of_the_model_at_that_step(tmp_path: 
     assert reports[-1].metrics["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
 
 
-def test_the_tally_counts_what_was_really_trained_on(tmp_path: Path) -> None:
+def test_the_tally_counts_the_real_training_pieces(tmp_path: Path) -> None:
     trial = small_trial()
     state, _ = trained(trial, tmp_path)
     source = batches(trial)
@@ -330,12 +345,12 @@ def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> Non
     state, reports = trained(trial, tmp_path)
     losses = [report.metrics["train/loss"] for report in reports if "train/loss" in report.metrics]
     assert losses[-1] < losses[0] - 0.25
-    assert losses[-1] < math.log(30)  # what a guess among all pieces costs
+    assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
     kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
     assert {tensor.dtype for tensor in kept} == {torch.float32}
 
 
-def test_bf16_trains_to_other_weights_than_fp32_but_near_them(tmp_path: Path) -> None:
+def test_bf16_trains_to_different_weights_near_those_of_fp32(tmp_path: Path) -> None:
     exact, _ = trained(small_trial(precision="fp32"), tmp_path / "a")
     rough, _ = trained(small_trial(precision="bf16"), tmp_path / "b")
     first, second = exact.model.embedding, rough.model.embedding

@@ -1,4 +1,4 @@
-"""Rank zero reads the checkpoint and the other workers take it over, or none of them begins."""
+"""Rank zero reads the checkpoint and the other workers receive it, or none of them starts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,21 +20,21 @@ from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker, join
 from transformer.training.resume import compare, digest, resume
-from transformer.training.train import State, start, train_step
-from transformer.trial import work
+from transformer.training.train import TrainState, make_forward_backward, start, train_step
+from transformer.worker import work
 
 TRIAL = small_trial(steps=30)
 BATCHES = TrainingBatches(random_pairs(60, longest=12), TRIAL.train.tokens_per_batch, TRIAL.model.max_positions, 1)
 CPU = torch.device("cpu")
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "tensors": [torch.arange(6).view(2, 3), torch.tensor(2.5), torch.ones(3, dtype=torch.bfloat16), torch.empty(0, 4)],
     "transposed": torch.arange(6.0).view(2, 3).T,
     "rest": (1, "two", None, True, {"three": 3.5}),
 }
 
 
-class Silent(MemoryFileSystem):
-    """A server that does not answer."""
+class Silent(MemoryFileSystem):  # type: ignore[misc]
+    """An unreachable server."""
 
     protocol = "silent"
 
@@ -42,7 +42,7 @@ class Silent(MemoryFileSystem):
         raise ConnectionError("the server has gone\naway")
 
 
-def fresh() -> State:
+def fresh() -> TrainState:
     return start(TRIAL, 30, CPU)
 
 
@@ -50,19 +50,19 @@ def save(url: str, *steps: int) -> None:
     """Checkpoints of a first attempt of one worker."""
     state, checkpoints = fresh(), Checkpoints(url, KEY, 1, keep=9)
     for step in range(1, max(steps) + 1):
-        train_step(state, [share(BATCHES, step)], TRIAL, Worker())
+        train_step(state, [share(BATCHES, step)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
         if step in steps:
             checkpoints.save(step, state.to_dict())
     checkpoints.wait()
 
 
 def own(folder: Path, rank: int) -> str:
-    """Where this worker believes the checkpoints to be."""
+    """This worker's folder of checkpoints."""
     return str(folder / f"own-{rank}")
 
 
 def resumes(worker: Worker, folder: Path) -> Any:
-    """Step and digest with which this worker goes on, and what it met."""
+    """Step and digest of this worker after its resume, and its notices."""
     state, checkpoints = fresh(), Checkpoints(own(folder, worker.rank), KEY, 2, keep=9)
     found = resume(state, TRIAL.train.steps, checkpoints, worker)
     return found, state.step, digest(state), checkpoints.notices()
@@ -85,7 +85,7 @@ def begins_with_other_weights(worker: Worker, folder: Path) -> Any:
 
 def holds_another_moment(worker: Worker, folder: Path) -> Any:
     state = fresh()
-    train_step(state, [share(BATCHES, 1)], TRIAL, Worker())
+    train_step(state, [share(BATCHES, 1)], TRIAL, Worker(), make_forward_backward(state.model, TRIAL))
     if worker.rank == 1:
         next(iter(state.optimizer.state.values()))["exp_avg"].view(-1)[0] += 1e-6
     compare(state, worker)
@@ -98,7 +98,7 @@ def stands_at_another_step(worker: Worker, folder: Path) -> Any:
 
 
 def is_given_plain_values(worker: Worker, folder: Path) -> Any:
-    return from_rank_zero(worker, lambda: PLAIN if worker.leads else pytest.fail("only rank zero makes it"))
+    return from_rank_zero(worker, lambda: PLAIN if worker.is_rank_zero else pytest.fail("only rank zero may call it"))
 
 
 CASES: list[Callable[[Worker, Path], Any]] = [
@@ -114,7 +114,7 @@ CASES: list[Callable[[Worker, Path], Any]] = [
 
 def be_one_of_two(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
     found: dict[str, Any] = {}
-    with join(rank, 2, addresses[0], threads=1, tokens_per_pass=1000) as worker:
+    with join(rank, 2, addresses[0], threads=1, tokens_per_micro_batch=1000) as worker:
         for case in CASES:
             try:
                 found[case.__name__] = case(worker, folder)
@@ -132,14 +132,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trial(folder: Path) -> TrialConfig:
-    """The mean of two checkpoints is scored at its end."""
+    """A trial scored with the mean of two checkpoints."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    return small_trial(data, decode=replace(DECODE, average=2))
+    return small_trial(data, decode=replace(DECODE, average_checkpoints=2))
 
 
 @pytest.fixture(scope="module")
 def first_attempt(folder: Path, trial: TrialConfig) -> list[Event]:
-    """Of one worker, to its end; rank zero has its first checkpoint, and the other worker its last."""
+    """A finished attempt of one worker; rank zero gets its first checkpoint, the other worker its last."""
     events = list(work(assignment(trial, 1, folder, folder / "alone")))
     for rank, step in enumerate((5, 10)):
         place = f"{OWN}/a1/step-{step}"
@@ -150,19 +150,19 @@ def first_attempt(folder: Path, trial: TrialConfig) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def found(folder: Path, trial: TrialConfig, first_attempt: list[Event]) -> list[dict[str, Any]]:
-    """What each of two workers found, whose folders of checkpoints differ."""
+    """The results of two workers with different folders of checkpoints."""
     prepare(trial.data, folder)
     save(own(folder, 0), 2, 4, 6)
     save(own(folder, 1), 2)
     state = Path(own(folder, 0)) / OWN / "a1" / "step-6" / "state.pt"
     state.write_bytes(state.read_bytes()[:-1])
     (Path(own(folder, 1)) / OWN / "a1" / "step-9").mkdir()
-    (Path(own(folder, 1)) / OWN / "a1" / "step-9" / "manifest.json").write_text("would be told if it were read")
-    multiprocessing.spawn(be_one_of_two, (folder, trial, [free_address(), free_address()]), nprocs=2)
+    (Path(own(folder, 1)) / OWN / "a1" / "step-9" / "manifest.json").write_text("would be reported if it were read")
+    multiprocessing.spawn(be_one_of_two, (folder, trial, [free_address(), free_address()]), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
     return [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 
-def test_all_go_on_from_what_rank_zero_has(found: list[dict[str, Any]], folder: Path) -> None:
+def test_all_workers_resume_from_rank_zero_s_checkpoint(found: list[dict[str, Any]], folder: Path) -> None:
     zero, one = (each["resumes"] for each in found)
     expected = fresh()
     (saved,) = Checkpoints(own(folder, 0), KEY, 2, keep=9).last(1, up_to=4)
@@ -172,19 +172,19 @@ def test_all_go_on_from_what_rank_zero_has(found: list[dict[str, Any]], folder: 
     assert one[3] == []
 
 
-def test_without_a_checkpoint_all_begin_with_the_same_weights(found: list[dict[str, Any]]) -> None:
+def test_without_a_checkpoint_all_workers_start_with_the_same_weights(found: list[dict[str, Any]]) -> None:
     zero, one = (each["finds_none"] for each in found)
     assert zero == one == (False, 0, digest(fresh()))
 
 
-def test_an_error_of_rank_zero_stops_all(found: list[dict[str, Any]]) -> None:
+def test_an_error_of_rank_zero_stops_all_workers(found: list[dict[str, Any]]) -> None:
     zero, one = (each["meets_silence"] for each in found)
     assert zero.startswith("ConnectionError: the server has gone")
     assert one == "RankZeroError: rank zero stopped: ConnectionError: the server has gone"
 
 
 @pytest.mark.parametrize("case", [begins_with_other_weights, holds_another_moment, stands_at_another_step])
-def test_workers_that_hold_different_states_do_not_begin(found: list[dict[str, Any]], case: Any) -> None:
+def test_workers_with_different_states_do_not_start(found: list[dict[str, Any]], case: Any) -> None:
     zero, one = (each[case.__name__] for each in found)
     assert zero == one
     assert zero.startswith("DisagreementError: the workers start from different states: rank 0 step ")
@@ -208,7 +208,7 @@ def test_plain_values_and_tensors_arrive_as_they_were_sent(found: list[dict[str,
             assert torch.equal(tensor, expected)
 
 
-def test_a_trial_whose_workers_see_other_folders_ends_as_it_would_with_one(
+def test_a_trial_whose_workers_see_different_folders_ends_like_one_with_a_single_worker(
     found: list[dict[str, Any]], first_attempt: list[Event]
 ) -> None:
     events, silent = (each["events"] for each in found)

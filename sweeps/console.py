@@ -1,0 +1,89 @@
+"""Output that all verbs share: two consoles, refusals and the next command."""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from sweeps.planning.stored_study import damaged
+from sweeps.running.stopping import Interrupted
+from tracking.damage import DamagedFileError
+from tracking.uri import without_password
+from transformer.schema import RefusedError
+
+
+class DiscreetConsole(Console):
+    """A console that hides passwords: all printed text and all table cells pass through here."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(without_password(text), **options)
+
+
+class SteadyConsole(DiscreetConsole):
+    """A console whose reader may leave: `ablate sweep | head` stops printing and keeps running."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+OUT = SteadyConsole(highlight=False)
+if not OUT.is_terminal:
+    OUT.width = 120  # a file or a pipe has no width
+ERR = DiscreetConsole(stderr=True, highlight=False)
+
+
+def next_verb(verb: str, overrides: list[str] | None) -> None:
+    """Print the next verb to run."""
+    next_command(shlex.join([_program(), verb, *(overrides or [])]))
+
+
+def next_command(command: str) -> None:
+    """Print the next command to run."""
+    OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
+
+
+def typed_command() -> list[str]:
+    """The typed command without passwords. It runs again once they are filled in."""
+    return [_program(), *map(without_password, sys.argv[1:])]
+
+
+def typed() -> str:
+    """The typed command as one line."""
+    return shlex.join(typed_command())
+
+
+def print_refusal(refused: RefusedError | DamagedFileError) -> None:
+    """Print each problem's key, the value found and what is allowed, then the outcome of the rest."""
+    error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
+    count = len(error.problems)
+    ERR.print(f"[bold red]Refused[/], for {count} reason{'s' * (count > 1)}:")
+    for problem in error.problems:
+        place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
+        ERR.print(f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True)
+        ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
+        if problem.nearest:
+            ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
+    ERR.print(escape(error.outcome))
+
+
+def print_interruption(error: KeyboardInterrupt) -> int:
+    """Print where each trial will resume, and the command to run. Returns the exit code."""
+    ERR.print("\nInterrupted.")
+    for line in error.lines if isinstance(error, Interrupted) else ():
+        ERR.print(f"  {escape(line)}", soft_wrap=True)
+    ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)
+    return error.exit_code if isinstance(error, Interrupted) else 130
+
+
+def _program() -> str:
+    """``ablate``, or its relative path if its virtual environment is not on the PATH."""
+    program = Path(sys.argv[0])
+    unreachable = program.name == "ablate" and shutil.which("ablate") is None
+    return os.path.relpath(program) if unreachable else "ablate"

@@ -1,0 +1,228 @@
+"""A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.compose import Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.naming import naming
+from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
+from sweeps.planning.plan import Plan, make_plan, plan_trials
+from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
+from sweeps.planning.stored_study import known_study
+from sweeps.planning.yaml_files import Library
+from tracking.study import Study
+from transformer.schema import Problem, RefusedError
+
+RowSeed = tuple[str, int]
+DECIDING_OPTIONS = ("data", "scale", "train")
+OTHER_STUDY = "remove it, or choose another sweep.name"
+
+
+def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
+    """What ``ablate sweep`` runs. Raises RefusedError."""
+    here = here or Path.cwd()
+    study = study_there(overrides, here)
+    if study is None:
+        composition = compose_sweep(overrides, here)
+        return make_plan(composition, composition.shared.sweep.seeds)
+    return _Continued(overrides, here, study, verb).sweep(add)
+
+
+def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
+    """What ``ablate train`` runs: one trial. Raises RefusedError."""
+    here = here or Path.cwd()
+    study = study_there(overrides, here)
+    if study is None:
+        composition = compose_row(overrides, here)
+        return make_plan(composition, [composition.shared.train.seed])
+    return _Continued(overrides, here, study, "train").row(add)
+
+
+def study_there(overrides: list[str], here: Path) -> Study | None:
+    """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
+    try:
+        settings = compose_settings(naming(overrides), here)
+    except RefusedError:  # reported with all other problems when the rows are composed
+        return None
+    return known_study(settings.study_folder)
+
+
+class _Continued:
+    """One command on a recorded study. Collects every contradiction to the record."""
+
+    def __init__(self, overrides: list[str], here: Path, study: Study, verb: str) -> None:
+        self.argv, self.here, self.verb, self.library = overrides, here, verb, Library(here)
+        record = read_record(study)
+        self.typed, _ = parse_overrides(overrides, self.library, record.rows)
+        self.record = self._composable(record)
+        self.problems: list[Problem] = []
+
+    def sweep(self, add: bool) -> Plan:
+        composition = self._composed(compose_sweep)
+        rows = composition.shared.sweep.rows if self.typed.names_rows else None
+        seeds = composition.shared.sweep.seeds if self.typed.names_seeds else None
+        return self._plan(composition, self._asked(rows, seeds, add), add)
+
+    def row(self, add: bool) -> Plan:
+        row = self.typed.choices.get("row") or self._usual_row()
+        composition = self._composed(compose_row, row)
+        seed = self._seed(row, composition.shared.train.seed)
+        return self._plan(composition, [(row, seed)], add)
+
+    def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
+        """The requested trials. With --add, or if rows and seeds are both named: every row with every seed."""
+        recorded = self.record.pairs
+        if add or (rows and seeds):
+            all_seeds = seeds or list(dict.fromkeys(seed for _, seed in recorded))
+            return [(row, seed) for row in rows or self.record.rows for seed in all_seeds]
+        found = [(row, seed) for row, seed in recorded if row in (rows or [row]) and seed in (seeds or [seed])]
+        new = [(row, seed) for row in rows or () for seed in dict.fromkeys(seed for _, seed in recorded)]
+        new += [(row, seed) for seed in seeds or () for row in self.record.rows]
+        known_rows, known_seeds = {row for row, _ in recorded}, {seed for _, seed in recorded}
+        return found + [(row, seed) for row, seed in new if row not in known_rows or seed not in known_seeds]
+
+    def _plan(self, composition: Composition, asked: list[RowSeed], add: bool) -> Plan:
+        new = [pair for pair in asked if pair not in self.record.pairs]
+        if self.record.study.begun:
+            self.problems += self._contradictions(composition)
+        if new and not add:
+            self.problems.append(self._not_recorded(new))
+        if self.problems:
+            raise RefusedError(dict.fromkeys(self.problems))
+        whole = plan_trials(composition, [*self.record.pairs, *new])
+        others = [trial for trial in whole.trials if trial.state == "finished" and not trial.finished]
+        chosen = [trial for trial in whole.trials if (trial.trial.row, trial.trial.seed) in asked]
+        if self.verb == "train":
+            self._refuse_scoring_others([trial.trial.name for trial in others if trial not in chosen])
+        else:
+            chosen = [trial for trial in whole.trials if trial in chosen or trial in others]
+        added = tuple(f"{row}-s{seed}" for row, seed in new)
+        return replace(whole, trials=tuple(chosen), before=self.record.study, added=added)
+
+    def _composed(self, compose: Any, *row: str) -> Composition:
+        """The record composed with the overrides. A choice that contradicts it is noted, then ignored."""
+        self.problems += self._other_choices()
+        wrong = [f"{problem.key}=" for problem in self.problems]
+        overrides = [override for override in self.argv if not override.startswith(tuple(wrong))]
+        try:
+            composition: Composition = compose(overrides, self.here, self.record, *row)
+        except RefusedError as error:
+            raise RefusedError(dict.fromkeys([*self.problems, *error.problems])) from None
+        return composition
+
+    def _composable(self, record: Record) -> Record:
+        """The record with the values that its options do not compose to, for studies that record no overrides."""
+        known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
+        if record.explicit and known == record.options:
+            return record
+        base = values_of(compose_settings(_places(self.argv), self.here, replace(record, options=known)))
+        changed = {key for row in record.rows.values() for key in row.values or ()}
+        values = {
+            key: value for key, value in record.settings.items() if key not in changed and base.get(key, value) != value
+        }
+        return replace(record, options=known, values=record.values | values)
+
+    def _other_choices(self) -> Iterator[Problem]:
+        """Typed options that differ from the recorded option of their group."""
+        usual = self.library.defaults if self.record.explicit else {}
+        for group in DECIDING_OPTIONS if self.record.study.begun else ():
+            typed, recorded = self.typed.choices.get(group), self.record.options.get(group, usual.get(group))
+            if typed is not None and recorded is not None and typed != recorded:
+                found = f'is "{typed}", but {self.record.study.name} is recorded with {group}={recorded}'
+                yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)
+
+    def _contradictions(self, composition: Composition) -> list[Problem]:
+        """Differences between composition and record, caused by overrides or by files edited since."""
+        base, choices = values_of(composition.base), {**self.library.defaults, **composition.overrides.choices}
+        places = partial(self.library.locate, choices={**choices, "row": "base"})
+        problems = self._differences("", self.record.settings, base, places)
+        if problems:  # every row would differ for the same reason; another scale explains all differences
+            return [problem for problem in problems if problem.key.startswith("scale.")] or problems
+        for row in composition.rows:
+            if row.name in self.record.rows:
+                expected = self.record.expected(row.name, base)
+                places = partial(self._place_in_row, row.name)
+                problems += self._differences(f" in row {row.name}", expected, values_of(row.settings), places)
+        return problems
+
+    def _differences(
+        self, where: str, recorded: Values, now: Values, places: Callable[[str], str | None]
+    ) -> list[Problem]:
+        problems = []
+        for key in self._differing(recorded, now):
+            found = f"is {now[key]}{where}, but {self.record.study.name} is recorded with {recorded[key]}"
+            typed = key in self.typed.values
+            allowed = OTHER_STUDY if typed else "restore the file, or choose another sweep.name"
+            problems.append(Problem(key, found, allowed, None, COMMAND_LINE if typed else places(key)))
+        return problems
+
+    def _differing(self, recorded: Values, now: Values) -> list[str]:
+        """Differing keys among those fixed for the study and the ``decode`` keys that nobody typed."""
+        held = [key for key in recorded if key in now and (decides_weights(key) or self._decodes_as_before(key))]
+        return [key for key in held if recorded[key] != now[key]]
+
+    def _decodes_as_before(self, key: str) -> bool:
+        typed = "decode" in self.typed.choices or key in self.typed.values
+        return key.startswith("decode.") and not typed
+
+    def _place_in_row(self, row: str, key: str) -> str | None:
+        """The line of the row's file, or the file if the line is gone."""
+        place = self.library.locate(key, {"row": row})
+        path = self.library.show(self.library.path("row", row))
+        return place if place is not None and place.startswith(path) else path
+
+    def _not_recorded(self, new: list[RowSeed]) -> Problem:
+        """Lists the new trials and the recorded ones, with the command that adds the new."""
+        rows, seeds = list(self.record.rows), list(dict.fromkeys(seed for _, seed in self.record.pairs))
+        new_rows = list(dict.fromkeys(row for row, _ in new if row not in rows))
+        new_seeds = list(dict.fromkeys(seed for _, seed in new if seed not in seeds))
+        names = [f"{row}-s{seed}" for row, seed in new]
+        parts = [_listed("row", new_rows)] * bool(new_rows) + [_listed("seed", new_seeds)] * bool(new_seeds)
+        found = f"names {' and '.join(parts) or ', '.join(names)}, not yet in {self.record.study.name}"
+        recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
+        keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
+        key = keys[0] if new_rows or not new_seeds else keys[1]
+        command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
+        return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
+
+    def _usual_row(self) -> str:
+        """For `ablate train` without a row: base, or the only row that is recorded. Raises RefusedError."""
+        rows = list(self.record.rows)
+        if "base" in rows or not rows:
+            return "base"
+        if len(rows) > 1:
+            found = f"is missing, and {self.record.study.name} has no row base, only {', '.join(rows)}"
+            raise RefusedError([Problem("row", found, f"name one of them, such as row={rows[0]}")])
+        return rows[0]
+
+    def _seed(self, row: str, usual: int) -> int:
+        """``train.seed`` as typed; by default the usual one, unless the row is recorded only with others."""
+        recorded = [seed for name, seed in self.record.pairs if name == row]
+        if "train.seed" in self.typed.values or usual in recorded or not recorded:
+            return usual
+        if len(recorded) > 1:
+            found = f"is missing, and {row} is recorded with seeds {', '.join(map(str, recorded))}"
+            raise RefusedError([Problem("train.seed", found, f"name one of them, such as train.seed={recorded[0]}")])
+        return recorded[0]
+
+    def _refuse_scoring_others(self, others: list[str]) -> None:
+        """Refuse decode settings for one trial: its table would mix scores of different settings."""
+        keys = [key for key in self.typed.values if key.startswith("decode.")]
+        keys += ["decode"] * ("decode" in self.typed.choices)
+        if others and keys:
+            found = f"would leave {', '.join(others)} scored with other settings"
+            allowed = "use it with `ablate sweep` to score all trials again"
+            raise RefusedError([Problem(key, found, allowed) for key in keys])
+
+
+def _listed(noun: str, values: Sequence[object]) -> str:
+    """For example "seeds 1, 3"."""
+    return f"{noun}{'s' * (len(values) > 1)} {', '.join(map(str, values))}"
+
+
+def _places(overrides: list[str]) -> list[str]:
+    return [override for override in overrides if override.startswith(("paths.", "sweep.name="))]

@@ -1,0 +1,32 @@
+"""What `study.json` records of a composition: shared settings, rows by their differences, seeds, overrides."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from sweeps.planning.compose import ComposedRow, Composition
+from sweeps.planning.recorded import DECIDING_GROUPS, Values, nested, values_of
+from sweeps.planning.yaml_files import SHIPPED, Library
+from tracking.study import Study, Trial
+
+
+def recording(composition: Composition, before: Study, trials: Sequence[Trial]) -> Study:
+    """The study with these settings, and its rows in the order of its trials. All other fields stay."""
+    base = values_of(composition.base)
+    rows = {row["row"]: row for row in before.rows} | {row.name: _row(row, base) for row in composition.rows}
+    names = dict.fromkeys(trial.row for trial in trials)
+    seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
+    given = composition.overrides
+    options = {**Library(SHIPPED).defaults, **given.choices}
+    chosen = {
+        "options": {group: name for group, name in options.items() if group in DECIDING_GROUPS},
+        "values": {key: base[key] for key in given.values if key in base},
+    }
+    ordered = tuple(rows[name] for name in names if name in rows)
+    return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen)
+
+
+def _row(row: ComposedRow, base: Values) -> dict[str, Any]:
+    about, values = asdict(row.settings.row), values_of(row.settings)
+    differing = {key: value for key, value in values.items() if value != base[key]}
+    return {"row": row.name, "group": about["group"], "published": about["published"], "values": differing}

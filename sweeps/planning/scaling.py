@@ -1,0 +1,111 @@
+"""A scale shrinks all rows equally, and each row keeps its difference from base.
+
+The scale divides widths, depth and steps, which must divide evenly. It may also set values, which become base's.
+A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from sweeps.planning.settings import Scale
+from transformer.schema import Problem
+
+Tree = dict[str, Any]
+WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
+WRITTEN_BY_ROWS = ("model", "train", "decode", "data")
+STEPS = "train.steps"
+
+
+@dataclass(frozen=True)
+class Layered:
+    """One row from its files (``paper``), and with the scale's values on top (``scaled``)."""
+
+    paper: Tree
+    scaled: Tree
+
+
+@dataclass
+class Kept:
+    """What became of a row's differences in keys that the scale sets."""
+
+    values: Tree = field(default_factory=dict)  # in proportion to base
+    left_out: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
+    """Restore the row's differences in ``row.scaled``. Steps without a divisor are the same for every row."""
+    kept = Kept()
+    for key, value, was, now in _taken(row, base):
+        group, name = key.split(".")
+        if key == STEPS and scale.steps is None:
+            kept.left_out.append(key)
+            continue
+        found = _in_proportion(value, was, now)
+        if found is None or found == now:
+            kept.problems.append(_vanishes(key, value, was, now, scale.name))
+            continue
+        row.scaled[group][name] = found
+        if found != value:
+            kept.values[key] = found
+    return kept
+
+
+def apply_scale(tree: Tree, scale: Scale) -> list[Problem]:
+    """Divide in place; returns what does not divide. The schema checks values that are not whole numbers."""
+    divisions = [("model", name, "width", scale.width) for name in WIDTHS]
+    divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
+    problems = []
+    for group, name, divisor_name, divisor in divisions:
+        values = tree.get(group)
+        value = values.get(name) if isinstance(values, dict) else None
+        if values is None or not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if value % divisor:
+            allowed = f"must divide {group}.{name}, which is {value}"
+            problems.append(Problem(f"scale.{divisor_name}", f"is {divisor}", allowed))
+        else:
+            values[name] = value // divisor
+    return problems
+
+
+def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
+    for group in WRITTEN_BY_ROWS:
+        trees = [tree.get(group) for tree in (row.paper, base.paper, row.scaled, base.scaled)]
+        paper, base_paper, scaled, base_scaled = (tree if isinstance(tree, dict) else {} for tree in trees)
+        for name, value in paper.items():
+            if name not in base_paper or name not in base_scaled or value == base_paper[name]:
+                continue
+            if scaled.get(name) == base_scaled[name]:
+                yield f"{group}.{name}", value, base_paper[name], base_scaled[name]
+
+
+def _in_proportion(value: Any, was: Any, now: Any) -> Any:
+    """``value`` / ``was`` × ``now``, exact in decimals; None if no such number exists. Other values stay."""
+    numbers = (value, was, now)
+    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
+        return value
+    try:
+        exact = Fraction(str(value)) / Fraction(str(was)) * Fraction(str(now))
+    except ZeroDivisionError:
+        return None
+    except ValueError:  # infinite or not a number, which the schema refuses
+        return value
+    if isinstance(was, int) and isinstance(now, int):
+        return int(exact) if exact.denominator == 1 else None
+    return float(exact)
+
+
+def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
+    """Why a scale cannot keep the row's value, and what to do about it."""
+    elsewhere = f"choose a scale that does not set {key}, such as scale=paper"
+    numbers = all(isinstance(number, int) and not isinstance(number, bool) for number in (value, was, now))
+    if numbers and was and now:
+        found = f"is {value}, which does not scale to a whole number (base has {was}, but {now} at scale {scale})"
+        return Problem(key, found, f"must be a multiple of {abs(was) // gcd(was, now)}, or {elsewhere}")
+    found = f"is {value}, but at scale {scale} the row would not differ from base, which has {now}"
+    return Problem(key, found, f"remove it from the row, or {elsewhere}")

@@ -1,0 +1,128 @@
+"""The schema of everything that ``conf/`` and the command line may set."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
+from transformer.schema import Problem, Range
+from transformer.versions import Formerly
+
+
+@dataclass(frozen=True)
+class Published:
+    """The paper's figures of a row; null for a blank cell."""
+
+    ppl: float | None
+    bleu: float | None
+    params_m: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The line of the study's table that a configuration fills."""
+
+    group: str
+    change: str = ""
+    published: Published = Published(None, None, None)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Divisors that shrink all rows equally; ``steps: null`` keeps the steps that the scale sets."""
+
+    name: str
+    width: Count
+    depth: Count
+    steps: Annotated[int | None, Range(1)]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where trials run, and the resources of one worker of a trial."""
+
+    address: str | None
+    workers: Count
+    cpus_per_worker: Count
+    gpus_per_worker: Annotated[float, Range(0)]
+    tokens_per_micro_batch: Annotated[Count, Formerly("tokens_per_pass")]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str | None
+    seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
+    max_failures: Annotated[int, Range(0)]
+    rows: list[str]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    uri: str | None
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Paths:
+    runs: str
+    data: str
+    checkpoints: str | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One row of a study, complete."""
+
+    row: Row
+    scale: Scale
+    model: ModelConfig
+    train: TrainConfig
+    decode: DecodeConfig
+    data: DataConfig
+    cluster: Cluster
+    sweep: Sweep
+    tracking: Tracking
+    paths: Paths
+
+    @property
+    def trial(self) -> TrialConfig:
+        return TrialConfig(self.model, self.train, self.decode, self.data)
+
+    @property
+    def study_folder(self) -> Path:
+        return Path(self.paths.runs) / (self.sweep.name or f"{self.data.name}-{self.scale.name}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def study_problems(settings: Settings) -> list[Problem]:
+    """The problems of a study's seeds and name."""
+    sweep, problems = settings.sweep, []
+    if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
+        problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once"))
+    key, name = ("sweep.name", sweep.name) if sweep.name is not None else ("scale.name", settings.scale.name)
+    if name in ("", ".", "..") or name != Path(name).name or name.startswith("."):
+        problems.append(Problem(key, f'is "{name}"', "must be the name of a folder in paths.runs"))
+    return problems
+
+
+def absolute(settings: Settings, here: Path) -> Settings:
+    """A copy with every local path absolute: workers have another working directory."""
+
+    def path(text: str) -> str:
+        return text if "://" in text else str((here / Path(text).expanduser()).resolve())
+
+    paths, data = settings.paths, settings.data
+    checkpoints = paths.checkpoints and path(paths.checkpoints)
+    return replace(
+        settings,
+        paths=replace(paths, runs=path(paths.runs), data=path(paths.data), checkpoints=checkpoints),
+        data=replace(
+            data,
+            mirror=data.mirror and path(data.mirror),
+            train=data.train and [path(name) for name in data.train],
+            dev=data.dev and [path(name) for name in data.dev],
+            test=data.test and [path(name) for name in data.test],
+        ),
+    )

@@ -1,0 +1,22 @@
+"""The study on disk, and the refusal of a damaged file."""
+
+from pathlib import Path
+
+from tracking.damage import DamagedFileError
+from tracking.study import Study, StudyMissing, read_study
+from transformer.schema import Problem, RefusedError
+
+
+def known_study(folder: Path) -> Study | None:
+    """The study on disk, if there is one. Raises RefusedError if its file is damaged."""
+    try:
+        return read_study(folder)
+    except StudyMissing:
+        return None
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+
+
+def damaged(error: DamagedFileError) -> Problem:
+    """What is wrong with a damaged file, and its remedy."""
+    return Problem(error.path.name, str(error), error.remedy)

@@ -1,0 +1,66 @@
+"""Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayTaskError
+
+from transformer.messages import Lost
+
+LAST_LINES = 20  # of a dead process's standard error, for error.txt
+UNKNOWN_EXIT = "connection error code 2"
+"""Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
+
+
+def describe(error: BaseException, name: str) -> Lost:
+    """``error`` is Ray's exception from a call to the process; ``name`` is its name, such as "worker 0"."""
+    if isinstance(error, RayTaskError):
+        error = error.cause if isinstance(error.cause, BaseException) else error
+    text = str(error).strip() or type(error).__name__
+    pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
+    lines = _last_lines(pid, address)
+    process = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
+    return Lost(f"{process} {_cause(text, lines)}", "\n\n".join(filter(None, [text, "\n".join(lines)])))
+
+
+def _cause(text: str, lines: list[str]) -> str:
+    """The most certain explanation, as one line."""
+    signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
+    if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
+        return "was killed by Ray, because its node ran out of memory"
+    if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
+        return "was lost with its node"
+    if signals:
+        return f"crashed with {signals[-1]}"
+    if "SIGTERM" in text:
+        return "was ended by SIGTERM"
+    if code := _found(r"exit code (\d+)", text):
+        return f"exited with code {code}"
+    if UNKNOWN_EXIT in text:
+        last = f"; last line of its log: {lines[-1]}" if lines else ""
+        return f"was killed (SIGKILL; the kernel also sends it when memory runs out){last}"
+    return f"was lost: {text.splitlines()[0]}"
+
+
+def _found(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text)
+    return match[1] if match else None
+
+
+def _last_lines(pid: str | None, address: str | None) -> list[str]:
+    """The last lines that a process of this node wrote to its standard error, without Ray's own lines.
+
+    Empty for a process of another node: on this node its pid may belong to another process.
+    """
+    logs = _log_folder(address)
+    paths = sorted(logs.glob(f"worker-*-{pid}.err")) if pid and logs else []
+    lines = paths[-1].read_text("utf-8", "replace").splitlines() if paths else []
+    return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+
+
+def _log_folder(address: str | None) -> Path | None:
+    """Ray's log folder of this node; None if ``address`` is that of another node."""
+    node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
+    return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None

@@ -1,0 +1,62 @@
+"""One trial in this process, without Ray; its further workers are processes of this machine."""
+
+import traceback
+
+from rich.console import Console
+
+from sweeps.planning.plan import Plan
+from sweeps.running.open_study import open_study
+from sweeps.running.peers import peers_of
+from sweeps.running.progress import Progress
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from transformer.messages import Failed, Stopped
+from transformer.schema import RefusedError
+
+
+def run_single(plan: Plan, command: list[str], console: Console) -> None:
+    """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted."""
+    with open_study(plan, command, console) as (plan, stopping):
+        if plan.pending:
+            with Progress(plan, console) as progress:
+                _run_here(plan, progress, stopping)
+
+
+def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
+    planned = plan.pending[0]
+    recorder, name = Recorder(planned), planned.trial.name
+    recorder.begin()
+    progress.start(name)
+    try:
+        _work(recorder, progress, stopping)
+    except KeyboardInterrupt as error:
+        interrupted = stopping.with_lines(error, progress.left())  # first: another signal may end what follows
+        recorder.end("interrupted")
+        raise interrupted from None
+    except RefusedError:
+        recorder.end("refused")
+        raise
+    except Exception as error:
+        failed = Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
+        recorder.take(recorder.attempt, failed)
+        progress.take(name, failed)
+
+
+def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
+    """Run as rank zero. Raises Interrupted once the trial has stopped as requested."""
+    assignment, name = recorder.assignment(), recorder.planned.trial.name
+    workers = recorder.planned.settings.cluster.workers
+
+    def stop() -> bool:
+        if stopping.requested() and not progress.stopping:
+            progress.stop()
+        return stopping.requested()
+
+    with peers_of(assignment, workers) as address, stopping.gentle():
+        from transformer.worker import work
+
+        for event in work(assignment, 0, workers, address, stop):
+            recorder.take(assignment.attempt, event)
+            progress.take(name, event)
+            if isinstance(event, Stopped):
+                raise stopping.interrupted(progress.left())

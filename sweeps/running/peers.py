@@ -1,0 +1,152 @@
+"""The further workers of a trial without Ray: processes of this machine that end with the trial."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import parent_process, resource_tracker
+from multiprocessing.connection import Connection
+
+from sweeps.running.stopping import held
+from transformer.messages import Assignment, Failed, Lost
+from transformer.schema import RefusedError
+
+PATIENCE_S = 1.0
+"""How long rank zero waits for the cause of a worker's end after it lost the connection."""
+
+
+@contextmanager
+def peers_of(assignment: Assignment, workers: int) -> Iterator[str]:
+    """Start the workers of rank 1 and higher; yields the address where they wait for rank zero.
+
+    None of them outlives this process. Raises RefusedError, and RuntimeError that names a failed worker.
+    """
+    if workers == 1:
+        yield ""
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    peers = [Peer(assignment, rank, workers, address) for rank in range(1, workers)]
+    try:
+        _start(peers)
+        yield address
+        for peer in peers:
+            peer.process.join(timeout=10)
+    except RuntimeError as error:
+        from transformer.training.parallel import is_lost_peer
+
+        if cause := _cause(error, peers) if is_lost_peer(error) else None:
+            raise cause from error
+        raise
+    finally:
+        for peer in peers:
+            peer.end()
+
+
+class Peer:
+    """A worker process that reports when it can meet the others, and why it fails."""
+
+    def __init__(self, assignment: Assignment, rank: int, workers: int, address: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.rank = rank
+        self.failure: RefusedError | Failed | Lost | None = None
+        self._receiver, self._sender = context.Pipe(duplex=False)
+        arguments = (assignment, rank, workers, address, self._sender)
+        self.process = context.Process(target=_follow, args=arguments, daemon=True)
+
+    def start(self) -> None:
+        self.process.start()
+        self._sender.close()  # only the process holds it now, so reading notices the end of the process
+
+    def is_ready(self) -> bool:
+        """Wait until it can meet the others; False if it never will."""
+        try:
+            self.failure = self._receiver.recv()
+            return self.failure is None
+        except EOFError:
+            return False
+
+    def error(self, symptom: RuntimeError) -> Exception | None:
+        """Why this worker failed; None if it runs, or failed only because another worker did.
+
+        ``symptom`` is the error of rank zero.
+        """
+        with suppress(EOFError):
+            if self.failure is None and self._receiver.poll(timeout=PATIENCE_S):
+                self.failure = self._receiver.recv()
+        self.process.join(timeout=PATIENCE_S)
+        if isinstance(self.failure, RefusedError):
+            return self.failure
+        if isinstance(self.failure, Failed):
+            return self._named(f"failed: {self.failure.cause}", self.failure.details)
+        if self.failure is None and self.process.exitcode:
+            return self._named(f"{_ending(self.process.exitcode)}: {symptom}")
+        return None
+
+    def end(self) -> None:
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+
+    def _named(self, ending: str, details: str = "") -> RuntimeError:
+        error = RuntimeError(f"worker {self.rank} (pid {self.process.pid}) {ending}")
+        error.add_note(details)
+        return error
+
+
+def _start(peers: list[Peer]) -> None:
+    """Start each worker and wait until it is ready: rank zero would wait forever for a worker that fails earlier."""
+    resource_tracker.ensure_running()  # here, because its start lets the signals through
+    with held():  # a signal to the process group is for rank zero
+        for peer in peers:
+            peer.start()
+    import transformer.worker  # noqa: F401 — while the processes start
+
+    if not all(peer.is_ready() for peer in peers):
+        symptom = RuntimeError("the workers could not meet")
+        raise _cause(symptom, peers) or symptom
+
+
+def _cause(symptom: RuntimeError, peers: list[Peer]) -> Exception | None:
+    """Rank zero notices only a lost connection; the worker's own error or exit code explains it."""
+    return next(filter(None, (peer.error(symptom) for peer in peers)), None)
+
+
+def _ending(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+
+def _follow(assignment: Assignment, rank: int, workers: int, address: str, sender: Connection) -> None:
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    try:
+        from transformer.worker import work
+
+        sender.send(None)
+        for _ in work(assignment, rank, workers, address):
+            pass
+    except Exception as error:
+        sender.send(_failure(error))
+        sys.exit(1)  # without the traceback that multiprocessing would print
+
+
+def _failure(error: Exception) -> RefusedError | Failed | Lost:
+    if isinstance(error, RefusedError):
+        return error
+    from transformer.training.parallel import is_lost_peer
+
+    kind = Lost if is_lost_peer(error) else Failed
+    return kind(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
+
+
+def _leave_with_parent() -> None:
+    """End this process when its parent ends, even while another call blocks."""
+    parent = parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,240 @@
+"""The display of a running sweep: a live table in a terminal, occasional lines elsewhere."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.running.stopping import ONCE
+from tracking import formats
+from tracking.damage import unless_damaged
+from transformer.messages import (
+    Evaluated,
+    Evaluating,
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
+
+LINE_EVERY_SECONDS = 30
+
+
+@dataclass
+class Line:
+    """One trial as displayed."""
+
+    planned: PlannedTrial
+    state: str
+    step: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    began: float | None = None
+    began_step: int = 0
+    note: str = ""
+    safe: int = 0  # step of the newest complete checkpoint
+
+    @property
+    def steps(self) -> int:
+        return self.planned.settings.train.steps
+
+    @property
+    def progress(self) -> str:
+        return f"{self.step}/{self.steps}" if self.state == "running" else self.state
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Extrapolated from this attempt's pace; None before its second report."""
+        if self.state != "running" or self.began is None or self.step <= self.began_step:
+            return None
+        pace = (time.monotonic() - self.began) / (self.step - self.began_step)
+        return pace * (self.steps - self.step)
+
+
+class Progress:
+    """Displays the events of trials; use it as a context manager."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self.plan, self.console = plan, console
+        self.lines = {
+            t.trial.name: Line(t, "finished", t.settings.train.steps)
+            if t.finished
+            else Line(t, "waiting", safe=_safe(t))
+            for t in plan.trials
+        }
+        self.began, self._said, self.stopping = time.monotonic(), time.monotonic(), False
+        self.live = Live(get_renderable=self.table, console=console, refresh_per_second=2, transient=True)
+
+    def __enter__(self) -> "Progress":
+        if self.console.is_terminal:
+            self.live.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.console.is_terminal:
+            self.live.__exit__(*error)
+
+    def start(self, name: str) -> None:
+        line = self.lines[name]
+        line.state, line.began = "starting", None
+
+    def take(self, name: str, event: Event) -> None:
+        """Show one event of a trial."""
+        line = self.lines[name]
+        match event:
+            case Started():
+                line.state = "running"
+            case Noticed(text):
+                self._say(f"{name}: {text}")
+            case Resumed(step, reports):
+                line.metrics = {name: value for report in reports for name, value in report.metrics.items()}
+                line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
+                line.began = time.monotonic()
+            case Report(step, metrics, _, checkpoint):
+                if line.began is None:  # it did not resume, so earlier checkpoints do not count
+                    line.began, line.safe = time.monotonic(), 0
+                line.began_step = line.began_step or step  # the pace counts from the first report
+                line.step, line.metrics = step, {**line.metrics, **metrics}
+                line.safe = line.safe if checkpoint is None else checkpoint
+            case Stopped(step):
+                line.state, line.step, line.safe, line.note = "stopped", step, step, ""
+            case Evaluating():
+                line.state = "evaluating"
+            case Evaluated(_, set_name):
+                line.note = f"{set_name} is evaluated"
+            case Finished(_, _, scores):
+                self._finish(line, scores.get("dev", {}))
+            case Failed(cause):
+                self.fail(name, cause)
+            case Lost():
+                pass  # Tune decides whether there is another attempt
+        self.tick()
+
+    def stop(self) -> None:
+        """Show that the run is stopping."""
+        self.stopping = True
+        self._say(ONCE)
+
+    def left(self) -> tuple[str, ...]:
+        """One line per running trial: the step that it resumes from, and the steps that are lost."""
+        active = ("starting", "running", "evaluating", "stopped")
+        return tuple(_resumes(name, line) for name, line in self.lines.items() if line.state in active)
+
+    def retry(self, name: str, cause: str) -> None:
+        line = self.lines[name]
+        line.state, line.note = "starting", f"retry after: {cause}"
+        self._say(f"{name}: {cause}; resuming from the last checkpoint")
+
+    def fail(self, name: str, cause: str) -> None:
+        line = self.lines[name]
+        line.state, line.note = "FAILED", cause
+        self._say(f"{name}: FAILED: {cause}")
+
+    def tick(self) -> None:
+        """Print one line of progress if no table is shown and the last line is old enough."""
+        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
+            return
+        self._said = time.monotonic()
+        running = [f"{n} {line.progress}" for n, line in self.lines.items() if line.state in ("running", "evaluating")]
+        self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+
+    def headline(self) -> str:
+        """Such as "7 of 20 finished, 1 failed, 2:10 so far, about 4:20 left"."""
+        states = [line.state for line in self.lines.values()]
+        words = [f"{states.count('finished')} of {len(states)} finished"]
+        words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
+        words.append(f"{formats.time(time.monotonic() - self.began)} so far")
+        if self.stopping:
+            return ", ".join([*words, "stopping"])
+        left = self._seconds_left()
+        return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
+
+    def table(self) -> Table:
+        """The whole study, one line per trial."""
+        table = Table(title=Text(f"{self.plan.folder.name}: {self.headline()}", "bold"), title_justify="left", box=None)
+        for name, justify in (("row", "left"), ("seed", "right"), ("", "left"), ("step", "right"), ("loss", "right")):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        for name in ("dev PPL", "tokens/s", "left"):
+            table.add_column(name, justify="right")
+        table.add_column("", overflow="ellipsis", no_wrap=True)
+        for line in self._visible():
+            table.add_row(*_cells(line), style=_style(line.state))
+        return table
+
+    def _visible(self) -> list[Line]:
+        """All lines if they fit; otherwise as many as fit, running trials first."""
+        lines, room = list(self.lines.values()), max(self.console.height - 4, 5)
+        if len(lines) <= room:
+            return lines
+        order = {"running": 0, "evaluating": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}
+        return sorted(lines, key=lambda line: order[line.state])[:room]
+
+    def _finish(self, line: Line, dev: dict[str, Any]) -> None:
+        line.state, line.step, line.note = "finished", line.steps, f"BLEU {dev.get('bleu', 0):.1f}"
+        line.metrics["dev/ppl"] = dev.get("ppl", float("nan"))
+        name, took = line.planned.trial.name, formats.time(time.monotonic() - self.began)
+        if self.console.is_terminal:
+            return  # the table shows it
+        self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
+
+    def _say(self, text: str) -> None:
+        # a cause may contain text that looks like markup
+        self.console.print(escape(text), soft_wrap=True, highlight=False)
+
+    def _seconds_left(self) -> float | None:
+        """Extrapolated: the remaining FLOPs at the rate of this run."""
+        done = sum(line.planned.flops * (line.step - line.began_step) / line.steps for line in self._timed())
+        left = sum(
+            line.planned.flops * (1 - line.step / line.steps)
+            for line in self.lines.values()
+            if line.state not in ("finished", "FAILED")
+        )
+        return (time.monotonic() - self.began) * left / done if done else None
+
+    def _timed(self) -> list[Line]:
+        return [line for line in self.lines.values() if line.began is not None]
+
+
+def _safe(planned: PlannedTrial) -> int:
+    """The step of the newest complete checkpoint in the journal."""
+    reports = unless_damaged(planned.folder.journal, [])
+    return max((report.checkpoint or 0 for report in reports), default=0)
+
+
+def _resumes(name: str, line: Line) -> str:
+    if line.state == "evaluating" or (line.state == "stopped" and line.step == line.steps):
+        return f"{name} is trained; its evaluation resumes"
+    lost = f"; steps {line.safe + 1} to {line.step} are lost" if line.step > line.safe else ""
+    return f"{name} resumes from step {line.safe}{lost}"
+
+
+def _cells(line: Line) -> list[str]:
+    metrics, trial = line.metrics, line.planned.trial
+    step = f"{line.step}/{line.steps}" if line.step else ""
+    loss, ppl, speed = (metrics.get(name) for name in ("train/loss", "dev/ppl", "train/tokens_per_s"))
+    left = "" if line.seconds_left is None else formats.time(line.seconds_left)
+    return [
+        escape(trial.row),
+        str(trial.seed),
+        line.state,
+        step,
+        f"{loss:.3f}" if loss is not None else "",
+        f"{ppl:.2f}" if ppl is not None else "",
+        f"{speed:,.0f}" if speed is not None and line.state == "running" else "",
+        left,
+        escape(line.note),
+    ]
+
+
+def _style(state: str) -> str:
+    return {"waiting": "dim", "finished": "green", "FAILED": "bold red"}.get(state, "")

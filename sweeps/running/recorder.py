@@ -1,0 +1,153 @@
+"""Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweeps.planning.plan import PlannedTrial, config_dict
+from tracking.files import to_json, write_atomic
+from tracking.provenance import collect
+from transformer.data.here import known_vocabulary
+from transformer.messages import (
+    Assignment,
+    Evaluated,
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
+from transformer.versions import settled
+
+
+class Recorder:
+    """One trial's folder across its attempts. Nothing counts attempts except this class.
+
+    ``attempt`` is the number of the current or next attempt. Events of earlier attempts are dropped.
+    """
+
+    def __init__(self, planned: PlannedTrial) -> None:
+        self.planned, self.folder = planned, planned.folder
+        self.vocabulary = known_vocabulary(Path(planned.settings.paths.data), planned.fingerprint)
+        self.began = False  # whether ``attempt`` is on disk
+        self.restored = False  # whether the journal ends at the step that the attempt started from
+        self.lost: Lost | None = None  # why it ended, if its own process could still report that
+        self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
+
+    def assignment(self) -> Assignment:
+        """The attempt as its workers receive it."""
+        settings = self.planned.settings
+        return Assignment(
+            settings.trial,
+            self.attempt,
+            settings.paths.data,
+            self.planned.fingerprint,
+            self.planned.checkpoints,
+            self.planned.trial.key,
+            settings.cluster.cpus_per_worker,
+            settings.cluster.tokens_per_micro_batch,
+            self.vocabulary,
+            self.evaluated(),
+        )
+
+    def evaluated(self) -> dict[str, dict[str, Any]]:
+        """Scores by set of an attempt that ended during evaluation, if the settings are the same."""
+        settings = self.planned.settings
+        end = (self.planned.trial.key, settings.train.steps, settled(settings.decode))
+        heads = self.folder.evaluated().items()
+        return {
+            name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end
+        }
+
+    def begin(self) -> None:
+        """Record the start of the attempt before it starts."""
+        write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
+        self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
+        self.began = True
+
+    def give_up(self, cause: str) -> None:
+        """The attempt lost a worker, perhaps before it began: record its end and count the next one."""
+        if not self.began:
+            self.begin()
+        self.end(f"worker lost: {cause}")
+        self.attempt += 1
+        self.began = self.restored = False
+        self.lost = None
+
+    def take(self, attempt: int, event: Event) -> bool:
+        """Record one event; False if its attempt was given up.
+
+        Raises RuntimeError if its attempt never began: all work of that attempt would be lost.
+        """
+        if attempt < self.attempt:
+            return False
+        if attempt > self.attempt or not self.began:
+            name = self.planned.trial.name
+            raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
+        match event:
+            case Started(device):
+                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.vocabulary}
+                write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+            case Resumed(step, reports):
+                self._restore(step, reports)
+            case Report(step, metrics, ts, checkpoint):
+                self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
+                self.folder.report(attempt, step, metrics, ts, checkpoint)
+            case Stopped():
+                self.end("interrupted")
+            case Evaluated():
+                self._keep(event)
+            case Finished():
+                self._finish(event)
+            case Failed(cause, details):
+                self.fail(cause, details)
+            case Lost():
+                self.lost = event  # Tune starts the next attempt, or reports an error
+        return True
+
+    def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
+        """Make the journal end at the step that the attempt started from, with all reports up to that step."""
+        if not self.restored:
+            history = [(each.ts, each.step, each.metrics, each.checkpoint) for each in reports]
+            self.folder.restore(self.attempt, step, history)
+            self.restored = True
+
+    def fail(self, cause: str, details: str = "") -> None:
+        """Give up the trial and write its error, with the cause in the first line."""
+        self.folder.write_error(f"{cause}\n\n{details.strip()}\n" if details else f"{cause}\n")
+        self.end(f"failed: {cause}")
+
+    def end(self, reason: str) -> None:
+        """Record the end of the attempt, unless it never began or already ended."""
+        if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
+            self.folder.end_attempt(self.attempt, reason)
+
+    def _keep(self, event: Evaluated) -> None:
+        self.folder.write_hypotheses(event.set_name, event.hypotheses)
+        head = {"key": self.planned.trial.key, "step": event.step, "scores": event.scores}
+        self.folder.write_statistics(event.set_name, head, event.statistics)
+
+    def _finish(self, event: Finished) -> None:
+        trial, before = self.planned.trial, self.folder.result()
+        head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
+        scores = _still_true(before, trial.key, event) | event.scores
+        self.folder.write_result({**head, **event.costs, "scores": scores})
+        self.end("finished")
+
+
+def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:
+    """Scores of other sets from an earlier result of the same model, if its decode settings were the same."""
+    if before is None or (before["key"], before["step"]) != (key, event.step):
+        return {}
+    decodes = [scores["decode"] for scores in event.scores.values()]
+    return {name: scores for name, scores in before["scores"].items() if scores["decode"] in decodes}
+
+
+def _yaml(content: dict[str, Any]) -> str:
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

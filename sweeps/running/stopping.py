@@ -1,0 +1,115 @@
+"""Ctrl-C and SIGTERM: after one, trials finish their step and save a checkpoint; a second ends this process now."""
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ECHO_S = 0.5  # timeout(1) and a shell that closes send the same signal twice: to the process, then to its group
+ONCE = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended the run: its number, and one line per trial that was running.
+
+    ``at_once`` is set by a second signal: then the run waits for nothing more.
+    """
+
+    def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False) -> None:
+        super().__init__()
+        self.number, self.lines, self.at_once = number, lines, at_once
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell reports it: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self.number
+
+
+class Stopping:
+    """The signal that requested this process to stop, if any."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._gentle = self._at_once = False
+        self._since = 0.0
+        self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
+
+    def requested(self) -> bool:
+        """Whether the trials should stop."""
+        return self.number is not None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it each signal raises Interrupted. A signal that this process already ignores stays ignored."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        try:
+            self.install()
+            yield
+        except KeyboardInterrupt as error:
+            raise self.with_lines(error, ()) from None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def install(self) -> None:
+        """Handle the signals here; repeat it after ``ray.init``, which installs its own SIGTERM handler."""
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    @contextmanager
+    def gentle(self) -> Iterator[None]:
+        """Within it the first signal raises nothing: it only asks the trials to stop."""
+        self._gentle = True
+        try:
+            yield
+        finally:
+            self._gentle = False
+
+    def note(self, number: int) -> bool:
+        """Record a signal; False if it is only the echo of the signal before."""
+        again, now = self.requested(), time.monotonic()
+        if number == self.number and now - self._since < ECHO_S:
+            return False
+        self.number, self._since, self._at_once = number, now, again
+        return True
+
+    def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
+        """The exception to raise once the trials have stopped, with one line per trial."""
+        self._lines = lines or self._lines
+        return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once)
+
+    def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
+        """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""
+        known = error.lines if isinstance(error, Interrupted) else ()
+        return self.interrupted(known or lines)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_closed_terminal()
+        again = self.requested()
+        if self.note(number) and (again or not self._gentle):
+            raise self.interrupted(())
+
+
+def _leave_closed_terminal() -> None:
+    """Discard output to a closed terminal: an error of writing would end the trials that are stopping."""
+    for descriptor in (1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Within it the signals are blocked; in a process that starts here they stay blocked forever."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

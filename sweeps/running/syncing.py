@@ -1,0 +1,124 @@
+"""The process that carries a study's journals to MLflow, while a plan runs and at its end."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from rich.console import Console
+
+from sweeps.planning.settings import Settings
+from sweeps.running.stopping import Interrupted
+from tracking.uri import URI_VARIABLE
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
+CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
+
+
+def sync_command(settings: Settings) -> list[str]:
+    """The command that carries the study's journals to MLflow once; with `--follow`, until its stdin ends.
+
+    Run it in `sync_environment()`, which holds the address.
+    """
+    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
+    return [sys.executable, "-m", "tracking.sync", *where]
+
+
+def sync_environment(settings: Settings) -> dict[str, str]:
+    return os.environ | {URI_VARIABLE: settings.tracking.uri or ""}
+
+
+@contextmanager
+def syncing(settings: Settings, console: Console) -> Iterator[None]:
+    """A process that carries the study's journals to MLflow; at the end, wait until it has carried everything.
+
+    A run that is left at once does not wait: `ablate sync` carries the rest.
+    """
+    syncer, patience = Syncer(settings, console), CARRYING_S
+    try:
+        yield
+    except Interrupted as error:
+        patience = 0.0 if error.at_once else CARRYING_S
+        raise
+    finally:
+        with console.status("Carrying the last results to MLflow"):
+            carried = syncer.close(patience)
+        if not carried:
+            console.print("MLflow is not up to date; run `ablate sync`")
+
+
+class Syncer:
+    """The process, restarted whenever it ends early, so that MLflow follows a sweep of days.
+
+    There are never two: a thread waits for one to end before it starts the next. The next one carries the rest,
+    because the journals are on disk.
+    """
+
+    def __init__(self, settings: Settings, console: Console) -> None:
+        self._settings, self._console = settings, console
+        self._closing = threading.Event()
+        self._lock = threading.Lock()  # of the process: none may start after ``close``
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._keep_alive, name="syncer", daemon=True)
+        self._thread.start()
+
+    def close(self, patience: float) -> bool:
+        """Announce the end, and wait ``patience`` seconds; returns whether everything was carried.
+
+        Another sweep of this study may hold the syncer's lock for a long time: then it carries our journals too.
+        """
+        with self._lock:
+            self._closing.set()
+            if self._process.poll() is not None:  # dead, and not restarted yet
+                self._process = self._start()
+            process = self._process
+        assert process.stdin
+        process.stdin.close()
+        try:
+            return process.wait(timeout=patience) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            process.terminate()  # if it still runs, also after a signal ended the wait
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [*sync_command(self._settings), "--follow"],
+            env=sync_environment(self._settings),
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us; the process ends with its stdin
+        )
+
+    def _keep_alive(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            code = self._process.wait()
+            if self._closing.is_set():
+                return
+            if time.monotonic() - began > LONGEST_PAUSE_S:
+                pause = FIRST_PAUSE_S
+            fault = f"The process that carries journals to MLflow ended with {_end(code)}"
+            self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
+            if self._closing.wait(pause) or not self._start_again():
+                return
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _start_again(self) -> bool:
+        with self._lock:
+            if self._closing.is_set():
+                return False
+            assert self._process.stdin
+            self._process.stdin.close()
+            with suppress(OSError):  # no memory for a process: retried after the next pause
+                self._process = self._start()
+            return True
+
+
+def _end(code: int) -> str:
+    """Such as "exit code 1", "SIGKILL"."""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

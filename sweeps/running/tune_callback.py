@@ -1,0 +1,99 @@
+"""Tune's events of its trials, recorded and displayed."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from sweeps.running.deaths import describe
+from sweeps.running.progress import Progress
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from transformer.messages import Failed, Finished, Lost, Stopped
+
+
+class TuneCallback(tune.Callback):  # type: ignore[misc]
+    """Gives each attempt its number before its process exists, so that late events of an older attempt are dropped.
+
+    ``bell`` rings when a person stops the sweep.
+    """
+
+    def __init__(self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any) -> None:
+        self.recorders, self.progress, self.stopping, self.bell = recorders, progress, stopping, bell
+        self.running: set[str] = set()
+        self.rang = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        name = trial.config["trial"]
+        if self.rang:  # the trial will return at once
+            return
+        self.recorders[name].begin()
+        self.running.add(name)
+        self.progress.start(name)
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+        name, event = trial.config["trial"], result.get("event")
+        if event is not None and self.recorders[name].take(result["attempt"], event):
+            self.progress.take(name, event)
+            if isinstance(event, Finished | Failed | Stopped):
+                self.running.discard(name)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self.progress.tick()
+        if self.stopping.requested():
+            self._stop()
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A worker was lost: the next attempt starts from the last complete checkpoint."""
+        name = trial.config["trial"]
+        recorder, lost = self.recorders[name], self._lost(trial)
+        recorder.give_up(lost.cause)
+        trial.config["again"] = recorder.assignment()  # the next process is made from this
+        self.running.discard(name)
+        self.progress.retry(name, lost.cause)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial that still counts as running returned without an event: the bell rang before it began."""
+        name = trial.config["trial"]
+        if name in self.running:
+            self.recorders[name].end("interrupted")
+            self.running.discard(name)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        name, lost = trial.config["trial"], self._lost(trial)
+        self.recorders[name].fail(lost.cause, lost.details)
+        self.running.discard(name)
+        self.progress.fail(name, lost.cause)
+
+    def end(self) -> None:
+        """End the open attempts of an interrupted sweep."""
+        for recorder in self.recorders.values():
+            recorder.end("interrupted")
+
+    def _stop(self) -> None:
+        """Ring the bell once; raises Interrupted when no trial is running."""
+        if not self.rang:
+            self.rang = True
+            self.bell.ring.remote()
+            self.progress.stop()
+        if not self.running:
+            raise self.stopping.interrupted(self.progress.left())
+
+    def _lost(self, trial: Any) -> Lost:
+        """Why the trial's process ended: its own last event is the best source."""
+        reported = self.recorders[trial.config["trial"]].lost
+        return reported or describe(_error(trial), "the trial's process")
+
+
+def _error(trial: Any) -> BaseException:
+    """The error that Tune saved on this machine; ``trial.get_error()`` reads an upload that may not exist yet."""
+    path = trial.pickled_error_file
+    if path and Path(path).is_file():
+        error: BaseException = pickle.loads(Path(path).read_bytes())
+        return error
+    return RuntimeError("Tune saved no cause")

@@ -1,0 +1,142 @@
+"""The README.md of an exported model: its size, use, scores, data and provenance."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from sweeps.trained.export_kind import ExportKind
+from sweeps.trained.saved_trial import SavedTrial
+from sweeps.trained.scores import signatures
+from tracking import formats
+from tracking.metrics import PRINTED, SetScores
+from transformer.config import TrialConfig
+from transformer.cost import parameters
+
+PENALTY = (
+    "CTranslate2 divides log P by |Y|^α where the paper has ((5 + |Y|) / 6)^α: with a length penalty its translations "
+    "differ a little from those that were scored. Without one, and in float32, they are those of `decode.alpha=0`, "
+    "save where two are as likely or the longest output is reached."
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """``config`` is the exported one, ``scores`` belong to its weights and settings, ``example`` is a source line."""
+
+    trial: SavedTrial
+    config: TrialConfig
+    scores: dict[str, dict[str, Any]]
+    vocab_size: int
+    example: str
+
+    def text(self, to: ExportKind) -> str:
+        """The card in Markdown, for a model exported ``to`` this format."""
+        sections = (self._head(), *self._use(to), *self._scores(), *self._data(), *self._provenance())
+        return "\n\n".join(sections) + "\n"
+
+    def _head(self) -> str:
+        model, data = self.config.model, self.config.data
+        size = formats.millions(parameters(model, self.vocab_size))
+        shape = f"N {model.n_layers}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.n_heads}"
+        shape += f", d_k {model.d_k}, d_v {model.d_v}, {model.positions}"
+        what = f"A Transformer (Vaswani et al., 2017) that translates {data.source} to {data.target}"
+        return f"# {self.trial.name}\n\n{what}: {size} parameters ({shape})."
+
+    def _use(self, to: ExportKind) -> Iterable[str]:
+        yield "## Use"
+        match to:
+            case ExportKind.safetensors:
+                yield self._safetensors()
+            case ExportKind.ctranslate2:
+                yield self._ctranslate2()
+                if self.config.decode.alpha:
+                    yield PENALTY
+            case ExportKind.mlflow:
+                yield self._mlflow()
+            case _:
+                assert_never(to)
+
+    def _safetensors(self) -> str:
+        lines = (
+            "from transformer.decoding.serve import open_exported",
+            'translator = open_exported(".")',
+            f"print(*translator.translate([{_quoted(self.example)}]))",
+        )
+        return _code("python", lines)
+
+    def _ctranslate2(self) -> str:
+        decode = self.config.decode
+        extra = decode.max_extra + 1  # end-of-sentence, which CTranslate2 adds to the source itself
+        longest = f"min(len(source) + {extra}, {self.config.model.max_positions})"
+        search = f"beam_size={decode.beam}, length_penalty={decode.alpha:g}"
+        search += f", min_decoding_length=0, max_decoding_length={longest}"
+        source = f"source := pieces.encode({_quoted(self.example)}, out_type=str)"
+        opened = 'sentencepiece.SentencePieceProcessor(model_file="vocabulary.model"), ctranslate2.Translator(".")'
+        lines = (
+            "import ctranslate2, sentencepiece",
+            f"pieces, translator = {opened}",
+            f"print(pieces.decode(translator.translate_batch([{source}], {search})[0].hypotheses[0]))",
+        )
+        return _code("python", lines)
+
+    def _mlflow(self) -> str:
+        request = json.dumps({"inputs": [self.example]}, ensure_ascii=False).replace("'", "\\u0027")
+        lines = (
+            "mlflow models serve --model-uri . --env-manager local --port 5001",
+            "curl http://127.0.0.1:5001/invocations --header 'Content-Type: application/json' \\",
+            f"     --data '{request}'",
+        )
+        return _code("sh", lines)
+
+    def _scores(self) -> Iterable[str]:
+        yield "## Scores"
+        decode = self.config.decode
+        weights = (
+            f"mean of the last {decode.average_checkpoints} checkpoints"
+            if decode.average_checkpoints > 1
+            else "last checkpoint"
+        )
+        yield f"Of the {weights}; beam {decode.beam}, α {decode.alpha:g}, at most {decode.max_extra} extra pieces."
+        if not self.scores:
+            yield "Not measured with these settings: `ablate evaluate` does it."
+            return
+        yield _table(["set", *(metric.label for metric in PRINTED)], map(self._score_line, self.scores))
+        yield "\n".join(f"- {label}: `{each}`" for label, each in signatures(self.scores.values()))
+
+    def _score_line(self, name: str) -> list[str]:
+        values = SetScores.of(self.scores[name]).values
+        return [name, *(metric.text(values[metric.name]) for metric in PRINTED)]
+
+    def _data(self) -> Iterable[str]:
+        data = self.config.data
+        yield "## Data"
+        vocabulary = f"one SentencePiece vocabulary of {self.vocab_size} pieces for both languages"
+        yield f"{data.name}, {data.source} to {data.target}, {vocabulary}; fingerprint `{self.trial.data_fingerprint}`."
+
+    def _provenance(self) -> Iterable[str]:
+        yield "## Provenance"
+        yield _table(["", ""], ([name, value] for name, value in self._origin()))
+
+    def _origin(self) -> Iterable[tuple[str, str]]:
+        result, provenance = self.trial.result(), self.trial.folder.provenance()
+        yield "trial key", f"`{self.trial.key}`"
+        yield "trained", f"{result['step']} steps, seed {result['seed']}, {formats.flops(result['flops'])} FLOPs"
+        dirty = " and changes that were not committed" if provenance.get("dirty") else ""
+        yield "code", f"{provenance.get('commit') or 'of no commit'}{dirty}"
+        yield "machine", f"{provenance.get('host')}, {provenance.get('device')}"
+        versions = provenance.get("versions") or {}
+        yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _code(language: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"```{language}", *lines, "```"])
+
+
+def _table(head: list[str], lines: Iterable[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

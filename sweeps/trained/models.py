@@ -1,0 +1,101 @@
+"""The model that a name stands for, ready to translate."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from sweeps.planning.settings import Settings
+from sweeps.trained.request import Request
+from sweeps.trained.saved_trial import SavedTrial, find, read_trial
+from transformer.decoding.load import load
+from transformer.decoding.serve import open_exported
+from transformer.decoding.translate import Translator
+from transformer.schema import Problem, RefusedError
+from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint_files import DamagedError, SavedState
+from transformer.training.checkpoint_folder import KEY_DIGITS, StateCheck, any_state
+from transformer.training.parallel import pick_device
+
+EXPORTED = "exported"  # within an MLflow model's data
+
+
+def open_model(request: Request, err: Console) -> Translator:
+    """The model of the request's first name, with the requested decode settings. Raises RefusedError."""
+    path = find(request.names[0], request.shared)
+    with err.status(f"Loading {escape(path.name)}"):
+        if (path / "manifest.json").is_file():
+            return _of_checkpoint(path, request)
+        if (exported := _exported(path)) is not None:
+            return _of_export(exported, request)
+        return of_trial(read_trial(path, request.shared), request)
+
+
+def of_trial(trial: SavedTrial, request: Request) -> Translator:
+    """The finished trial's model. Raises RefusedError."""
+    url, result = trial.checkpoints_url, trial.result()
+    own, keyless = (Checkpoints(url, key, result["attempt"], 1) for key in (trial.key, None))
+    if keyless.exist() and not own.exist():
+        return _load_keyless(trial, request, keyless, result["step"])
+    return _load(trial, request, own, result["step"])
+
+
+def _exported(path: Path) -> Path | None:
+    """The folder that ``export --to safetensors`` wrote: this folder, or a folder within an MLflow model."""
+    if (path / "model.bin").is_file():
+        found = f"{path} is a CTranslate2 model"
+        raise RefusedError([Problem("TRIAL", found, f"use the ctranslate2 package, as {path / 'README.md'} shows")])
+    inner = path / "data" / EXPORTED if (path / "MLmodel").is_file() else path
+    return inner if (inner / "model.safetensors").is_file() else None
+
+
+def _of_export(path: Path, request: Request) -> Translator:
+    translator = open_exported(path)
+    decode = request.decoding(translator.decode)
+    if decode.average_checkpoints > 1:
+        found, allowed = f"is {decode.average_checkpoints}", "must be 1: an exported model has no checkpoints"
+        raise RefusedError([Problem("decode.average_checkpoints", found, allowed)])
+    return replace(translator, decode=decode, model=translator.model.to(pick_device()))
+
+
+def _of_checkpoint(path: Path, request: Request) -> Translator:
+    place = re.search(rf"(?:/([0-9a-f]{{{KEY_DIGITS}}}))?/a(\d+)/step-(\d+)$", path.as_posix())
+    if place is None:
+        allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
+        raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
+    key, attempt, step = place[1], int(place[2]), int(place[3])
+    folder = path.parents[2 if key else 1]
+    trial = read_trial(_owner(folder, request.shared), request.shared)
+    if key is None:
+        return _load_keyless(trial, request, Checkpoints(str(folder), None, attempt, 1), step)
+    if not trial.key.startswith(key):
+        found = f"{path} belongs to trial {key}, but the key of {trial.name} is {trial.key[:KEY_DIGITS]}"
+        raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
+    return _load(trial, request, Checkpoints(str(folder), trial.key, attempt, 1), step)
+
+
+def _owner(checkpoints: Path, shared: Settings) -> Path:
+    """The folder of the trial that owns these checkpoints; ``paths.checkpoints`` may place them elsewhere."""
+    if checkpoints.name == "checkpoints":
+        return checkpoints.parent
+    return Path(shared.paths.runs) / checkpoints.parent.name / checkpoints.name
+
+
+def _load(
+    trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
+) -> Translator:
+    config = replace(trial.config, decode=request.decoding(trial.config.decode))
+    return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device(), check)
+
+
+def _load_keyless(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
+    """A trial that finished before checkpoints had keys. Its last checkpoint must match the time in ``result.json``."""
+    result = trial.result()
+
+    def check(state: SavedState) -> None:
+        if state["step"] == result["step"] and state.get("seconds") != result["seconds"]:
+            raise DamagedError("has no key, and its training time differs from result.json")
+
+    return _load(trial, request, checkpoints, step, check)

@@ -1,0 +1,175 @@
+"""Names on the command line: each stands for a trial, a checkpoint, an exported model or an MLflow run."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.moved import moved, moved_value
+from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.settings import Settings
+from sweeps.planning.stored_study import damaged
+from sweeps.trained.request import Request
+from tracking.damage import DamagedFileError
+from tracking.ledger import trial_of_run
+from tracking.study import StudyMissing, read_study
+from tracking.trial_folder import TrialFolder
+from tracking.uri import without_password
+from transformer.config import TrialConfig
+from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
+from transformer.schema import Problem, RefusedError, nearest, parse
+
+TRIALS = "must be a trial, a trial's folder, or an MLflow run id"
+KINDS = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"
+SOME = 30  # names in a refusal, at most
+
+
+@dataclass(frozen=True)
+class SavedTrial:
+    """A trial's folder and its training settings. ``data`` are the folders that may hold its prepared text."""
+
+    path: Path
+    config: TrialConfig
+    key: str
+    data_fingerprint: str
+    checkpoints_url: str
+    data: tuple[Path, ...]
+
+    @property
+    def folder(self) -> TrialFolder:
+        return TrialFolder(self.path)
+
+    @property
+    def name(self) -> str:
+        """Such as synthetic-tiny/base-s1."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    def result(self) -> dict[str, Any]:
+        """The result of the finished trial. Raises RefusedError if the trial is not finished."""
+        result = self.folder.result()
+        if result is None or result["key"] != self.key:
+            raise RefusedError([_not_finished(self.path, self.folder.state(self.key))])
+        return result
+
+    def prepared(self) -> Prepared:
+        """Its text and vocabulary, prepared again if they are gone. Raises RefusedError."""
+        prepared = self._prepared()
+        if problems := list(check_vocabulary(prepared, self.folder)):
+            raise RefusedError(problems)
+        return prepared
+
+    def _prepared(self) -> Prepared:
+        for data in self.data:
+            folder = prepared_folder(data, self.data_fingerprint)
+            if folder.is_dir():
+                return open_prepared(folder, self.data_fingerprint)
+        if fingerprint(self.config.data) != self.data_fingerprint:
+            found = f"{self.name} was trained on different text than the current {self.config.data.name}"
+            allowed = f"must hold prepared/{self.data_fingerprint[:16]}, its vocabulary"
+            raise RefusedError([Problem("paths.data", found, allowed)])
+        return prepare(self.config.data, self.data[0], self.data_fingerprint)
+
+
+def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
+    """The folder that ``name`` stands for. Raises RefusedError with the allowed kinds and the nearest known name."""
+    runs = Path(shared.paths.runs)
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser().resolve()
+    known = {trial: shared.study_folder / trial for trial in _trials(shared.study_folder)}
+    everywhere = {f"{study.name}/{trial}": study / trial for study in _studies(runs) for trial in _trials(study)}
+    found = known.get(name) or everywhere.get(name)
+    if found is None and re.fullmatch("[0-9a-f]{32}", name):
+        found = trial_of_run(runs, name)
+    if found is None:
+        with suppress(StudyMissing):
+            read_study(shared.study_folder)  # a damaged study hides its trials: this raises an error that names it
+        raise RefusedError([_unknown(name, shared, list(known), list(everywhere), allowed)])
+    return found
+
+
+def studies_there(runs: Path) -> str:
+    """A hint for a person who named a study that does not exist."""
+    names = [study.name for study in _studies(runs)]
+    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` creates one"
+
+
+def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
+    """The trial of this folder. Raises RefusedError or DamagedFileError."""
+    folder = TrialFolder(path)
+    if not folder.config_path.exists():
+        state = folder.state()
+        raise RefusedError(
+            [_no_trial(path, allowed) if state == "missing" and path.is_dir() else _not_finished(path, state)]
+        )
+    stored = folder.trained_config() or {}
+    config, problems = parse(TrialConfig, {group: stored.get(group) for group in ("model", "train", "decode", "data")})
+    if config is None:
+        raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
+    before, now = stored["paths"]["runs"], path.parent.parent
+    data = (Path(shared.paths.data), Path(moved(stored["paths"]["data"], before, now)))
+    mirror = _as_typed(config.data.mirror, shared.data.mirror)
+    files = {name: moved_value(getattr(config.data, name), before, now) for name in ("train", "dev", "test")}
+    config = replace(config, data=replace(config.data, mirror=mirror, **files))
+    checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
+    return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
+
+
+def named_trials(request: Request) -> list[SavedTrial]:
+    """The named finished trials, each once. Raises RefusedError with all their problems."""
+    trials: dict[Path, SavedTrial] = {}
+    problems: list[Problem] = []
+    for name in request.names:
+        try:
+            trial = read_trial(find(name, request.shared, TRIALS), request.shared, TRIALS)
+            trial.result()
+            trials[trial.path] = trial
+        except RefusedError as error:
+            problems += error.problems
+        except DamagedFileError as error:
+            problems.append(damaged(error))
+    if problems:
+        raise RefusedError(problems)
+    return list(trials.values())
+
+
+def _as_typed(stored: str | None, typed: str | None) -> str | None:
+    """``typed``, which may hold a password, if ``stored`` is the same address without it; otherwise ``stored``."""
+    return typed if stored and typed and without_password(typed) == stored else stored
+
+
+def _studies(runs: Path) -> Iterator[Path]:
+    return (path.parent for path in sorted(runs.glob("*/study.json")))
+
+
+def _trials(study: Path) -> list[str]:
+    try:
+        return [trial.name for trial in read_study(study).trials]
+    except (StudyMissing, ValueError):  # a damaged study hides only its own trials
+        return []
+
+
+def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str], allowed: str) -> Problem:
+    study, near = shared.study_folder.name, nearest(name, known) or nearest(name, everywhere)
+    same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
+    if not known:
+        there = studies_there(Path(shared.paths.runs))
+        found = f'is "{name}", but {shared.paths.runs} holds no study {study}; {there}'
+    else:
+        more = f" and {len(known) - SOME} more" if len(known) > SOME else ""
+        found = f'is "{name}", but the trials of {study} are {", ".join(known[:SOME])}{more}'
+    return Problem("TRIAL", found, allowed, same_name[0] if same_name else near)
+
+
+def _not_finished(path: Path, state: str) -> Problem:
+    fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
+    allowed = "must be finished; `ablate status` shows the state of each trial, `ablate sweep` resumes them"
+    return Problem("TRIAL", f"{path.name} {fault}", allowed)
+
+
+def _no_trial(path: Path, allowed: str) -> Problem:
+    names = _trials(path)
+    if names:
+        return Problem("TRIAL", f"{path} is a study", f"must be one of its trials, such as {path / names[0]}")
+    return Problem("TRIAL", f"{path} holds no trial", allowed)

@@ -1,0 +1,175 @@
+"""``ablate translate``: lines in, translations out, in order and as soon as they are ready."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sweeps.trained.lines import decode, windows
+from sweeps.trained.models import open_model
+from sweeps.trained.request import Request, read_request
+from transformer.decoding.translate import Translation, Translator
+from transformer.finite import NotFiniteError
+from transformer.schema import Problem, RefusedError
+
+WINDOW = 1_000  # lines that are sorted by length together
+NO_HYPOTHESIS = Translation("", float("-inf"))
+
+
+def translate(
+    arguments: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
+) -> int:
+    """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
+
+    Raises RefusedError, NotFiniteError.
+    """
+    request = read_request("translate", arguments, average)
+    _check(request, source, target)
+    translator = open_model(request, err)
+    if nbest is not None and nbest > translator.decode.beam:
+        found, allowed = f"is {nbest}", f"must be at most decode.beam, which is {translator.decode.beam}"
+        raise RefusedError([Problem("--nbest", found, allowed)])
+    with ExitStack() as stack:
+        descriptor = stack.enter_context(source.open("rb")).fileno() if source else _standard_input()
+        out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
+        stack.enter_context(translator.efficient())
+        with _progress(descriptor, out, err) as progress:
+            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(descriptor)
+
+
+class Translating:
+    """Translates one stream of lines."""
+
+    def __init__(
+        self, translator: Translator, out: BinaryIO, nbest: int | None, err: Console, progress: "Shown", name: str
+    ) -> None:
+        self.translator, self.out, self.nbest = translator, out, nbest
+        self.err, self.progress, self.name = err, progress, name
+        self.done = 0  # lines
+
+    def run(self, descriptor: int) -> int:
+        """Translate until the input ends or no process reads the output; returns the exit code."""
+        try:
+            for window in windows(descriptor, WINDOW):
+                lines = decode(window)
+                self._translate(lines)
+                if len(lines) < len(window):
+                    return self._refuse()
+        except BrokenPipeError:
+            _forget(self.out)
+        except KeyboardInterrupt:
+            self.err.print(f"Interrupted after line {self.done}.")
+            return 130
+        except OSError as error:
+            _forget(self.out)
+            self.err.print(f"[bold red]Stopped[/] at line {self.done}: {escape(error.strerror or str(error))}.")
+            return 2
+        return 0
+
+    def _translate(self, lines: list[str]) -> None:
+        sources, long = self.translator.sources(lines)
+        longest, first = self.translator.model.config.max_positions, self.done + 1
+        for place in long:
+            what = f"line {first + place} has more than {longest} pieces; the rest of it is ignored"
+            self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
+        try:
+            for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
+                self._write(line, best)
+        except NotFiniteError as error:
+            raise NotFiniteError((first - 1 + place for place in error.places), self.name, "line") from error
+
+    def _write(self, line: str, best: list[Translation]) -> None:
+        self.done += 1  # the reader may interrupt before ``write`` returns
+        self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
+        self.out.flush()
+        self.progress.advance(line)
+
+    def _lines(self, best: list[Translation]) -> list[str]:
+        """The best translation; with ``--nbest n`` always n lines, score and text, best first."""
+        if self.nbest is None:
+            return [best[0].text]
+        padded = [*best, *[NO_HYPOTHESIS] * self.nbest][: self.nbest]
+        return [f"{each.score:.6f}\t{each.text}" for each in padded]
+
+    def _refuse(self) -> int:
+        self.err.print(f"[bold red]Refused[/]: {escape(self.name)}:{self.done + 1} is not valid UTF-8.", soft_wrap=True)
+        self.err.print("The lines before it are translated.")
+        return 2
+
+
+class Shown:
+    """The progress of a translation, displayed if a person waits for it."""
+
+    def __init__(self, progress: Progress | None = None, size: int | None = None) -> None:
+        self.progress, self.lines = progress, 0
+        self.task = progress.add_task("", total=size, lines=0) if progress else None
+
+    def advance(self, line: str) -> None:
+        """One more line is translated."""
+        self.lines += 1
+        if self.progress and self.task is not None:
+            self.progress.update(self.task, advance=len(line.encode("utf-8")) + 1, lines=self.lines)
+
+
+@contextmanager
+def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
+    """Displays nothing if the terminal shows the translations, or if a person types the lines."""
+    if not err.is_terminal or out.isatty() or os.isatty(descriptor):
+        yield Shown()
+        return
+    looks = os.fstat(descriptor)
+    size = looks.st_size if stat.S_ISREG(looks.st_mode) else None
+    columns = (SpinnerColumn(), TextColumn("{task.fields[lines]} lines"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        yield Shown(progress, size)
+
+
+def _check(request: Request, source: Path | None, target: Path | None) -> None:
+    """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
+    problems = []
+    if len(request.names) > 1:
+        found = f"names {len(request.names)} models: {', '.join(request.names)}"
+        problems.append(Problem("TRIAL", found, "must name one model"))
+    if source and (source.is_dir() or not os.access(source, os.R_OK)):
+        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
+    if target:
+        problems += _problems_of_output(target, source)
+    if problems:
+        raise RefusedError(problems)
+
+
+def _standard_input() -> int:
+    if sys.stdin is None:
+        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "must name a file")])
+    return sys.stdin.fileno()
+
+
+def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        return [Problem("--output", f"{target.parent} is not a folder", "must be in a folder that exists")]
+    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
+        return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
+    if target.is_file() and _is_input(target, source):
+        return [Problem("--output", f"{target} is the input", "must be another file")]
+    return []
+
+
+def _is_input(target: Path, source: Path | None) -> bool:
+    """Whether the output is the input."""
+    try:
+        return os.path.samestat(target.stat(), source.stat() if source else os.fstat(sys.stdin.fileno()))
+    except (OSError, AttributeError):  # an unreadable source is refused separately; a closed standard input is None
+        return False
+
+
+def _forget(out: BinaryIO) -> None:
+    """No process reads the output: the rest of the buffer must not fail again when Python closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())

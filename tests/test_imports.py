@@ -1,0 +1,128 @@
+"""Imports run one way, and one outside library has one place."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tracking
+import transformer
+
+ROOT = Path(transformer.__file__).parents[1]
+OURS = {"transformer", "tracking", "sweeps"}
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of everything a file imports, at its head or inside a function."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", modules("transformer"), ids=name)
+def test_transformer_imports_no_other_package_of_ours_and_no_scheduler(path: Path) -> None:
+    assert not imported(path) & {"sweeps", "tracking", "ray", "mlflow", "hydra", "omegaconf"}
+
+
+@pytest.mark.parametrize("path", modules("tracking"), ids=name)
+def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path: Path) -> None:
+    assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"})
+
+
+@pytest.mark.parametrize(
+    ("library", "place"),
+    [
+        ("sentencepiece", "transformer/data/vocabulary.py"),
+        ("sacrebleu", "transformer/decoding/score.py"),
+        ("sacremoses", "transformer/decoding/score.py"),
+        ("safetensors", "transformer/decoding/export.py"),
+        ("ctranslate2", "transformer/decoding/ctranslate.py"),
+        ("mlflow", "tracking"),
+    ],
+)
+def test_an_outside_library_is_imported_in_one_file_or_folder_only(library: str, place: str) -> None:
+    users = [name(path) for package in sorted(OURS) for path in modules(package) if library in imported(path)]
+    assert users
+    assert all(user == place or user.startswith(f"{place}/") for user in users), users
+
+
+def our_modules(path: Path) -> set[str]:
+    """The modules of ours that a file imports, at its head or inside a function."""
+    known = {module_name(other) for package in OURS for other in modules(package)}
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            named |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+    return named & known
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def folder_name(module: str) -> str:
+    """sweeps.planning of sweeps.planning.plan; a file directly in a package stands for itself."""
+    return ".".join(module.split(".")[:2])
+
+
+def circles(arrows: dict[str, set[str]]) -> list[str]:
+    """Every node from which a way leads back to it."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            new = arrows.get(waiting.pop(), set()) - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    return sorted(node for node in arrows if node in reached(node))
+
+
+def test_neither_files_nor_folders_import_in_a_circle() -> None:
+    files = {module_name(path): our_modules(path) for package in OURS for path in modules(package)}
+    folders: dict[str, set[str]] = {}
+    for module, targets in files.items():
+        here = folder_name(module)
+        folders.setdefault(here, set()).update(folder_name(other) for other in targets if folder_name(other) != here)
+    assert {"sweeps.planning", "transformer.training"} <= set(folders)
+    assert circles(files) == []
+    assert circles(folders) == []
+
+
+@pytest.mark.parametrize("room", ["planning", "trained"])
+def test_rooms_that_run_nothing_import_no_room_that_does(room: str) -> None:
+    for path in modules(f"sweeps/{room}"):
+        assert not any(module.startswith("sweeps.running") for module in our_modules(path)), path
+        assert "ray" not in imported(path), path
+
+
+def test_one_trial_in_this_process_needs_no_ray() -> None:
+    waiting, seen = [ROOT / "sweeps/running/in_process.py"], set[Path]()
+    while waiting:
+        path = waiting.pop()
+        seen.add(path)
+        assert "ray" not in imported(path), path
+        found = {ROOT / f"{module.replace('.', '/')}.py" for module in our_modules(path)}
+        waiting += [other for other in found if other.exists() and other not in seen]
+    assert len(seen) > 30
+
+
+def test_the_packages_looked_at_are_the_ones_imported_here() -> None:
+    assert Path(tracking.__file__).parents[1] == ROOT
+    assert all(len(modules(package)) > 5 for package in OURS)

@@ -1,0 +1,30 @@
+"""A word that chooses behavior and is none of the known ones fails; it never falls through to another behavior."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+import torch
+from small_trials import SMALL
+
+from transformer.cost import parameters
+from transformer.decoding.quantize import quantize
+from transformer.model.encoder_decoder import Transformer
+from transformer.model.positions import Positions
+from transformer.training.precision import autocast
+
+ROTARY = replace(SMALL, positions=cast(Any, "rotary"))
+UNKNOWN: dict[str, Callable[[], object]] = {
+    "positions": lambda: Positions(ROTARY),
+    "a model's positions": lambda: Transformer(ROTARY, 30),
+    "parameters of positions": lambda: parameters(ROTARY, 30),
+    "precision": lambda: autocast(cast(Any, "fp8"), torch.device("cpu")),
+    "arithmetic": lambda: quantize(Transformer(SMALL, 30), cast(Any, "int4")),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_variant_fails(name: str) -> None:
+    with pytest.raises(AssertionError, match="unreachable"):
+        UNKNOWN[name]()

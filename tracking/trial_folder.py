@@ -1,0 +1,299 @@
+"""One trial's folder: its attempts, its journal, its result.
+
+Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
+"""
+
+import math
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from tracking import shapes
+from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
+from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
+from tracking.former_names import current_metrics, current_scores
+from tracking.process import is_alive
+from tracking.trial_config import read_config
+from tracking.uri import without_password
+
+TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
+NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
+
+    number: int
+    began: float
+    host: str
+    pid: int
+    ended: float | None = None
+    reason: str | None = None
+
+    def lives(self) -> bool:
+        """Whether it has not ended and its process runs on this machine."""
+        return self.ended is None and self.host == socket.gethostname() and is_alive(self.pid, self.began)
+
+
+@dataclass(frozen=True)
+class JournalLine:
+    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the last line."""
+
+    ts: float
+    attempt: int
+    step: int
+    metrics: dict[str, float]
+    checkpoint: int | None = None
+
+    @staticmethod
+    def of(line: dict[str, Any]) -> "JournalLine":
+        """Version 0.1.0 kept the checkpoint's step among the metrics."""
+        metrics = current_metrics(line["metrics"])
+        checkpoint = metrics.pop("checkpoint", line.get("checkpoint"))
+        step = None if checkpoint is None else int(checkpoint)
+        return JournalLine(line["ts"], line["attempt"], line["step"], metrics, step)
+
+
+class TrialFolder:
+    """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise DamagedFileError if the
+    file is unusable, or UnreadableError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_path = path / "config.yaml"
+        self.provenance_path = path / "provenance.json"
+        self.attempts_path = path / "attempts.jsonl"
+        self.journal_path = path / "journal.jsonl"
+        self.result_path = path / "result.json"
+        self.error_path = path / "error.txt"
+
+    def checkpoints_url(self, elsewhere: str | None) -> str:
+        """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
+        return f"{elsewhere}/{self.path.parent.name}/{self.path.name}" if elsewhere else str(self.path / "checkpoints")
+
+    def hypotheses_path(self, set_name: str) -> Path:
+        return self.path / "hypotheses" / f"{set_name}.txt"
+
+    def statistics_path(self, set_name: str) -> Path:
+        return self.path / "statistics" / f"{set_name}.jsonl"
+
+    def begin_attempt(self, number: int, host: str, pid: int) -> None:
+        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
+        last = self._newest()
+        if last and last.ended is None:
+            self.end_attempt(last.number, "lost")
+        line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
+        append_line(self.attempts_path, to_json(line), fsync=True)
+        self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
+
+    def end_attempt(self, attempt: int, reason: str) -> None:
+        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free text."""
+        line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": without_password(reason)}
+        append_line(self.attempts_path, to_json(line), fsync=True)
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt, oldest first."""
+        found: dict[int, Attempt] = {}
+        for line in read_lines(self.attempts_path, shapes.attempt_line):
+            number = line["attempt"]
+            if not line.get("end"):
+                found[number] = Attempt(number, line["ts"], line["host"], line["pid"])
+            elif number in found:
+                begun = found[number]
+                found[number] = Attempt(number, begun.began, begun.host, begun.pid, line["ts"], line["reason"])
+        return list(found.values())
+
+    def report(
+        self,
+        attempt: int,
+        step: int,
+        metrics: dict[str, float],
+        ts: float | None = None,
+        checkpoint: int | None = None,
+    ) -> bool:
+        """Append to the journal, with fsync after a checkpoint. A fenced report returns False and writes nothing.
+
+        Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
+        increase. JSON has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such metrics are left
+        out and counted in the metric `nonfinite`, which shows a divergence.
+        """
+        newest, last = self._newest(), last_line(self.journal_path)
+        if newest is None or newest.number != attempt or (last and last["step"] >= step):
+            return False
+        line = _line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
+        append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
+        return True
+
+    def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
+        """Before training resumes after `step`: keep the journal's lines up to it, and fill in the missing ones.
+
+        `history` holds every report up to `step`; the last ones before a crash may be missing here.
+        """
+        lines = {at: _line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
+        lines |= {
+            line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
+        }
+        if lines or self.journal_path.exists():
+            write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
+
+    def journal(self) -> list[JournalLine]:
+        """Every report, steps strictly increasing."""
+        lines = read_lines(self.journal_path, shapes.journal_line)
+        return list(map(JournalLine.of, lines))
+
+    def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
+        """One translation per line. A line break inside one becomes a space, since lines align with sources."""
+        text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
+        write_atomic(self.hypotheses_path(set_name), text)
+
+    def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
+        """The head with the scores in the first line, then each sentence's part of them, in the set's order."""
+        path = self.statistics_path(set_name)
+        if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
+            set_aside(path)
+        write_atomic(path, "".join(to_json(line) + "\n" for line in (head, *sentences)))
+
+    def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """The content of ``write_statistics``; None without a file."""
+        path = self.statistics_path(set_name)
+        content = read_whole(path)
+        if content is None:
+            return None
+        if not content.endswith(b"\n"):
+            raise DamagedFileError(path, "its last line is cut off" if content else "is empty")
+        head, *sentences = read_lines(path)
+        if wrong := shapes.statistics_head(head):
+            raise DamagedFileError(path, wrong, 1)
+        return _current_head(head), sentences
+
+    def evaluated(self) -> dict[str, dict[str, Any]]:
+        """The evaluated sets with the first line of their statistics. A set without hypotheses, or with a damaged file,
+        is left out, so that it is evaluated again."""
+        kept = [name for name in self._statistics_names() if self.hypotheses_path(name).is_file()]
+        heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
+        return {name: head for name, head in heads.items() if head is not None}
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write `result.json`; a number that is not finite becomes null."""
+        write_atomic(self.result_path, to_json(result) + "\n")
+
+    def result(self) -> dict[str, Any] | None:
+        """The content of ``write_result``; None without a file."""
+        content = read_object(self.result_path)
+        if content is not None and (wrong := shapes.result(content)):
+            raise DamagedFileError(self.result_path, wrong)
+        return content and content | {"scores": {name: current_scores(of) for name, of in content["scores"].items()}}
+
+    def finished_result(self, key: str) -> dict[str, Any] | None:
+        """The result of the trial with this key; None if it is not finished, or its result is damaged."""
+        result = unless_damaged(self.result, None)
+        return result if result is not None and result["key"] == key else None
+
+    def config(self) -> dict[str, Any] | None:
+        """``config.yaml``; None without it."""
+        return read_config(self.config_path)
+
+    def trained_config(self) -> dict[str, Any] | None:
+        """The same, checked for the trial's key, which a sweep writes."""
+        config = self.config()
+        if config is not None and "key" not in config:
+            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
+        return config
+
+    def provenance(self) -> dict[str, Any]:
+        """The content of ``provenance.json``; {} before the worker group has started."""
+        content = read_object(self.provenance_path)
+        if content is not None and "commit" not in content:
+            raise DamagedFileError(self.provenance_path, "must have a commit")
+        return content or {}
+
+    def write_error(self, text: str) -> None:
+        write_atomic(self.error_path, without_password(text))
+
+    def error(self) -> str | None:
+        """Why the trial failed; None if it did not."""
+        content = read_whole(self.error_path)
+        return None if content is None else without_password(content.decode("utf-8", errors="replace"))
+
+    def cause(self) -> str | None:
+        """The first line of ``error``."""
+        error = unless_damaged(self.error, None)
+        return None if error is None else next(iter(error.strip().splitlines()), "no cause was written")
+
+    def state(self, key: str | None = None) -> TrialState:
+        """The trial's state. With `key`, a result of another key does not count as finished.
+
+        A damaged trial cannot resume before a repair; ``damage`` names the files.
+        """
+        return self.standing(key)[0]
+
+    def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
+        """The state, and the result of a finished trial: from one read, since the trial may finish at any moment."""
+        try:
+            result = self.result()
+            if result is not None and key in (None, result["key"]):
+                return "finished", result
+            return self._unfinished(), None
+        except DamagedFileError:
+            return "damaged", None
+
+    def _unfinished(self) -> TrialState:
+        if self.error() is not None:
+            return "failed"
+        newest = self._newest()
+        if newest is not None and newest.lives():
+            return "running"
+        self._check_history()
+        self.config()
+        return "missing" if newest is None else "interrupted"
+
+    def damage(self) -> list[DamagedFileError]:
+        """Every damaged file of the folder, with its first fault."""
+        found: list[DamagedFileError] = []
+        statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
+        history = (self.attempts, self.journal, self._check_history)
+        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
+        for read in (*readers, *statistics):
+            try:
+                read()
+            except DamagedFileError as error:
+                found.append(error)
+        return list({error.path: error for error in reversed(found)}.values())[::-1]
+
+    def _check_history(self) -> None:
+        """Check attempts and journal, each alone and then together: an attempt precedes its reports."""
+        attempts, journal = self.attempts(), self.journal()
+        if journal and not attempts:
+            cause = "is empty" if self.attempts_path.exists() else "is missing"
+            raise DamagedFileError(self.attempts_path, f"{cause}, but journal.jsonl has reports")
+
+    def _statistics_names(self) -> list[str]:
+        root = self.path / "statistics"
+        return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+
+    def _head(self, set_name: str) -> dict[str, Any]:
+        return _current_head(first_line(self.statistics_path(set_name), shapes.statistics_head))
+
+    def _newest(self) -> Attempt | None:
+        return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
+
+
+def _current_head(head: dict[str, Any]) -> dict[str, Any]:
+    return head | {"scores": current_scores(head["scores"])}
+
+
+def _line(ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None) -> dict[str, Any]:
+    safe = {} if checkpoint is None else {"checkpoint": checkpoint}
+    return {"ts": ts, "attempt": attempt, "step": step, **safe, "metrics": _finite(metrics)}
+
+
+def _finite(metrics: dict[str, float]) -> dict[str, float]:
+    kept = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+    dropped = len(metrics) - len(kept)
+    return {**kept, NONFINITE: float(dropped)} if dropped else kept
