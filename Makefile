@@ -12,13 +12,13 @@ test: install
 
 # The tests to run while working: planning, model, text, the study on disk. Under two minutes on two quiet cores.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
-FAST := tests/test_imports.py tests/test_readme.py tests/transformer/model tests/transformer/data tests/tracking \
-	$(wildcard tests/transformer/test_*.py) $(patsubst %,tests/sweeps/test_%.py,compose plan rows scaling)
-LONG := transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging transformer/test_worker \
-	tracking/test_damaged_files tracking/test_lag tracking/test_sync_process
+LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging \
+	transformer/test_worker tracking/test_damaged_files tracking/test_lag tracking/test_sync_process)
+FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/test_%.py,compose plan rows scaling) \
+	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking)))
 
 test-fast: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not ray" $(LONG:%=--ignore=tests/%.py) $(FAST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not ray" $(FAST)
 
 check: install
 	$(BIN)/ruff check .

@@ -13,5 +13,5 @@ def check_vocabulary(prepared: Prepared, folder: TrialFolder) -> list[Problem]:
     """
     if folder.provenance().get("vocabulary") in (None, "", prepared.vocabulary_sha256):
         return []
-    found = f"has a new vocabulary, but {folder.path.name} was trained with another vocabulary of the same text"
+    found = f"has another vocabulary of this text than {folder.path.name} was trained with"
     return [Problem("paths.data", found, ONE_VOCABULARY, None, str(prepared.folder))]

@@ -146,7 +146,7 @@ def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two:
     second.folder.provenance_path.write_text(json.dumps(content))
     for _ in range(2):  # the second time, the damaged file is gone
         with (
-            pytest.raises(RefusedError, match="e_learned_positions-s1 was trained with another vocabulary"),
+            pytest.raises(RefusedError, match="another vocabulary of this text than e_learned_positions-s1"),
             open_study(two, [], Console(file=StringIO())),
         ):
             pass

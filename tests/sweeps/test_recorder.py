@@ -138,7 +138,7 @@ def test_a_trial_that_began_with_another_vocabulary_is_found(planned: PlannedTri
     assert list(check_vocabulary(first, planned.folder)) == []
     other = prepare(replace(data, vocab_size=900), tmp_path / "other")
     (problem,) = check_vocabulary(other, planned.folder)
-    assert problem.found == "base-s1 was trained with another vocabulary of the same text"
+    assert problem.found == "has another vocabulary of this text than base-s1 was trained with"
     content = planned.folder.provenance()
     content.pop("vocabulary")
     planned.folder.provenance_path.write_text(json.dumps(content))  # as an earlier version wrote it
