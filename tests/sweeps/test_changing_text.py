@@ -132,7 +132,7 @@ def test_a_damaged_provenance_stops_no_trial(two: Plan, capsys: pytest.CaptureFi
         pass
     said = capsys.readouterr().out
     assert "base-s1: provenance.json:1 is damaged" in said
-    assert "the vocabulary that it recorded is lost" in said
+    assert "record of the vocabulary is lost" in said
     assert path.with_name("provenance.json.damaged").exists()
 
 
