@@ -8,7 +8,7 @@ demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The tests to run while working: planning, model, text, the study on disk.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
@@ -18,7 +18,7 @@ FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/tes
 	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking)))
 
 test-fast: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not ray" $(FAST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray" $(FAST)
 
 check: install
 	$(BIN)/ruff check .
