@@ -11,14 +11,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_command, next_verb, print_interruption, print_refusal, typed_command
+from sweeps.console import (
+    ERR,
+    OUT,
+    next_command,
+    next_verb,
+    print_failure,
+    print_interruption,
+    print_refusal,
+    typed_command,
+)
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
 from sweeps.trained.export_kind import ExportKind
 from tracking.damage import DamagedFileError
@@ -39,6 +48,7 @@ SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of th
 Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
+Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -78,12 +88,19 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
+            _refuse_removed_folder()
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error)
             code = 2
         except NotFiniteError as error:
             ERR.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
+            code = 1
+        except BrokenPipeError:  # the reader of a pipe has left
+            OUT.on_broken_pipe()
+            code = 0
+        except OSError as error:
+            print_failure(error)
             code = 1
         except KeyboardInterrupt as error:
             code = print_interruption(error)
@@ -92,14 +109,22 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     return guarded
 
 
+def _refuse_removed_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
+
+
 @app.command()
 @_verb
-def plan(overrides: OverrideList = None, add: Add = False, as_json: Json = False) -> None:
+def plan(overrides: OverrideList = None, add: Add = False, check: Check = False, as_json: Json = False) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
     from sweeps.show import overrides_to_run, plan_json, plan_table
 
-    planned = plan_sweep(overrides or [], add, "plan")
+    make = partial(plan_sweep, overrides or [], add, "plan")
+    planned = _checked(make, overrides) if check else make()
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
@@ -121,7 +146,7 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     from sweeps.running.on_ray import run_plan
     from sweeps.show import show_outcome
 
-    planned = plan_sweep(overrides or [], add)
+    planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     run_plan(planned, typed_command(), OUT)
@@ -136,7 +161,7 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     from sweeps.running.in_process import run_single
     from sweeps.show import show_outcome
 
-    planned = plan_row(overrides or [], add)
+    planned = _checked(partial(plan_row, overrides or [], add), overrides)
     run_single(planned, typed_command(), OUT)
     return show_outcome(planned, "train", overrides)
 
@@ -322,6 +347,16 @@ def _serve(command: list[str], environment: dict[str, str]) -> int:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         return 0
+
+
+def _checked(make: Callable[[], Any], overrides: list[str] | None) -> Any:
+    """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+    from sweeps.preflight.checks import checked
+
+    planned, notices = checked(make, overrides or [])
+    for notice in notices:
+        ERR.print(escape(notice), style="yellow", soft_wrap=True)
+    return planned
 
 
 def _settings(overrides: list[str] | None) -> Any:

@@ -73,6 +73,13 @@ def print_refusal(refused: RefusedError | DamagedFileError) -> None:
     ERR.print(escape(error.outcome))
 
 
+def print_failure(error: OSError) -> None:
+    """Print a fault of a file, disk or network as one line with its path."""
+    place = ": ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    cause = error.strerror or str(error) or type(error).__name__
+    ERR.print(f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause)}", soft_wrap=True)
+
+
 def print_interruption(error: KeyboardInterrupt) -> int:
     """Print where each trial will resume, and the command to run. Returns the exit code."""
     ERR.print("\nInterrupted.")

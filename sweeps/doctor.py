@@ -1,7 +1,6 @@
 """Can this machine run a study? Each finding is checked, not assumed."""
 
 import importlib
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.preflight import machine
+from sweeps.preflight.machine import GIB
+
 PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")
-GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ def _devices() -> Finding:
     import torch
 
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    cores = f"{os.cpu_count()} CPU cores"
+    cores = f"{machine.cpus()} CPU cores"
     if gpus:
         return Finding("devices", "ok", f"{', '.join(gpus)}; {cores}", "use cluster=gpu")
     return Finding("devices", "ok", f"no GPU, {cores}")
 
 
 def _memory() -> Finding:
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    total = machine.memory()
     small = total < 4 * GIB
     advice = "a sweep needs 1 GB per trial plus 2 GB for Ray and MLflow" if small else ""
     return Finding("memory", "warning" if small else "ok", f"{total / GIB:.0f} GiB", advice)

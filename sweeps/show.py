@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.console import OUT, next_verb
+from sweeps.planning.cautions import cautions
 from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
 from sweeps.planning.plan import Plan
 from sweeps.planning.recorded import nested, read_record
@@ -23,7 +24,8 @@ from transformer.versions import settled
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     computed = "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
-    caption = escape("\n".join([computed, *plan.composition.notes]))
+    caption = "\n".join(map(escape, [computed, *plan.composition.notes]))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
     )

@@ -17,7 +17,8 @@ SEMANTICS = 3
 
 PositionKind = Literal["sinusoids", "learned"]
 Precision = Literal["fp32", "bf16"]
-Count = Annotated[int, Range(1)]
+LARGEST = 2**31 - 1
+Count = Annotated[int, Range(1, LARGEST)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 
 
@@ -45,11 +46,11 @@ class TrainConfig:
 
     steps: Count
     warmup_steps: Count
-    lr_factor: Annotated[float, Range(0)]
+    lr_factor: Annotated[float, Range(0, above=True)]
     tokens_per_batch: Count
     label_smoothing: Probability
     precision: Precision
-    seed: Annotated[int, Range(0, 2**31 - 1)]
+    seed: Annotated[int, Range(0, LARGEST)]
     log_every: Count
     evaluate_every: Count
     checkpoint_every: Count
@@ -66,7 +67,7 @@ class DecodeConfig:
 
     beam: Annotated[int, Range(1, 32)]
     alpha: Annotated[float, Range(0)]
-    max_extra: Annotated[int, Range(0)]
+    max_extra: Annotated[int, Range(0, LARGEST)]
     average_checkpoints: Annotated[Count, Formerly("average")]
 
 
@@ -77,7 +78,7 @@ class DataConfig:
     name: Literal["synthetic", "multi30k", "files"]
     source: str
     target: str
-    vocab_size: Annotated[int, Range(8)]
+    vocab_size: Annotated[int, Range(8, LARGEST)]
     mirror: str | None
     train: list[str] | None
     dev: list[str] | None

@@ -43,18 +43,20 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Range:
-    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive."""
+    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive, ``above`` the lower one."""
 
     low: float = -math.inf
     high: float = math.inf
     below: bool = False
+    above: bool = False
 
     def holds(self, value: float) -> bool:
-        return self.low <= value < self.high if self.below else self.low <= value <= self.high
+        over = value > self.low if self.above else value >= self.low
+        return over and (value < self.high if self.below else value <= self.high)
 
     def __str__(self) -> str:
         if math.isinf(self.high):
-            return f"of at least {self.low:.10g}"
+            return f"above {self.low:.10g}" if self.above else f"of at least {self.low:.10g}"
         if self.below:
             return f"of at least {self.low:.10g} and below {self.high:.10g}"
         return f"between {self.low:.10g} and {self.high:.10g}"

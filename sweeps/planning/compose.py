@@ -14,7 +14,8 @@ from sweeps.planning.layers import LayerError, Layers, Tree
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
 from sweeps.planning.recorded import Record, nested
 from sweeps.planning.scaling import WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
-from sweeps.planning.settings import Scale, Settings, absolute, study_problems
+from sweeps.planning.settings import Scale, Settings, absolute
+from sweeps.planning.study_problems import study_problems
 from sweeps.planning.yaml_files import Library
 from transformer.schema import Problem, RefusedError, parse
 

@@ -1,11 +1,12 @@
 """The schema of everything that ``conf/`` and the command line may set."""
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
-from transformer.schema import Problem, Range
+from transformer.schema import Range
 from transformer.versions import Formerly
 
 
@@ -96,22 +97,11 @@ class Settings:
         return asdict(self)
 
 
-def study_problems(settings: Settings) -> list[Problem]:
-    """The problems of a study's seeds and name."""
-    sweep, problems = settings.sweep, []
-    if not sweep.seeds or len(set(sweep.seeds)) < len(sweep.seeds):
-        problems.append(Problem("sweep.seeds", f"is {sweep.seeds}", "must list at least one seed, and each seed once"))
-    key, name = ("sweep.name", sweep.name) if sweep.name is not None else ("scale.name", settings.scale.name)
-    if name in ("", ".", "..") or name != Path(name).name or name.startswith("."):
-        problems.append(Problem(key, f'is "{name}"', "must be the name of a folder in paths.runs"))
-    return problems
-
-
 def absolute(settings: Settings, here: Path) -> Settings:
     """A copy with every local path absolute: workers have another working directory."""
 
     def path(text: str) -> str:
-        return text if "://" in text else str((here / Path(text).expanduser()).resolve())
+        return text if "://" in text else os.path.realpath(here / _at_home(text))
 
     paths, data = settings.paths, settings.data
     checkpoints = paths.checkpoints and path(paths.checkpoints)
@@ -126,3 +116,11 @@ def absolute(settings: Settings, here: Path) -> Settings:
             test=data.test and [path(name) for name in data.test],
         ),
     )
+
+
+def _at_home(text: str) -> Path:
+    """``~`` as the home folder. ``~NAME`` of an unknown user stays; ``study_problems`` refuses it."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster
+from sweeps.preflight import machine
 from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
@@ -32,16 +34,24 @@ RAY_ENV = {
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted."""
     plan = readable(plan, console)
-    with open_study(plan, command, console) as (plan, stopping):
+    connect = partial(_connect, plan.composition.shared.cluster)
+    with _disconnected_at_the_end(), open_study(plan, command, console, connect) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress, stopping)
 
 
+@contextmanager
+def _disconnected_at_the_end() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if ray := sys.modules.get("ray"):
+            ray.shutdown()
+
+
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     """Queue the pending trials, longest first, on the available resources."""
-    os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
-    import ray
     from ray import tune
 
     from sweeps.running.tune_callback import TuneCallback
@@ -49,27 +59,22 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    _connect(cluster, stopping)
-    try:
-        check_resources([node["Resources"] for node in ray.nodes() if node["Alive"]], plan.trials[0])
-        assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
-        bell = start_bell()
-        callback = TuneCallback(recorders, progress, stopping, bell)
-        trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
-        with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _interruptible(callback), stopping.gentle():
-            tune.Tuner(
-                tune.with_resources(trainable, bundles(cluster)),
-                param_space={"trial": tune.grid_search(list(recorders)), "again": None},
-                tune_config=tune.TuneConfig(reuse_actors=True),
-                run_config=tune.RunConfig(
-                    storage_path=storage,
-                    verbose=0,
-                    callbacks=[callback],
-                    failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
-                ),
-            ).fit()
-    finally:
-        ray.shutdown()
+    assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
+    bell = start_bell()
+    callback = TuneCallback(recorders, progress, stopping, bell)
+    trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
+    with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _interruptible(callback), stopping.gentle():
+        tune.Tuner(
+            tune.with_resources(trainable, bundles(cluster)),
+            param_space={"trial": tune.grid_search(list(recorders)), "again": None},
+            tune_config=tune.TuneConfig(reuse_actors=True),
+            run_config=tune.RunConfig(
+                storage_path=storage,
+                verbose=0,
+                callbacks=[callback],
+                failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
+            ),
+        ).fit()
 
 
 @contextmanager
@@ -85,7 +90,8 @@ def _interruptible(callback: Any) -> Iterator[None]:
 
 
 def _connect(cluster: Cluster, stopping: Stopping) -> None:
-    """This machine alone, or the cluster at ``cluster.address``."""
+    """Start Ray on this machine alone, or join the cluster at ``cluster.address``. Raises RefusedError."""
+    os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
     import ray
 
     here = cluster.address is None
@@ -93,6 +99,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
         with _own_groups():
             ray.init(
                 address=cluster.address or "local",
+                num_cpus=machine.cpus() if here else None,
                 include_dashboard=False if here else None,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -124,19 +131,3 @@ def _own_groups() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = popen
-
-
-def check_resources(nodes: list[dict[str, float]], planned: PlannedTrial) -> None:
-    """Refuse a worker group that never fits: it would wait forever. Each worker must fit on one node."""
-    cluster = planned.settings.cluster
-    for kind, each, key in (
-        ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),
-        ("GPU", cluster.gpus_per_worker, "cluster.gpus_per_worker"),
-    ):
-        places = sum(int(node.get(kind, 0) // each) for node in nodes) if each else cluster.workers
-        if places < cluster.workers:
-            have = " + ".join(f"{node.get(kind, 0):g}" for node in nodes)
-            allowed = (
-                f"the cluster's nodes have {have} {kind}, and a trial of {cluster.workers} workers needs {each:g} each"
-            )
-            raise RefusedError([Problem(key, f"is {each:g}", allowed)])

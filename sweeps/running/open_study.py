@@ -1,6 +1,6 @@
 """One run of a study, with or without Ray: lock its trials, prepare its data, carry its journals to MLflow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.planning.cautions import cautions
 from sweeps.planning.plan import Plan, recorded
 from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.stored_study import known_study
@@ -22,11 +23,18 @@ from transformer.data.prepare import Prepared, check_lengths, prepare, prepared_
 from transformer.schema import Problem, RefusedError
 
 
-@contextmanager
-def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tuple[Plan, Stopping]]:
-    """Lock the trials, prepare the data, write the study and carry its journals to MLflow while the caller runs them.
+def no_connection(stopping: Stopping) -> None:
+    """For trials in this process, which need no cluster."""
 
-    Yields the plan as it stands once the trials are locked. Raises RefusedError, Interrupted.
+
+@contextmanager
+def open_study(
+    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] = no_connection
+) -> Iterator[tuple[Plan, Stopping]]:
+    """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
+
+    ``connect`` is called once the data is prepared, before anything of the study is written. Yields the plan as it
+    stands once the trials are locked. Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
     with ExitStack() as stack:
@@ -34,6 +42,10 @@ def open_study(plan: Plan, command: list[str], console: Console) -> Iterator[tup
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
         texts = _prepare_data(plan, console)
+        for caution in cautions(plan):
+            console.print(escape(caution), style="yellow", soft_wrap=True)
+        if plan.pending:
+            connect(stopping)
         (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))

@@ -46,12 +46,14 @@ class Corpus:
 
     The declaration that ``load`` returns is of the exact bytes it read. It differs if the text changed in between.
 
-    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs.
+    ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
+    ``train_pairs`` is the number of training pairs, None if only the text can tell.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
     load: Callable[[DataConfig, Path], Text]
     mean_lengths: tuple[float, float]
+    train_pairs: int | None = None
 
 
 def corpus(data: DataConfig) -> Corpus:
@@ -133,7 +135,7 @@ def _check_exist(data: DataConfig) -> None:
 
 
 CORPORA = {
-    "synthetic": Corpus(lambda data: synthetic.parameters(), _load_synthetic, (12.0, 12.3)),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _load_multi30k, (14.4, 15.1)),
+    "synthetic": Corpus(lambda data: synthetic.parameters(), _load_synthetic, (12.0, 12.3), synthetic.Sizes().train),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _load_multi30k, (14.4, 15.1), 29_000),
     "files": Corpus(_declared_files, _load_files, (25.0, 25.0)),
 }

@@ -128,6 +128,12 @@ class Prepared:
     def pairs(self, set_name: str) -> ParallelSet:
         return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
 
+    @property
+    def train_pieces(self) -> int:
+        """Pieces of the longer side of the training text."""
+        ends = (np.load(self._file(f"train.{side}.offsets.npy"), mmap_mode="r")[-1] for side in ("source", "target"))
+        return int(max(ends))
+
     def references(self, set_name: str) -> list[str]:
         """The original target text, for BLEU."""
         return self._text(set_name, "target")

@@ -1,0 +1,55 @@
+"""Everything that is looked at before anything starts: `ablate plan --check`, `sweep` and `train` share it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.naming import chosen, naming
+from sweeps.planning.plan import Plan
+from sweeps.planning.settings import Settings
+from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
+from sweeps.preflight.places import disk_problems, place_problems
+from sweeps.preflight.store import store_notices, store_problems
+from transformer.schema import Problem, RefusedError
+
+SHARED = ("cluster",)
+"""Overrides that no row changes, besides the names and places of a study."""
+
+
+def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[str]]:
+    """The plan that ``make`` makes, if it can run, and notices on it.
+
+    Raises RefusedError with all problems: of the rows, the places, the addresses and the machines.
+    """
+    try:
+        plan = make()
+    except RefusedError as error:
+        raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
+    shared = plan.composition.shared
+    problems = [*_place_problems(shared), *disk_problems(plan)]
+    if plan.pending:
+        problems += _machine_problems(shared, plan)
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+    return plan, list(store_notices(shared.tracking.uri))
+
+
+def _problems_without_plan(overrides: list[str]) -> list[Problem]:
+    """Problems of what all rows share, for overrides that give no plan; none if these are wrong themselves."""
+    try:
+        shared = compose_settings([*naming(overrides), *chosen(overrides, SHARED)])
+    except RefusedError:
+        return []
+    return [*_place_problems(shared), *_machine_problems(shared)]
+
+
+def _place_problems(shared: Settings) -> list[Problem]:
+    return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs))]
+
+
+def _machine_problems(shared: Settings, plan: Plan | None = None) -> list[Problem]:
+    try:
+        nodes = nodes_of(shared.cluster)
+    except RefusedError as error:
+        return error.problems
+    return [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]

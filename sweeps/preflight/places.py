@@ -1,0 +1,147 @@
+"""The folders and filesystems that a study writes to: each is tried with a file that is removed again."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+
+from sweeps.planning.plan import Plan
+from sweeps.planning.settings import Paths
+from transformer.schema import Problem, nearest
+
+ANSWER_S = 8.0
+"""How long a remote filesystem may take to write and remove one small file."""
+BYTES_PER_PARAMETER = 12
+"""Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
+LOCAL = ("file://", "local://")
+LONGEST_PART = 255  # bytes of one name, on the common filesystems
+
+
+def place_problems(paths: Paths) -> list[Problem]:
+    """The places that cannot be written to. They need not exist."""
+    problems = [*_folder_problems("paths.runs", paths.runs), *_folder_problems("paths.data", paths.data)]
+    if paths.checkpoints is not None:
+        problems += _checkpoint_problems(paths.checkpoints)
+    return problems
+
+
+def disk_problems(plan: Plan) -> Iterator[Problem]:
+    """Checkpoints that will not fit on the disk. Trials that have begun already have most of theirs."""
+    place = plan.composition.shared.paths.checkpoints
+    folder = plan.folder if place is None else _local(place)
+    new = [planned for planned in plan.pending if planned.state == "missing"]
+    if folder is None or not new:
+        return
+    needed = sum(BYTES_PER_PARAMETER * planned.params * planned.settings.train.keep_checkpoints for planned in new)
+    free = shutil.disk_usage(_nearest_existing(folder)).free
+    if needed > free:
+        found = f"has {_size(free)} free, but the checkpoints of {len(new)} trials need {_size(needed)}"
+        allowed = "choose a larger disk, fewer rows, or a smaller train.keep_checkpoints"
+        yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
+
+
+def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
+    """A problem if no file can be written in the folder, or in the one in which it would be created."""
+    path = Path(folder)
+    existing = _nearest_existing(path)
+    if not existing.is_dir():
+        found = f"is {folder}, which is no folder" if existing == path else f"is {folder}, but {existing} is no folder"
+        yield Problem(key, found, "must be a folder, or a new name in one")
+    elif long := [part for part in path.parts if len(part.encode()) > LONGEST_PART]:
+        found = f"has a folder whose name takes {len(long[0].encode())} bytes"
+        yield Problem(key, found, f"each folder's name must have at most {LONGEST_PART} bytes")
+    else:
+        try:
+            with tempfile.TemporaryFile(dir=existing):
+                pass
+        except OSError as error:
+            yield _unwritable(key, folder, existing, error)
+
+
+def _unwritable(key: str, folder: str, existing: Path, error: OSError) -> Problem:
+    found = f"is {folder}, but no file can be written in {existing}: {error.strerror or error}"
+    return Problem(key, found, "must be a folder with write permission")
+
+
+def _nearest_existing(path: Path) -> Path:
+    """The path itself, or the closest folder above it that exists. A broken link exists, too."""
+    for candidate in (path, *path.parents):
+        try:
+            candidate.lstat()
+        except OSError:
+            continue
+        return candidate
+    return Path(path.anchor or ".")
+
+
+def _checkpoint_problems(place: str) -> list[Problem]:
+    """A problem if the place cannot be written to, with the missing package, credentials or bucket."""
+    folder = _local(place)
+    if folder is not None:
+        return list(_folder_problems("paths.checkpoints", str(folder)))
+    known = _known_protocol(place)
+    return [known] if known else list(_try_remotely(place))
+
+
+def _local(place: str) -> Path | None:
+    """The folder on this machine; None for other filesystems."""
+    for start in LOCAL:
+        if place.startswith(start):
+            return Path(place.removeprefix(start))
+    return None if "://" in place else Path(place)
+
+
+def _known_protocol(place: str) -> Problem | None:
+    """A problem if no installed package can open the URL."""
+    import fsspec
+
+    protocol = place.split("://", 1)[0]
+    try:
+        fsspec.get_filesystem_class(protocol.split("::", 1)[0])
+    except ValueError:
+        known = fsspec.available_protocols()
+        near = protocol.lower() if protocol.lower() in known else nearest(protocol, known)
+        allowed = "must be a folder or a URL that fsspec knows, such as s3:// or gs://"
+        return Problem("paths.checkpoints", f'has the unknown protocol "{protocol}"', allowed, near and f"{near}://")
+    except ImportError as error:
+        return Problem("paths.checkpoints", f"is {place}: {error}", f"install the package that opens {protocol}://")
+    return None
+
+
+def _try_remotely(place: str) -> Iterator[Problem]:
+    """Write and remove a small file, as a training does. A filesystem that waits is left behind."""
+    failures: list[Exception] = []
+    if not _within(ANSWER_S, lambda: failures.extend(_write_and_remove(place))):
+        found = f"is {place}, which did not answer within {ANSWER_S:g} s"
+        yield Problem("paths.checkpoints", found, "must be reachable from here; check the address and the network")
+    for error in failures:
+        cause = (str(error).splitlines() or [""])[0] or type(error).__name__
+        allowed = "must exist, with credentials that may write there"
+        yield Problem("paths.checkpoints", f"is {place}, which cannot be written to: {cause}", allowed)
+
+
+def _write_and_remove(place: str) -> list[Exception]:
+    import fsspec
+
+    try:
+        filesystem, home = fsspec.core.url_to_fs(place)
+        probe = f"{home.rstrip('/')}/.ablate-{uuid.uuid4().hex}"
+        filesystem.pipe_file(probe, b"")
+        filesystem.rm_file(probe)
+    except Exception as error:  # each filesystem has its own errors
+        return [error]
+    return []
+
+
+def _within(seconds: float, action: Callable[[], None]) -> bool:
+    """Whether the action ended in time. It may hang for ever: its thread never keeps the process alive."""
+    thread = Thread(target=action, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
