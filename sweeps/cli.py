@@ -129,6 +129,8 @@ def plan(overrides: OverrideList = None, add: Add = False, check: Check = False,
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
     OUT.print(plan_table(planned))
+    if check:
+        OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
     if planned.pending:
         next_verb("sweep", overrides_to_run(planned, overrides))
     else:

@@ -1,12 +1,15 @@
 """Everything that is looked at before anything starts: `ablate plan --check`, `sweep` and `train` share it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
+from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_files import Library
 from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
 from sweeps.preflight.places import disk_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
@@ -30,7 +33,7 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
     if plan.pending:
         problems += _machine_problems(shared, plan)
     if problems:
-        raise RefusedError(dict.fromkeys(problems))
+        raise RefusedError(dict.fromkeys(_placed(problems, overrides)))
     return plan, list(store_notices(shared.tracking.uri))
 
 
@@ -40,7 +43,19 @@ def _problems_without_plan(overrides: list[str]) -> list[Problem]:
         shared = compose_settings([*naming(overrides), *chosen(overrides, SHARED)])
     except RefusedError:
         return []
-    return [*_place_problems(shared), *_machine_problems(shared)]
+    return _placed([*_place_problems(shared), *_machine_problems(shared)], overrides)
+
+
+def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
+    """The problems with the place that sets each key: the command line, or a line of a file."""
+    library = Library(Path.cwd())
+    typed, _ = parse_overrides(overrides, library)
+    choices = {**library.defaults, **typed.choices, "row": "base"}
+
+    def place(key: str) -> str | None:
+        return COMMAND_LINE if key in typed.values else library.locate(key, choices)
+
+    return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
 
 
 def _place_problems(shared: Settings) -> list[Problem]:

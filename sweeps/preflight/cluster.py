@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -25,6 +24,8 @@ COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 
+WANTS_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token) as on its head"
+
 
 @dataclass(frozen=True)
 class Node:
@@ -40,8 +41,9 @@ def nodes_of(cluster: Cluster) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer."""
     if cluster.address is None:
         return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
-    _refuse_silent_head(cluster.address)
-    asked = [(node["total"], node["free"]) for node in _asked(cluster.address)]
+    address = (os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None) or cluster.address
+    _refuse_silent_head(address)
+    asked = [(node["total"], node["free"]) for node in _asked(address)]
     return [Node(total, free, total.get("memory", math.inf) / COUNTED_BY_RAY) for total, free in asked]
 
 
@@ -107,11 +109,11 @@ def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:
 
 def _refuse_silent_head(address: str) -> None:
     """Raises RefusedError unless the head accepts a connection. Ray alone would try for minutes."""
-    if address == "auto":
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
-    host, port = re.fullmatch(r"\[?(.*?)\]?:(\d+)", address).groups()  # type: ignore[union-attr]
     try:
-        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
     except OSError as error:
         raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
 
@@ -126,8 +128,8 @@ def _asked(address: str) -> list[dict[str, dict[str, float]]]:
     if answer.returncode == 0:
         nodes: list[dict[str, dict[str, float]]] = json.loads(answer.stdout.splitlines()[-1])
         return nodes
-    if re.search(r"auth|token", answer.stderr, re.IGNORECASE):
-        raise _unreached(address, "it wants a token", "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head")
+    if "token" in answer.stderr.lower():
+        raise _unreached(address, "its head wants another token", WANTS_TOKEN)
     raise _unreached(address, (answer.stderr.strip().splitlines() or ["no reason given"])[-1])
 
 

@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import signal
 import socket
+import subprocess
+import sysconfig
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 from ablate_in_folder import contents, plan
+from studies import wait_until
 from typed import refusal, typed
 from typer.testing import CliRunner
 
@@ -18,6 +22,7 @@ from sweeps.cli import app
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.settings import Cluster, Settings, absolute
 from sweeps.planning.study_problems import study_problems
+from sweeps.preflight import machine
 from sweeps.preflight.cluster import LARGEST_GPU, Node, group_problems, memory_problems, nodes_of
 from sweeps.preflight.places import disk_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
@@ -45,6 +50,7 @@ def look(defaults: Settings, here: Path, **places: Any) -> list[Problem]:
     return study_problems(settings) or place_problems(absolute(settings, here).paths)
 
 
+TOKEN = "0123456789abcdef" * 2
 EVERY_PLACE = ("runs", "data", "checkpoints")
 UNUSABLE = {
     "file": "which is no folder",
@@ -300,69 +306,110 @@ def silent_server() -> Iterator[str]:
         closing.set()
 
 
-def test_a_head_where_nothing_answers_is_refused(defaults: Settings) -> None:
+def test_a_head_where_nothing_answers_is_refused(defaults: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(RefusedError, match="nothing answers there: Connection refused"):
         nodes_of(replace(defaults.cluster, address=address))
     with pytest.raises(RefusedError, match="nothing answers there"):
         nodes_of(replace(defaults.cluster, address="no.such.host.invalid:6379"))
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(RefusedError, match=f"is {address}, but nothing answers there"):
+        nodes_of(replace(defaults.cluster, address="auto"))
 
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_an_address_of_something_else_and_no_cluster_at_all_are_refused(defaults: Settings) -> None:
-    with silent_server() as address, pytest.raises(RefusedError, match=r"cluster\.address"):
+def test_a_head_that_is_something_else_is_refused(defaults: Settings) -> None:
+    with silent_server() as address, pytest.raises(RefusedError, match="did not list its nodes within 8 s"):
         nodes_of(replace(defaults.cluster, address=address))
-    with pytest.raises(RefusedError, match="auto"):
-        nodes_of(replace(defaults.cluster, address="auto"))
 
 
-GROUPS = [
-    ((2, 3, 0), [{"CPU": 6}], None),
-    ((2, 3, 0), [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
+@pytest.fixture(scope="module")
+def head() -> Iterator[str]:
+    """A Ray head with three CPUs that wants the token ``TOKEN``."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    ray = Path(sysconfig.get_path("scripts")) / "ray"
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    options = [f"--port={port}", "--num-cpus=3", "--include-dashboard=false", "--block"]
+    process = subprocess.Popen([ray, "start", "--head", *options], env=environment, start_new_session=True)
+    wait_until(lambda: accepts(port), "the head")
+    yield f"127.0.0.1:{port}"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def accepts(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"RAY_AUTH_MODE": "disabled"},
+        {"RAY_AUTH_MODE": "token"},
+        {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 32},
+    ],
+)
+def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
+    defaults: Settings, head: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray keeps the token of this machine
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RefusedError, match="its head wants another token; set RAY_AUTH_MODE=token"):
+        nodes_of(replace(defaults.cluster, address=head))
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_cluster_tells_what_it_has_and_what_is_free(
+    defaults: Settings, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    (node,) = nodes_of(replace(defaults.cluster, address=head))
+    assert (node.total["CPU"], node.free["CPU"], node.total.get("GPU", 0)) == (3, 3, 0)
+    assert 0.5 < node.memory / machine.memory() < 1.5
+
+
+GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
+    (2, 3, 0, [{"CPU": 6}], None),
+    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
+    (2, 1, 0.5, [{"CPU": 8, "GPU": 1}], None),
+    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
     (
-        (2, 3, 0),
+        2,
+        3,
+        0,
         [{"CPU": 4}, {"CPU": 2}],
-        "cluster.workers is 2, and each needs 3 CPU; must be at most 1; the cluster has 6 (4 + 2) CPUs, of which 6 are free",
+        "workers: is 2, and each needs 3 CPU; must be at most 1; 6 (4 + 2) CPUs, 6 free",
     ),
-    (
-        (1, 3, 0),
-        [{"CPU": 2}, {"CPU": 2}],
-        "cluster.cpus_per_worker is 3; each worker must fit on one machine; the cluster has 4 (2 + 2) CPUs, of which 4 are free",
-    ),
-    (
-        (1, 1, 1),
-        [{"CPU": 2}],
-        "cluster.gpus_per_worker is 1; each worker must fit on one machine; the cluster has 0 GPUs, of which 0 are free",
-    ),
-    (
-        (8, 1, 1),
-        [{"CPU": 8, "GPU": 4}],
-        "cluster.workers is 8, and each needs 1 GPU; must be at most 4; the cluster has 4 GPUs, of which 4 are free",
-    ),
-    ((2, 1, 0.5), [{"CPU": 8, "GPU": 1}], None),
-    (
-        (3, 1, 0.5),
-        [{"CPU": 8, "GPU": 1}],
-        "cluster.workers is 3, and each needs 0.5 GPU; must be at most 2; the cluster has 1 GPUs, of which 1 are free",
-    ),
-    (
-        (1, 1, 2),
-        [{"CPU": 8, "GPU": 1}] * 2,
-        "cluster.gpus_per_worker is 2; each worker must fit on one machine; the cluster has 2 (1 + 1) GPUs, of which 2 are free",
-    ),
+    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker: is 3; each worker must fit; 4 (2 + 2) CPUs, 4 free"),
+    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker: is 1; each worker must fit; 0 GPUs, 0 free"),
+    (8, 1, 1, [{"CPU": 8, "GPU": 4}], "workers: is 8, and each needs 1 GPU; must be at most 4; 4 GPUs, 4 free"),
+    (3, 1, 0.5, [{"CPU": 8, "GPU": 1}], "workers: is 3, and each needs 0.5 GPU; must be at most 2; 1 GPUs, 1 free"),
+    (1, 1, 2, [{"CPU": 8, "GPU": 1}] * 2, "gpus_per_worker: is 2; each worker must fit; 2 (1 + 1) GPUs, 2 free"),
 ]
 
 
-@pytest.mark.parametrize(("group", "nodes", "line"), GROUPS)
+@pytest.mark.parametrize(("workers", "cpus", "gpus", "nodes", "line"), GROUPS)
 def test_a_worker_group_must_fit_on_the_nodes(
-    group: tuple[int, int, float], nodes: list[dict[str, float]], line: str | None
+    workers: int, cpus: int, gpus: float, nodes: list[dict[str, float]], line: str | None
 ) -> None:
-    workers, cpus, gpus = group
     cluster = Cluster("head:6379", workers, cpus, gpus, 8000)
     problems = list(group_problems(cluster, [Node(total, total) for total in nodes]))
-    assert [f"{problem.key} {problem.found}; {problem.allowed}" for problem in problems] == [line] * (line is not None)
+    shortened = [str(problem).replace(" on one machine; the cluster has", ";") for problem in problems]
+    shortened = [text.replace("; the cluster has", ";").replace("of which ", "") for text in shortened]
+    assert [text.replace(" are free", " free") for text in shortened] == [f"cluster.{line}."] * (line is not None)
 
 
 TOO_LARGE = {
@@ -423,9 +470,16 @@ def test_all_problems_are_told_at_once_and_nothing_is_left(here: Path) -> None:
     assert contents(here) == before
 
 
+def test_a_problem_tells_where_its_key_is_set(tmp_path: Path) -> None:
+    lines = refusal(tmp_path, "plan", "--check", "cluster=gpu", "cluster.workers=80", "paths.data=/dev/null")
+    assert "paths.data (command line) is /dev/null" in lines
+    assert "cluster.workers (command line) is 80" in lines or "conf/cluster/gpu.yaml:4) is 1" in lines
+
+
 def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
     done = typed(tmp_path, "plan", "--check", "tracking.uri=http://127.0.0.1:1")
     assert done.exit_code == 0, done.output
+    assert "Checked: places" in done.stdout
     assert "No answer from http://127.0.0.1:1 now (Connection refused)" in done.stderr
     assert contents(tmp_path) == []
 
