@@ -11,7 +11,7 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_files import Library
 from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
-from sweeps.preflight.places import disk_problems, place_problems
+from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
 from transformer.schema import Problem, RefusedError
 
@@ -29,7 +29,7 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
     except RefusedError as error:
         raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
     shared = plan.composition.shared
-    problems = [*_place_problems(shared), *disk_problems(plan)]
+    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan)]
     if plan.pending:
         problems += _machine_problems(shared, plan)
     if problems:

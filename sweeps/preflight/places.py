@@ -17,6 +17,7 @@ BYTES_PER_PARAMETER = 12
 """Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
 LOCAL = ("file://", "local://")
 LONGEST_PART = 255  # bytes of one name, on the common filesystems
+LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
 
 
 def place_problems(paths: Paths) -> list[Problem]:
@@ -42,6 +43,14 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
 
 
+def name_problems(plan: Plan) -> Iterator[Problem]:
+    """Trials whose folder would have too long a name."""
+    for planned in plan.pending:
+        if (size := len(planned.trial.name.encode())) > LONGEST_PART:
+            found = f"gives a trial folder whose name takes {size} bytes"
+            yield Problem(f"row {planned.trial.row}", found, f"must have at most {LONGEST_PART}; rename the row's file")
+
+
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     """A problem if no file can be written in the folder, or in the one in which it would be created."""
     path = Path(folder)
@@ -52,17 +61,20 @@ def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     elif long := [part for part in path.parts if len(part.encode()) > LONGEST_PART]:
         found = f"has a folder whose name takes {len(long[0].encode())} bytes"
         yield Problem(key, found, f"each folder's name must have at most {LONGEST_PART} bytes")
-    else:
-        try:
-            with tempfile.TemporaryFile(dir=existing):
-                pass
-        except OSError as error:
-            yield _unwritable(key, folder, existing, error)
+    elif (size := len(folder.encode())) > LONGEST_PATH:
+        yield Problem(key, f"is a path of {size} bytes", f"must have at most {LONGEST_PATH}")
+    elif error := write_error(existing):
+        found = f"is {folder}, but no file can be written in {existing}: {error.strerror or error}"
+        yield Problem(key, found, "must be a folder with write permission")
 
 
-def _unwritable(key: str, folder: str, existing: Path, error: OSError) -> Problem:
-    found = f"is {folder}, but no file can be written in {existing}: {error.strerror or error}"
-    return Problem(key, found, "must be a folder with write permission")
+def write_error(folder: Path) -> OSError | None:
+    """Why no file can be written in the folder. The trial file has no name, so nothing is left even after a crash."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error
 
 
 def _nearest_existing(path: Path) -> Path:

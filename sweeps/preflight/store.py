@@ -1,10 +1,12 @@
 """The tracking store: what can never work is refused; a server that is down now is only said, since journals wait."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sweeps.preflight.places import write_error
 from tracking.uri import without_password
 from transformer.schema import Problem
 
@@ -16,13 +18,14 @@ DRIVERS = {"psycopg2": "psycopg2-binary", "psycopg": "psycopg[binary]", "MySQLdb
 
 def store_problems(uri: str | None, runs: Path) -> list[Problem]:
     """A missing folder, file or driver of the tracking store; ``uri`` None is the default store."""
-    if uri is None:
-        return list(_database_file_problems("paths.runs", runs / "mlflow.db", made_later=True))
-    kind = _kind(uri)
-    if kind == "sqlite":
-        path = uri.split("///", 1)[1].split("?", 1)[0]
-        return list(_database_file_problems("tracking.uri", Path(path)))
-    return list(_driver_problems(uri)) if kind in ("postgresql", "mysql", "mssql") else []
+    if uri is not None and _kind(uri) != "sqlite":
+        return list(_driver_problems(uri)) if _kind(uri) in ("postgresql", "mysql", "mssql") else []
+    key = "tracking.uri" if uri else "paths.runs"
+    path = Path(uri.split("///", 1)[1].split("?", 1)[0]) if uri else runs / "mlflow.db"
+    try:
+        return list(_database_file_problems(key, path, made_later=uri is None))
+    except OSError as error:
+        return [Problem(key, f"has {path}, which cannot be read: {error.strerror}", "must be a file of your own")]
 
 
 def store_notices(uri: str | None) -> Iterator[str]:
@@ -44,7 +47,7 @@ def _kind(uri: str) -> str:
     return uri.split(":", 1)[0].split("+", 1)[0].lower()
 
 
-def _database_file_problems(key: str, path: Path, made_later: bool = False) -> Iterator[Problem]:
+def _database_file_problems(key: str, path: Path, made_later: bool) -> Iterator[Problem]:
     if path.is_dir():
         yield Problem(key, f"has a folder at {path}", "must have a database file there, or nothing")
     elif path.exists():
@@ -52,8 +55,15 @@ def _database_file_problems(key: str, path: Path, made_later: bool = False) -> I
             start = file.read(len(SQLITE_HEADER))
         if start and start != SQLITE_HEADER:
             yield Problem(key, f"has {path}, which is no SQLite database", "move the file away, or name another")
-    elif not made_later and not path.parent.is_dir():
+        elif not os.access(path, os.W_OK):
+            yield Problem(key, f"has {path}, which is read-only", "must be a database that can be written to")
+    elif made_later:
+        return
+    elif not path.parent.is_dir():
         yield Problem(key, f"names a file in {path.parent}, which does not exist", "create that folder first")
+    elif error := write_error(path.parent):
+        found = f"names a file in {path.parent}, in which none can be written: {error.strerror or error}"
+        yield Problem(key, found, "must be a folder with write permission")
 
 
 def _driver_problems(uri: str) -> Iterator[Problem]:

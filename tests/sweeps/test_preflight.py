@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import contents, plan
+from ablate_in_folder import contents, own_row, plan
 from studies import wait_until
 from typed import refusal, typed
 from typer.testing import CliRunner
@@ -24,7 +24,7 @@ from sweeps.planning.settings import Cluster, Settings, absolute
 from sweeps.planning.study_problems import study_problems
 from sweeps.preflight import machine
 from sweeps.preflight.cluster import LARGEST_GPU, Node, group_problems, memory_problems, nodes_of
-from sweeps.preflight.places import disk_problems, place_problems
+from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
 from transformer.schema import Problem, RefusedError
 
@@ -71,6 +71,7 @@ UNUSABLE = {
     "x" * 300: "300 bytes",
     "é" * 200: "400 bytes",
     "runs/" + "x" * 256 + "/below": "256 bytes",
+    "/".join(["x" * 200] * 20): "path of 4",
     "loop": "",
     "loop/runs": "",
 }
@@ -229,6 +230,8 @@ def test_a_store_that_can_never_work_is_refused(here: Path) -> None:
         return f"{problem.found}; {problem.allowed}"
 
     assert "which does not exist; create that folder" in found(f"sqlite:///{here}/gone/x.db")
+    assert "in which none can be written" in found("sqlite:////proc/x.db")
+    assert "cannot be read: File name too long" in found("sqlite:////tmp/" + "x" * 300)
     assert "has a folder at" in found(f"sqlite:///{here}/folder")
     assert "is no SQLite database" in found(f"sqlite:///{here}/file")
     assert "pip install mysqlclient" in found("mysql://user:word@host/db")
@@ -449,6 +452,13 @@ def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None
         plan(tmp_path, "sweep.rows=[base]", "train.keep_checkpoints=2000000000", "paths.checkpoints=elsewhere")
     )
     assert (problem.key, problem.place) == ("paths.checkpoints", str(tmp_path / "elsewhere"))
+
+
+def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path: Path) -> None:
+    own_row(tmp_path, "model: {n_heads: 4}\n", "x" * 250)
+    assert list(name_problems(plan(tmp_path, f"sweep.rows=[base,{'x' * 250}]"))) == []
+    (problem,) = name_problems(plan(tmp_path, f"sweep.rows=[base,{'x' * 250}]", "sweep.seeds=[2147483647]"))
+    assert "262 bytes" in problem.found
 
 
 def test_all_problems_are_told_at_once_and_nothing_is_left(here: Path) -> None:
