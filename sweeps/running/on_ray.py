@@ -125,7 +125,10 @@ def _own_groups() -> Iterator[None]:
     """
     from ray._private import services
 
-    popen = services.ConsolePopen
+    popen = getattr(services, "ConsolePopen", None)
+    if popen is None:  # a Ray that starts its processes in another way: signals to the group end it, and trials resume
+        yield
+        return
     services.ConsolePopen = partial(popen, process_group=0)
     try:
         yield
