@@ -7,14 +7,17 @@ A field that was added or renamed later also states what an older configuration 
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from transformer.meant_value import meant_value
 from transformer.versions import Neutral, current_names, marker
 
 T = TypeVar("T")
+UNKNOWN_KEY = "is not a key"
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,16 @@ class Range:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, or None if no name is close."""
-    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    """The allowed name that looks most like ``name``, without regard to case and separators; None if none is close."""
+    known: dict[str, str] = {}
+    for other in allowed:
+        known.setdefault(_plain(other), other)
+    matches = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.6)
+    return known[matches[0]] if matches else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name.casefold())
 
 
 def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
@@ -87,6 +97,15 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     return (cls(**values), []) if not problems else (None, problems)
 
 
+def kind_of(cls: type, key: str) -> Any:
+    """The type of a dotted key without its rules; None if there is no such key."""
+    name, _, inner = key.partition(".")
+    kind = get_type_hints(cls).get(name)
+    if not inner:
+        return kind
+    return kind_of(kind, inner) if is_dataclass(kind) and isinstance(kind, type) else None
+
+
 def keys(cls: type, prefix: str = "") -> list[str]:
     """Every dotted leaf key that ``cls`` allows."""
     hints = get_type_hints(cls)
@@ -100,7 +119,7 @@ def keys(cls: type, prefix: str = "") -> list[str]:
 def _unknown(prefix: str, key: str, known: dict[str, Field[Any]]) -> Problem:
     near = nearest(key, known)
     where = f"under {prefix} are " if prefix else "are "
-    return Problem(_join(prefix, key), "is not a key", f"keys {where}{', '.join(known)}", near and _join(prefix, near))
+    return Problem(_join(prefix, key), UNKNOWN_KEY, f"keys {where}{', '.join(known)}", near and _join(prefix, near))
 
 
 def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
@@ -111,10 +130,10 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
         kind, *extra = get_args(kind)
         rules = tuple(each for each in extra if isinstance(each, Range))
     converted, fits = _convert(kind, value)
-    if not fits:
-        return None, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", _near_choice(kind, value))]
-    broken = [rule for rule in rules if converted is not None and not rule.holds(converted)]
-    return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}")] if broken else []
+    if fits and (converted is None or all(rule.holds(converted) for rule in rules)):
+        return converted, []
+    near = next(_near_values(kind, rules, value), None)
+    return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", near)]
 
 
 def _convert(kind: Any, value: Any) -> tuple[Any, bool]:
@@ -177,8 +196,23 @@ def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:
     return names.get(origin or kind, str(kind)) + "".join(f" {rule}" for rule in rules)
 
 
-def _near_choice(kind: Any, value: Any) -> str | None:
-    return nearest(str(value), map(str, get_args(kind))) if get_origin(kind) is Literal else None
+def _near_values(kind: Any, rules: tuple[Range, ...], value: Any) -> Iterator[str]:
+    """Allowed values that ``value`` may stand for, as they are typed."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        yield from filter(None, [nearest(str(value), map(str, get_args(kind)))])
+    elif origin in (Union, UnionType):
+        for option in get_args(kind):
+            yield from _near_values(option, rules, value)
+    elif origin is list:
+        if not isinstance(value, list | tuple | dict) and not _value(get_args(kind)[0], value, "")[1]:
+            yield f"[{value}]"
+    else:
+        yield from (_typed(each) for each in meant_value(kind, value) if all(rule.holds(each) for rule in rules))
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _show(value: object) -> str:
