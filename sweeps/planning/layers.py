@@ -1,20 +1,21 @@
-"""The values in the files of ``conf/``, layer by layer, before overrides: Hydra reads them here."""
+"""The values in the files of ``conf/``, layer by layer, before overrides: Hydra composes the shipped ones."""
 
 import copy
-from functools import cached_property
+from collections.abc import Iterable
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.planning.overrides import Overrides
+from sweeps.planning.plain_yaml import read_yaml
 from sweeps.planning.settings import Settings
-from sweeps.planning.yaml_files import ABOUT_ALL_GROUPS, SHIPPED, Library
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS
+from sweeps.planning.yaml_files import SHIPPED, Library
 from transformer.schema import Problem
 from transformer.versions import current_names
 
@@ -22,7 +23,7 @@ Tree = dict[str, Any]
 
 
 class LayerError(ValueError):
-    """Files that Hydra cannot compose; carries the problem."""
+    """A file that cannot be read; carries the problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -32,56 +33,59 @@ class LayerError(ValueError):
 class Layers:
     """Base with a row, and the scale on top of both. References are not resolved yet."""
 
-    def __init__(self, library: Library, overrides: Overrides) -> None:
-        self.library, self.choices = library, overrides.choices
+    def __init__(self, library: Library, choices: dict[str, str]) -> None:
+        self.library, self.choices = library, {**library.defaults, **choices}
+        self.read: dict[Path, Tree] = {}
 
-    def row(self, name: str) -> Tree:
-        """Base and this row, at the paper's size. Raises LayerError."""
-        try:
-            row = self._file("row", name)
-            if "defaults" in row:
-                return self._composed([f"row={name}"])
-            return _merged(self._base, row)
-        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            raise self._failed("row", name, error) from error
+    def row(self, name: str, without: Iterable[str] = ()) -> Tree:
+        """Base and this row, at the paper's size, with base's values for some keys. Raises LayerError."""
+        own = copy.deepcopy(self._file("row", name))
+        for group, _, key in (dotted.partition(".") for dotted in without):
+            if isinstance(own.get(group), dict):
+                own[group].pop(key, None)
+        return _merged(self._base, own)
 
     def scaled(self, row: Tree) -> Tree:
         """The scale's values on top of a row's. Raises LayerError."""
-        name = self.choices.get("scale", self.library.defaults["scale"])
-        try:
-            return _merged(row, self._file("scale", name))
-        except (OmegaConfBaseException, yaml.YAMLError) as error:
-            raise self._failed("scale", name, error) from error
+        return _merged(row, self._file("scale", self.choices["scale"]))
 
     def _file(self, group: str, name: str) -> Tree:
-        return _plain(OmegaConf.load(self.library.path(group, name)))
+        path = self.library.path(group, name)
+        if path not in self.read:
+            self.read[path] = self._read(path, f"{group} {name}")
+        return self.read[path]
+
+    def _read(self, path: Path, name: str) -> Tree:
+        try:
+            return current_names(Settings, read_yaml(path))
+        except (yaml.YAMLError, ValueError, OSError) as error:
+            found = f"cannot be read: {str(error).splitlines()[0]}"
+            place = self.library.show(path)
+            raise LayerError(Problem(name, found, "must hold groups of keys", None, place)) from error
 
     @cached_property
     def _base(self) -> Tree:
-        """The values before any row, composed once because Hydra takes a fifth of a second."""
-        return self._composed(["~row"])
+        """The values before any row: shipped options as Hydra composes them, and the user's own. Raises LayerError."""
+        chosen = {group: name for group, name in self.choices.items() if group not in ABOUT_ALL_GROUPS}
+        own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
+        shipped = _composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
+        return {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
 
-    def _composed(self, overrides: list[str]) -> Tree:
-        chosen = {group: option for group, option in self.choices.items() if group not in ABOUT_ALL_GROUPS}
-        overrides = ["~scale", *overrides, *(f"{group}={option}" for group, option in chosen.items())]
-        if self.library.own:
-            path = str(self.library.own).replace("\\", "\\\\").replace("'", "\\'")
-            overrides.append(f"hydra.searchpath=['file://{path}']")
-        GlobalHydra.instance().clear()
-        with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-            return _plain(hydra_compose("config", overrides=overrides))
-
-    def _failed(self, group: str, name: str, error: Exception) -> LayerError:
-        place = self.library.show(self.library.path(group, name))
-        found = f"cannot be composed: {str(error).splitlines()[0]}"
-        return LayerError(Problem(f"{group} {name}", found, "must name groups and files that conf/ has", None, place))
+    def _own_group(self, group: str, name: str) -> Tree:
+        values = current_names(Settings, {group: self._file(group, name)})[group]
+        assert isinstance(values, dict)
+        return values
 
 
-def _plain(config: Any) -> Tree:
-    content = OmegaConf.to_container(config)
-    return current_names(
-        Settings, {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
-    )
+@cache
+def _composed(options: tuple[tuple[str, str], ...]) -> Tree:
+    """Base with these shipped options, once per process because Hydra takes a fifth of a second."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(SHIPPED), version_base="1.3"):
+        overrides = ["~row", "~scale", *(f"{group}={name}" for group, name in options)]
+        content = OmegaConf.to_container(hydra_compose("config", overrides=overrides))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
 
 
 def _merged(below: Tree, above: Tree) -> Tree:

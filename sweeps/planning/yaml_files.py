@@ -1,6 +1,6 @@
 """The YAML files of ``conf/``: the shipped ones and the user's in ``./conf``, and the line that sets a key."""
 
-import re
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +8,9 @@ from pathlib import Path
 import yaml
 
 import sweeps
-from transformer.schema import Problem, nearest
+from sweeps.planning.suggestions import option_meant
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, Examined, examined
+from transformer.schema import Problem
 
 
 def shipped_folder(package: Path) -> Path:
@@ -18,21 +20,18 @@ def shipped_folder(package: Path) -> Path:
 
 
 SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
-HEADER = re.compile(r"\s*#\s*@package +_global_\s*$", re.MULTILINE)  # Hydra reads it before any other line
-ABOUT_ALL_GROUPS = ("row", "scale")
-"""Groups whose files set keys of other groups. Without the header, Hydra would read those as the group's keys."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """Every configuration file that can be named from ``here``."""
+    """Every configuration file that can be named from ``here``. Files that nobody names are not opened."""
 
     here: Path
 
     @cached_property
     def own(self) -> Path | None:
         """The user's ``./conf``; None if it is missing or is the shipped folder."""
-        folder = (self.here / "conf").resolve()
+        folder = Path(os.path.realpath(self.here / "conf"))
         return folder if folder.is_dir() and folder != SHIPPED else None
 
     @cached_property
@@ -47,54 +46,52 @@ class Library:
 
     def options(self, group: str) -> list[str]:
         """The names that ``group=`` takes."""
-        found = [path.stem for folder in self._folders() for path in folder.glob(f"{group}/*.yaml")]
-        return sorted(set(found))
-
-    def unknown_option(self, group: str, name: str, place: str | None) -> Problem | None:
-        options = self.options(group)
-        if name in options:
-            return None
-        allowed = f"must be one of {', '.join(options)}"
-        found = f'is "{name}", but conf/{group}/ has no such file'
-        return Problem(group, found, allowed, nearest(name, options), place)
-
-    def shadows(self) -> list[Problem]:
-        """The user's files that have the name of a shipped file and other content."""
-        if self.own is None:
-            return []
-        allowed = "rename it, or make it identical to the shipped file"
-        return [
-            Problem(str(path.relative_to(self.own)), "shadows a shipped file", allowed, None, self.show(path))
-            for path in sorted(self.own.rglob("*.yaml"))
-            if _differs(path, SHIPPED / path.relative_to(self.own))
-        ]
+        return self._options[group]
 
     @cached_property
-    def broken(self) -> dict[Path, Problem]:
-        """The user's files that are not YAML, with the line, and those whose keys Hydra would misplace."""
-        files = sorted(self.own.rglob("*.yaml")) if self.own else []
-        return {path: problem for path in files if (problem := self._broken(path)) is not None}
+    def _options(self) -> dict[str, list[str]]:
+        folders = [SHIPPED, self.own] if self.own else [SHIPPED]
+        return {
+            group: sorted({path.stem for folder in folders for path in _yaml_files(folder / group) if path.is_file()})
+            for group in self.groups
+        }
 
-    def _broken(self, path: Path) -> Problem | None:
-        try:
-            text = path.read_text("utf-8")
-            yaml.compose(text)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            mark = getattr(error, "problem_mark", None)
-            place = f"{self.show(path)}:{mark.line + 1}" if mark else self.show(path)
-            cause = getattr(error, "problem", None) or str(error)
-            return Problem(path.stem, f"cannot be read: {cause}", "must be valid YAML", None, place)
-        shadows = (SHIPPED / path.parent.name / path.name).exists()  # already refused
-        if path.parent.name in ABOUT_ALL_GROUPS and not HEADER.match(text) and not shadows:
-            found = 'lacks "# @package _global_"'
-            return Problem(path.stem, found, "must begin with that line", None, f"{self.show(path)}:1")
-        return None
+    def unknown_option(self, group: str, name: str, place: str | None) -> Problem | None:
+        """The refusal of a name for which no file exists. A file that cannot be read is no unknown option."""
+        options = self.options(group)
+        if name in options or self._own_file(group, name) is not None:
+            return None
+        misplaced = self._misplaced(group, name)
+        if misplaced is not None:
+            found = f'is "{name}", but its file is {self.show(misplaced)}'
+            return Problem(group, found, f"move or rename it to conf/{group}/{name}.yaml", None, place)
+        allowed = f"must be one of {', '.join(options)}"
+        found = f'is "{name}", but conf/{group}/ has no such file'
+        return Problem(group, found, allowed, option_meant(group, name, options), place)
 
-    def is_broken(self, group: str, name: str) -> bool:
-        return self.own is not None and self.own / group / f"{name}.yaml" in self.broken
+    def examined(self, group: str, name: str) -> Examined:
+        """Every problem of the user's file of this option, line by line. Shipped files have none."""
+        path, shipped = self._own_file(group, name), SHIPPED / group / f"{name}.yaml"
+        if path is None or not shipped.exists():
+            return Examined() if path is None else examined(path, self.show(path), group)
+        if not _differs(path, shipped):
+            return Examined()
+        allowed = "rename it, or make it identical to the shipped file"
+        return Examined((Problem(f"{group}/{name}.yaml", "shadows a shipped file", allowed, None, self.show(path)),))
+
+    @property
+    def ignored(self) -> str | None:
+        """The user's ``conf/config.yaml``, which nothing reads: it may belong to another program."""
+        path = self.own / "config.yaml" if self.own else None
+        return self.show(path) if path and path.is_file() and _differs(path, SHIPPED / "config.yaml") else None
+
+    def is_shipped(self, group: str, name: str) -> bool:
+        return (SHIPPED / group / f"{name}.yaml").exists()
 
     def path(self, group: str, name: str) -> Path:
-        return next(p for folder in self._folders() if (p := folder / group / f"{name}.yaml").exists())
+        """The file of an option. The shipped one comes first."""
+        shipped = SHIPPED / group / f"{name}.yaml"
+        return shipped if shipped.exists() or self.own is None else self.own / group / f"{name}.yaml"
 
     def show(self, path: Path) -> str:
         """A path in the form that the user can open: relative to ``here`` if it lies inside."""
@@ -119,8 +116,29 @@ class Library:
                 return f"{self.show(path)}:{line}"
         return None
 
-    def _folders(self) -> list[Path]:
-        return [SHIPPED, self.own] if self.own else [SHIPPED]
+    def _own_file(self, group: str, name: str) -> Path | None:
+        """The user's file of this option, whatever it is: also a folder, a pipe or a link to nowhere."""
+        path = self.own / group / f"{name}.yaml" if self.own else None
+        return path if path and os.path.lexists(path) else None
+
+    def _misplaced(self, group: str, name: str) -> Path | None:
+        """A file that was probably meant for this option: x.yml, X.YAML, or a file in a similar folder."""
+        conf = self.here / "conf"
+        folders = [conf / group, conf / f"{group}s", self.here / group, *[conf, self.here] * (group == "row")]
+        wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
+        names = (path for folder in folders for path in _entries(folder) if path.name.casefold() in wanted)
+        return next(names, None)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.suffix == ".yaml"]
 
 
 def _line(node: yaml.Node | None, names: list[str]) -> int | None:
@@ -134,4 +152,4 @@ def _line(node: yaml.Node | None, names: list[str]) -> int | None:
 
 
 def _differs(path: Path, shipped: Path) -> bool:
-    return shipped.exists() and path.read_bytes() != shipped.read_bytes()
+    return not path.is_file() or path.read_bytes() != shipped.read_bytes()

@@ -1,0 +1,131 @@
+"""What people type for our names: tables only. Names are compared in lower case and without separators."""
+
+SAME_VALUE = {
+    "model.n_layers": "layers num_layers nlayers depth num_hidden_layers encoder_layers decoder_layers blocks n",
+    "model.d_model": "hidden_size hidden dim width embed_dim embedding_dim embedding_size emb_dim n_embd model_dim d",
+    "model.d_ff": "ffn_dim ffn ff feedforward dim_feedforward ffn_size intermediate_size inner_size mlp_dim d_inner"
+    " d_hidden d_hid filter_size d_ffn",
+    "model.n_heads": "heads num_heads nheads nhead n_head attention_heads num_attention_heads h",
+    "model.d_k": "key_size key_dim d_key d_head head_dim dim_head",
+    "model.d_v": "value_size value_dim d_value",
+    "model.p_drop": "dropout drop p_dropout dropout_rate dropout_p drop_prob dropout_prob drop_rate hidden_dropout"
+    " residual_dropout resid_pdrop",
+    "model.attention_dropout": "attn_dropout attn_pdrop attention_probs_dropout_prob",
+    "model.relu_dropout": "activation_dropout act_dropout ffn_dropout",
+    "model.attention_bias": "bias qkv_bias attn_bias use_bias",
+    "model.positions": "position positional_encoding pos_encoding pos_enc positional position_embedding pos_emb",
+    "model.max_positions": "max_len max_length maxlen max_seq_len max_seq_length max_sequence_length seq_len block_size"
+    " context_length context_size n_positions n_ctx max_position_embeddings max_source_positions",
+    "train.steps": "max_steps num_steps n_steps iterations iters max_iters num_iterations updates max_updates"
+    " max_update total_steps training_steps train_steps step steps",
+    "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
+    "train.label_smoothing": "eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
+    "train.precision": "dtype prec",
+    "train.log_every": "log_interval logging_steps log_freq log_steps",
+    "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
+    " validate_interval",
+    "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
+    " checkpoint_steps",
+    "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
+    "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
+    "decode.alpha": "length_penalty len_penalty lenpen lp",
+    "decode.max_extra": "extra max_new_tokens max_len_b",
+    "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
+    "data.vocab_size": "vocab vocabulary vocabulary_size n_vocab num_vocab bpe_size spm_vocab_size pieces num_pieces",
+    "data.source": "src source_lang src_lang source_language",
+    "data.target": "tgt trg target_lang tgt_lang target_language",
+    "data.train": "train_files train_data training_data trainset",
+    "data.dev": "valid val validation dev_files valid_data validation_data devset",
+    "data.test": "test_files test_data testset",
+    "data.mirror": "mirror_url download_url",
+    "cluster.address": "ray_address head_address",
+    "cluster.workers": "worker num_workers n_workers nproc nproc_per_node world_size processes",
+    "cluster.gpus_per_worker": "gpus num_gpus n_gpus ngpus gpu gpu_count",
+    "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
+    "cluster.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
+    "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
+    "sweep.max_failures": "retries max_retries num_retries failures",
+    "tracking.uri": "tracking_uri mlflow_uri mlflow_tracking_uri mlflow uri",
+    "tracking.experiment": "experiment exp experiment_name mlflow_experiment project",
+    "paths.runs": "output out output_dir out_dir outdir dir save_dir run_dir runs_dir log_dir results results_dir"
+    " hydra.run.dir",
+    "paths.data": "data_dir data_path data_root datadir cache_dir",
+    "paths.checkpoints": "checkpoints checkpoint_dir checkpoint_path ckpt_dir ckpt_path",
+}
+"""Our key: its other names, for the same value."""
+
+OTHER_VALUE = {
+    "train.lr_factor": (
+        "lr learning_rate max_lr base_lr peak_lr lr_max eta lrate",
+        "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
+    ),
+    "train.tokens_per_batch": (
+        "batch_size batch bs bsz batchsize max_tokens batch_tokens global_batch_size train_batch_size",
+        "train.tokens_per_batch counts tokens, not sentences",
+    ),
+    "train.steps": (
+        "epochs epoch num_epochs n_epochs max_epochs max_epoch num_train_epochs",
+        "train.steps counts steps, not epochs",
+    ),
+}
+"""Our key: its other names, which mean another unit, and ours."""
+
+WIDTHS = "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers"
+AMBIGUOUS = {"hiddensize": WIDTHS, "hidden": WIDTHS, "dhidden": WIDTHS, "dhid": WIDTHS, "dim": WIDTHS}
+"""Names that others use for two of our keys, and both."""
+
+SEEDS = "seed seeds random_seed manual_seed rng rng_seed"
+ROWS = "row rows row_name row_names variant variants model config"
+"""Names for what a sweep lists and `ablate train` takes singly."""
+
+GROUPS = {"data": "dataset datasets corpus task", "scale": "size scales scaling", "cluster": "machine device"}
+"""Our group: its other names. They count only with an option of the group."""
+
+OPTIONS = {"cuda": "gpu", "cpu": "local", "full": "paper", "small": "tiny"}
+"""Other names of options."""
+
+LETTERS = str.maketrans({"α": "alpha", "ε": "eps", "λ": "lambda", "β": "beta", "η": "eta"})
+
+ROW_WORDS = {
+    "nheads": "heads",
+    "h": "heads",
+    "head": "heads",
+    "nlayers": "layers",
+    "layer": "layers",
+    "n": "layers",
+    "dmodel": "width",
+    "dff": "ff",
+    "ffn": "ff",
+    "dk": "key",
+    "dkey": "key",
+    "keysize": "key",
+    "pdrop": "dropout",
+    "drop": "dropout",
+    "epsls": "smoothing",
+    "ls": "smoothing",
+    "labelsmoothing": "smoothing",
+    "learned": "elearnedpositions",
+    "positions": "elearnedpositions",
+    "learnedpositionalembedding": "elearnedpositions",
+    "transformerbase": "base",
+    "baseline": "base",
+    "transformerbig": "big",
+    "large": "big",
+}
+"""The beginning of a row's name before its number, and the row's own word."""
+
+VERBS = {
+    "sweep": "run start resume continue launch go",
+    "evaluate": "eval score test",
+    "translate": "infer predict decode generate",
+    "status": "ls list show ps progress",
+    "table": "results report summary compare",
+    "ui": "mlflow dashboard view serve",
+    "plan": "check validate dryrun preview",
+    "config": "print cfg conf settings",
+    "train": "fit",
+    "doctor": "diagnose info env",
+    "export": "convert save",
+    "sync": "upload push",
+}
+"""Our verb: its other names."""
