@@ -1,75 +1,42 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
 import copy
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
+from sweeps.planning.composition import ComposedRow as ComposedRow
+from sweeps.planning.composition import Composition as Composition
 from sweeps.planning.layers import LayerError, Layers, Tree
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
 from sweeps.planning.recorded import Record, nested
+from sweeps.planning.references import resolved
 from sweeps.planning.scaling import WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
 from sweeps.planning.settings import Scale, Settings, absolute
 from sweeps.planning.study_problems import study_problems
+from sweeps.planning.suggestions import option_meant, other_name
 from sweeps.planning.yaml_files import Library
-from transformer.schema import Problem, RefusedError, parse
+from transformer.schema import UNKNOWN_KEY, Problem, RefusedError, parse
 
 ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists."""
 
 
-@dataclass(frozen=True)
-class ComposedRow:
-    """One row, and the dotted keys by which it differs from base before overrides."""
-
-    name: str
-    settings: Settings
-    changes: dict[str, Any]
-    kept: Kept = field(default_factory=Kept)
-
-
-@dataclass(frozen=True)
-class Composition:
-    """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
-
-    ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
-    """
-
-    rows: tuple[ComposedRow, ...]
-    base: Settings
-    listed: tuple[str, ...]
-    typed: Overrides = field(default_factory=Overrides)
-    overrides: Overrides = field(default_factory=Overrides)
-
-    @property
-    def notes(self) -> list[str]:
-        """What became of row differences in keys that the scale sets."""
-        scale, steps = self.base.scale.name, self.base.train.steps
-        kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
-        left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
-        notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
-        ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
-        return notes + [ignored] * bool(left_out)
-
-    @property
-    def shared(self) -> Settings:
-        """Settings that no row may change: cluster, sweep, tracking, paths."""
-        return self.rows[0].settings
-
-
 def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
     """Every row that ``sweep.rows`` names, after those of ``record``. Raises RefusedError with every problem."""
     composer = _Composer(overrides, here or Path.cwd(), record=record)
-    if "row" in composer.typed.choices:
-        composer.refuse("row", "selects the row of `ablate train`", "for a sweep, use sweep.rows='[base, …]'")
-    if "train.seed" in composer.typed.values:
-        composer.refuse("train.seed", "is set by the sweep", "for a sweep, use sweep.seeds=[1,2,3]")
-    return composer.compose([*(record.rows if record else ()), *composer.row_names()])
+    row, seed = composer.typed.choices.get("row"), composer.typed.values.get("train.seed")
+    if row is not None:
+        allowed = "for a sweep, use sweep.rows='[base, …]'"
+        composer.refuse("row", "selects the row of `ablate train`", allowed, f"sweep.rows=[{row}]")
+    if seed is not None:
+        allowed = "for a sweep, use sweep.seeds=[1,2,3]"
+        composer.refuse("train.seed", "is set by the sweep", allowed, f"sweep.seeds=[{seed}]")
+    names = composer.row_names() if row is None else [row]
+    return composer.compose([*(record.rows if record else ()), *names])
 
 
 def compose_row(
@@ -79,11 +46,13 @@ def compose_row(
 
     Raises RefusedError with every problem.
     """
-    composer = _Composer(overrides, here or Path.cwd(), record=record)
-    for key in ("sweep.rows", "sweep.seeds"):
+    composer = _Composer(overrides, here or Path.cwd(), record=record, one_row=True)
+    for key, single in (("sweep.rows", "row"), ("sweep.seeds", "train.seed")):
         if key in composer.typed.values:
-            composer.refuse(key, "is for `ablate sweep`", "for one trial, use row=NAME and train.seed=N")
-    return composer.compose([*(record.rows if record else ()), composer.typed.choices.get("row", row)])
+            listed = composer.typed.values[key]
+            meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
+            composer.refuse(key, "is for `ablate sweep`", "for one trial, use row=NAME and train.seed=N", meant)
+    return composer.compose([*(record.rows if record else ()), composer.chosen.get("row", row)])
 
 
 def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
@@ -97,17 +66,39 @@ def compose_settings(overrides: list[str], here: Path | None = None, record: Rec
 class _Composer:
     """Collects problems while it composes, to report them together."""
 
-    def __init__(self, overrides: list[str], here: Path, trains: bool = True, record: Record | None = None) -> None:
+    def __init__(
+        self,
+        overrides: list[str],
+        here: Path,
+        trains: bool = True,
+        record: Record | None = None,
+        one_row: bool = False,
+    ) -> None:
         self.here, self.library, self.trains, self.record = here, Library(here), trains, record
-        self.typed, self.problems = parse_overrides(overrides, self.library, record.rows if record else ())
-        self.problems += [*self.library.shadows(), *self.library.broken.values()]
-        for group, name in list(self.typed.choices.items()):
-            if group != "row" and self.library.is_broken(group, name):
-                del self.typed.choices[group]  # reported above; the default lets the rest be checked
+        self.typed, self.problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
         self.overrides = self.typed if record is None else self.typed.after(record.options, self._recorded(record))
-        self.layers = Layers(self.library, self.overrides)
-        if self.overrides.values.get("sweep.rows") == ALL:
-            self.overrides.values["sweep.rows"] = self._listed
+        guesses = self.typed.guesses or Overrides()
+        self.chosen = guesses.choices | self.overrides.choices
+        self.guessed = {key: value for key, value in guesses.values.items() if key not in self.overrides.values}
+        shared = {key: value for key, value in self.guessed.items() if key.split(".")[0] not in WRITTEN_BY_ROWS}
+        self.values = shared | self.overrides.values
+        self.told = {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
+        """Row and key of problems that are told already, or that a guess would cause; "" stands for all rows."""
+        for group in self.library.groups:
+            if group != "row" and not self._readable(group, self.chosen.get(group, self.library.defaults[group]), ""):
+                self.chosen.pop(group, None)  # the default lets the rest be checked
+        self.layers = Layers(self.library, self.chosen)
+        if self.values.get("sweep.rows") == ALL:
+            self.values["sweep.rows"] = self._listed
+
+    def _readable(self, group: str, name: str, row: str) -> bool:
+        """Whether the option's file can be read. Its problems are kept."""
+        found = self.library.examined(group, name)
+        self.problems += [*found.faults, *found.doubts]
+        self.told |= {(row, problem.key) for problem in found.doubts}
+        if found.faults:
+            self.told.add((row, group))
+        return not found.faults
 
     def _recorded(self, record: Record) -> dict[str, Any]:
         """The study's values. A typed option of ``decode`` replaces its whole group, as in a new study."""
@@ -115,17 +106,18 @@ class _Composer:
         values = {key: value for key, value in record.values.items() if not (replaced and key.startswith(replaced))}
         return values | {"sweep.name": record.study.name}
 
-    def refuse(self, key: str, found: str, allowed: str) -> None:
-        self.problems.append(Problem(key, found, allowed, None, COMMAND_LINE))
+    def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
+        self.problems.append(Problem(key, found, allowed, meant, COMMAND_LINE))
 
     def row_names(self) -> list[str]:
         """``sweep.rows`` without unknown names, which are refused. Empty if only the record names rows."""
         if self.record and not self.typed.names_rows:
             return []
-        asked = self.overrides.values.get("sweep.rows", self._listed)
+        asked = self.values.get("sweep.rows", self._listed)
         if not isinstance(asked, list) or not asked:
             allowed = "must be a list of rows, such as [base,big], or all"
-            self._note([Problem("sweep.rows", f"is {asked}", allowed)], "base")
+            self._note([Problem("sweep.rows", f"is {asked}", allowed, self._rows_meant(asked))], "base")
+            self.told.add(("", "sweep.rows"))
             return []
         names = [str(name) for name in asked]
         for name in names:
@@ -134,12 +126,21 @@ class _Composer:
         for name in sorted({name for name in names if names.count(name) > 1}):
             found = f"lists {name} {names.count(name)} times"
             self._note([Problem("sweep.rows", found, "must list each row once")], "base")
-        return [name for name in dict.fromkeys(names) if self._is_recorded(name) or name in self.library.options("row")]
+        return [name for name in dict.fromkeys(names) if self._exists(name)]
+
+    def _rows_meant(self, asked: Any) -> str | None:
+        """The list that is meant by rows without brackets."""
+        if not isinstance(asked, str) or asked.casefold() == ALL:
+            return ALL if isinstance(asked, str) else None
+        names = filter(None, re.split(r"[\s,+;|\[\]]+", asked))
+        rows = [option_meant("row", name, self.library.options("row")) for name in names]
+        return f"sweep.rows=[{','.join(filter(None, rows))}]" if rows and all(rows) else None
 
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         names = self._with_values(list(dict.fromkeys(asked)))
-        wanted = [name for name in dict.fromkeys(["base", *names]) if not self.library.is_broken("row", name)]
+        readable = {name: self._readable("row", name, name) for name in ["base", *names]}
+        wanted = [name for name in readable if readable[name] or name == "base"]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
         if "base" not in trees:
             raise RefusedError(dict.fromkeys(self.problems))
@@ -152,17 +153,30 @@ class _Composer:
         if self.problems:
             raise RefusedError(dict.fromkeys(self.problems))
         complete = {name: value for name, value in settings.items() if value is not None}
-        rows = tuple(ComposedRow(name, complete[name], changes[name], self.kept.get(name, Kept())) for name in names)
-        return Composition(rows, complete["base"], tuple(map(str, self._listed or ())), self.typed, self.overrides)
+        rows = tuple(self._row(name, complete[name], changes[name]) for name in names)
+        listed = tuple(map(str, self._listed or ()))
+        return Composition(rows, complete["base"], listed, self.typed, self.overrides, self.library.ignored)
 
     def _with_values(self, names: list[str]) -> list[str]:
         """The rows that have values in a file or in the record; the others are refused."""
-        there = [name for name in names if self._is_recorded(name) or name in self.library.options("row")]
+        there = list(filter(self._exists, names))
         for name in names:
             if name not in there:
                 found = f"includes {name}, which is recorded without values and has no file conf/row/{name}.yaml"
                 self._note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
         return there
+
+    def _row(self, name: str, settings: Settings, changes: dict[str, Any]) -> ComposedRow:
+        own = name in self.library.options("row") and not self.library.is_shipped("row", name)
+        kept = self.kept.get(name, Kept())
+        place = self._first_line(name, [*changes, *kept.left_out]) if own else None
+        return ComposedRow(name, settings, changes, kept, place)
+
+    def _first_line(self, row: str, keys: list[str]) -> str:
+        """The line of a row's file that sets the first of these keys, or its first line."""
+        file = self.library.show(self.library.path("row", row))
+        line = self.library.locate(keys[0], {"row": row}) if keys else None
+        return line if line and line.startswith(file) else f"{file}:1"
 
     @cached_property
     def kept(self) -> dict[str, Kept]:
@@ -183,14 +197,14 @@ class _Composer:
     def _read(self, row: str) -> Tree | None:
         """The files' values of one row, before its scale and before overrides."""
         try:
-            return self.layers.row(row)
+            return self.layers.row(row, without=(key for place, key in self.told if place == row))
         except LayerError as error:
             self.problems.append(error.problem)
             return None
 
     def _layered(self, row: str) -> Layered | None:
         """One row without and with its scale. References resolve to values at the paper's size."""
-        paper, scales = self._read(row), {k: v for k, v in self.overrides.values.items() if k.startswith("scale.")}
+        paper, scales = self._read(row), {k: v for k, v in self.values.items() if k.startswith("scale.")}
         if paper is None:
             return None
         self._refuse_scale_in_row(row, paper.pop("scale", None))
@@ -213,7 +227,7 @@ class _Composer:
         scale, problems = parse(Scale, tree.get("scale"), "scale")
         if scale is not None:
             kept = self.kept[row] = keep_differences(Layered(layered.paper, tree), base, scale)
-            problems = [*_seed_problems(layered, base), *kept.problems, *apply_scale(tree, scale)]
+            problems = [*kept.problems, *apply_scale(tree, scale)]
         self._note(problems, row)
         return tree
 
@@ -228,6 +242,9 @@ class _Composer:
         change = {"change": "", "published": {"ppl": None, "bleu": None, "params_m": None}}
         return {**tree, "row": {**change, **recorded.about}}
 
+    def _exists(self, row: str) -> bool:
+        return self._is_recorded(row) or self.library.unknown_option("row", row, None) is None
+
     def _is_recorded(self, row: str) -> bool:
         return self.record is not None and row in self.record.rows and self.record.rows[row].values is not None
 
@@ -241,39 +258,41 @@ class _Composer:
                 node = node.get(group) if isinstance(node, dict) else None
             if isinstance(node, dict):
                 node[name] = value
-        if not _refers(tree):
-            return tree
-        try:
-            resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
-        except OmegaConfBaseException as error:
-            guess = next((key for key, value in values.items() if "${" in str(value)), f"row {row}")
-            found = f"cannot be resolved: {str(error).splitlines()[0]}"
-            key = str(error.full_key or guess)
-            self._note([Problem(key, found, "a reference must look like ${group.key} and name a key that exists")], row)
-            return None
-        assert isinstance(resolved, dict)
-        return {str(key): value for key, value in resolved.items()}
+        plain, problems = resolved(tree)
+        self._note(problems, row)
+        return plain
 
     def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
         """One complete row. Overrides are final values."""
-        plain = self._assigned(tree, self.overrides.values, row)
+        changed = _differences(base, tree, WRITTEN_BY_ROWS)
+        guessed = {key: value for key, value in self.guessed.items() if key not in changed}
+        plain = self._assigned(tree, guessed | self.values, row)
         if plain is None:
             return None
         settings, problems = parse(Settings, plain)
-        self._note(problems, row)
+        self._note((problem for problem in problems if problem.key not in guessed), row)
         # base's values replace wrong ones, so that problems between keys are reported too
         checked = settings or parse(Settings, _with_base_values(plain, base, problems))[0]
         if checked is not None:
-            self._note([*(checked.trial.problems() if self.trains else []), *study_problems(checked)], row)
+            wrong = {*guessed, *(problem.key for problem in problems)}
+            between = [*(checked.trial.problems() if self.trains else []), *study_problems(checked)]
+            self._note((problem for problem in between if self._stands_alone(problem.key, row, wrong)), row)
         return settings and absolute(settings, self.here)
+
+    def _stands_alone(self, key: str, row: str, wrong: set[str]) -> bool:
+        """Whether a conflict between keys does not follow from a problem of the key or of its group."""
+        told = {name for place, name in self.told if place in ("", row)}
+        return key not in wrong and key.split(".")[0] not in told
 
     def _note(self, problems: Iterable[Problem], row: str) -> None:
         """Keep the problems, each with the place that set the value."""
-        choices = {**self.library.defaults, **self.overrides.choices, "row": row}
+        choices = {**self.library.defaults, **self.chosen, "row": row}
         for problem in problems:
             key = problem.key
-            place = self._source(key) or self.library.locate(key, choices)
-            self.problems.append(replace(problem, place=problem.place or place))
+            if self.told.isdisjoint({("", key), (row, key)}):
+                place = problem.place or self._source(key) or self.library.locate(key, choices)
+                near = (problem.found == UNKNOWN_KEY and other_name(key)) or problem.nearest
+                self.problems.append(replace(problem, place=place, nearest=near))
 
     def _refuse_changed_keys(self, changes: dict[str, dict[str, Any]]) -> None:
         """An override of a key that a row changes would erase the row's difference."""
@@ -302,21 +321,6 @@ class _Composer:
         groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
         found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(WRITTEN_BY_ROWS)}"
         self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
-
-
-def _refers(value: Any) -> bool:
-    """Whether any text in the value may refer to another key."""
-    if isinstance(value, dict | list):
-        return any(map(_refers, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, str) and "${" in value
-
-
-def _seed_problems(row: Layered, base: Layered) -> list[Problem]:
-    """A row sets no seed: the sweep sets the seeds of all rows."""
-    seeds = [tree["train"].get("seed") for tree in (row.paper, base.paper) if isinstance(tree.get("train"), dict)]
-    if len(seeds) < 2 or seeds[0] == seeds[1]:
-        return []
-    return [Problem("train.seed", "is set by a row", "set the seeds of all rows with sweep.seeds=[1,2,3]")]
 
 
 def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str]) -> dict[str, Any]:

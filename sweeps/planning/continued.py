@@ -19,6 +19,7 @@ from transformer.schema import Problem, RefusedError
 
 RowSeed = tuple[str, int]
 DECIDING_OPTIONS = ("data", "scale", "train")
+NAMING_KEYS = ("sweep.name", "data", "scale", "paths.runs")
 OTHER_STUDY = "remove it, or choose another sweep.name"
 
 
@@ -44,11 +45,24 @@ def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) 
 
 def study_there(overrides: list[str], here: Path) -> Study | None:
     """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
+    if _misnamed(overrides, here):  # another study than the one that is meant would contradict the other overrides
+        return None
     try:
         settings = compose_settings(naming(overrides), here)
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
+
+
+def _misnamed(overrides: list[str], here: Path) -> bool:
+    """Whether an override that names the study or its place is refused."""
+    typed, _ = parse_overrides(overrides, Library(here))
+    meant = {
+        *typed.refused,
+        *(typed.guesses.values if typed.guesses else ()),
+        *(typed.guesses.choices if typed.guesses else ()),
+    }
+    return not meant.isdisjoint(NAMING_KEYS)
 
 
 class _Continued:
@@ -93,7 +107,7 @@ class _Continued:
             self.problems.append(self._not_recorded(new))
         if self.problems:
             raise RefusedError(dict.fromkeys(self.problems))
-        whole = plan_trials(composition, [*self.record.pairs, *new])
+        whole = plan_trials(composition, [*self.record.pairs, *new], self.record.rows)
         others = [trial for trial in whole.trials if trial.state == "finished" and not trial.finished]
         chosen = [trial for trial in whole.trials if (trial.trial.row, trial.trial.seed) in asked]
         if self.verb == "train":

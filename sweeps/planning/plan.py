@@ -1,7 +1,7 @@
 """What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import Any
 
 from sweeps.planning.changes import cells, describe
 from sweeps.planning.compose import Composition
+from sweeps.planning.like_base import is_like_base, like_base_problem
 from sweeps.planning.recorded import NEUTRAL, decides_weights, dotted, values_of
 from sweeps.planning.recording import recording
 from sweeps.planning.settings import Settings
@@ -20,8 +21,6 @@ from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 from transformer.config import SEMANTICS, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
-from transformer.data.corpora import corpus
-from transformer.data.prepare import fingerprint
 from transformer.schema import Problem, RefusedError
 from transformer.versions import current_names, settled
 
@@ -93,16 +92,20 @@ def make_plan(composition: Composition, seeds: list[int]) -> Plan:
     return plan_trials(composition, [(row.name, seed) for row in composition.rows for seed in seeds])
 
 
-def plan_trials(composition: Composition, pairs: list[tuple[str, int]]) -> Plan:
+def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded_rows: Iterable[str] = ()) -> Plan:
     """These rows with these seeds. Raises RefusedError as ``make_plan``."""
-    trials = tuple(_trials(composition, pairs))
-    problems = [*_same_twice(trials), *_taken_folders(trials)]
+    trials, known = tuple(_trials(composition, pairs)), set(recorded_rows)
+    like_base = [row for row in composition.rows if row.name not in known and is_like_base(row, composition.base)]
+    others = tuple(planned for planned in trials if planned.trial.row not in {row.name for row in like_base})
+    problems = [*map(like_base_problem, like_base), *_same_twice(others), *_taken_folders(trials)]
     if problems:
         raise RefusedError(problems)
     return Plan(composition, trials)
 
 
 def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
+    from transformer.data.prepare import fingerprint  # loads numpy and sentencepiece, which no refusal needs
+
     shared, rows = composition.shared, {row.name: row for row in composition.rows}
     data_fingerprint = fingerprint(shared.data)
     for name, seed in pairs:
@@ -119,6 +122,8 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
 
 def planned_flops(settings: Settings) -> float:
     """Training FLOPs if every batch were full and every sentence of the corpus's declared mean length."""
+    from transformer.data.corpora import corpus
+
     means = corpus(settings.data).mean_lengths
     lengths = planned_lengths(settings.train.tokens_per_batch, settings.train.steps, *means)
     return training_flops(settings.model, settings.data.vocab_size, lengths)

@@ -20,3 +20,14 @@ def known_study(folder: Path) -> Study | None:
 def damaged(error: DamagedFileError) -> Problem:
     """What is wrong with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)
+
+
+def study_names(runs: Path) -> list[str]:
+    """The studies recorded in this folder."""
+    return [path.parent.name for path in sorted(runs.glob("*/study.json"))]
+
+
+def studies_there(runs: Path) -> str:
+    """A hint for a person who named a study that does not exist."""
+    names = study_names(runs)
+    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` creates one"

@@ -1,0 +1,51 @@
+"""The composed rows of a study, and what became of them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeps.planning.overrides import Overrides
+from sweeps.planning.scaling import Kept
+from sweeps.planning.settings import Settings
+
+
+@dataclass(frozen=True)
+class ComposedRow:
+    """One row, and the dotted keys by which it differs from base before overrides."""
+
+    name: str
+    settings: Settings
+    changes: dict[str, Any]
+    kept: Kept = field(default_factory=Kept)
+    place: str | None = None  # file:line, if it is a file of the user
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
+
+    ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
+    ``ignored`` is a file that looks like the base of this study and is not read.
+    """
+
+    rows: tuple[ComposedRow, ...]
+    base: Settings
+    listed: tuple[str, ...]
+    typed: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = field(default_factory=Overrides)
+    ignored: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What became of row differences in keys that the scale sets, and of the user's file."""
+        scale, steps = self.base.scale.name, self.base.train.steps
+        kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
+        left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
+        notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
+        ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
+        notes += [ignored] * bool(left_out)
+        return notes + [f"{self.ignored} is not read: change base by a row, a scale or overrides."] * bool(self.ignored)
+
+    @property
+    def shared(self) -> Settings:
+        """Settings that no row may change: cluster, sweep, tracking, paths."""
+        return self.rows[0].settings

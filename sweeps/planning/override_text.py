@@ -1,0 +1,83 @@
+"""The text of an override before Hydra's grammar reads it: parts that the shell split, letters that it lacks."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+SHAPE = re.compile(r"\s*(?P<sign>-{1,2}|\+{1,2}|~)?(?P<key>[^\s=:]+)\s*(?:[:=]+|\s)\s*(?P<value>.*)", re.DOTALL)
+ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'"]+)""")
+PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
+"""What a shell leaves as it is, and a list in brackets."""
+
+
+def parsed(text: str) -> Override | None:
+    """The override as Hydra reads it; None if it is none."""
+    try:
+        return OverridesParser.create().parse_override(quoted(text))
+    except (HydraException, ValueError, RecursionError):  # also a whole number of thousands of digits
+        return None
+
+
+def whole(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments, with ``train.steps = 100`` and ``sweep.rows=[base, big]`` as one text each."""
+    waiting = list(arguments)
+    while waiting:
+        text = waiting.pop(0)
+        while waiting and _continues(text, waiting[0]):
+            text = f"{text} {waiting.pop(0)}"
+        yield text
+
+
+def quoted(text: str) -> str:
+    """The override with quotes around each item that has letters beyond ASCII, which Hydra reads only in quotes."""
+    key, mark, value = text.partition("=")
+    if value.isascii() or "${" in value or "\\" in value:
+        return text
+    return f"{key}{mark}{ITEM.sub(_in_quotes, value)}"
+
+
+def value_text(text: str) -> str:
+    """The value of an override as typed."""
+    return text.partition("=")[2].strip()
+
+
+def corrected(text: str) -> tuple[str, str] | None:
+    """The key and value of a text that only resembles ``key=value``."""
+    found = SHAPE.fullmatch(text)
+    if found is None:
+        return None
+    value = found["value"].strip().rstrip(",;").strip()
+    if value.count("[") != value.count("]"):
+        value = f"[{value.strip('[] ,')}]"
+    return found["key"], re.sub(r"\s*,\s*", ",", value)
+
+
+def readable(key: str, value: str) -> str | None:
+    """``key=value``, with quotes around the value if Hydra needs them; None if it cannot be read even so."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return next((text for text in (f"{key}={value}", f"{key}='{escaped}'") if parsed(text)), None)
+
+
+def for_shell(text: str) -> str:
+    """The text as it is typed in a shell."""
+    if PLAIN.fullmatch(text):
+        return text
+    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+
+
+def _continues(text: str, following: str) -> bool:
+    """Whether the shell split these two: an open bracket, or a sign on its own."""
+    if text.count("[") > text.count("]") or text.count("{") > text.count("}"):
+        return not re.match(r"[\w.]+=", following)
+    if following.startswith("="):
+        return "=" not in text
+    return text.endswith("=") and "=" not in following and not following.startswith("-")
+
+
+def _in_quotes(item: re.Match[str]) -> str:
+    text = item[0].strip()
+    return item[0] if item["quoted"] or text.isascii() else item[0].replace(text, f"'{text}'")
