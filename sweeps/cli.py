@@ -6,11 +6,9 @@ Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refus
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,18 +27,14 @@ from sweeps.console import (
     typed_command,
 )
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
+from sweeps.table_format import Format
 from sweeps.trained.export_kind import ExportKind
+from sweeps.verbs import TAKES_ALL, print_version, program, refuse_options, refuse_removed_folder
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
 
-app = typer.Typer(
-    help="Ablation studies: define a base and one named difference per row, see the cost, run it, get the table.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+app = program("Ablation studies: define a base and one named difference per row, see the cost, run it, get the table.")
 OverrideList = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")
 ]
@@ -52,31 +46,15 @@ Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-class Format(StrEnum):
-    """The formats that `ablate table` prints."""
-
-    md = "md"
-    csv = "csv"
-    json = "json"
-
-
 def main() -> None:
     """The entry point of the console script."""
     app()
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        from tracking.provenance import DISTRIBUTION, own_version
-
-        print(f"ablate {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
-        raise typer.Exit
-
-
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """The options before the verb."""
@@ -88,7 +66,8 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     @wraps(run)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            _refuse_removed_folder()
+            refuse_removed_folder()
+            refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
             print_refusal(error)
@@ -109,14 +88,7 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
     return guarded
 
 
-def _refuse_removed_folder() -> None:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
-
-
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def plan(overrides: OverrideList = None, add: Add = False, check: Check = False, as_json: Json = False) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
@@ -137,7 +109,7 @@ def plan(overrides: OverrideList = None, add: Add = False, check: Check = False,
         next_verb("table", looking(planned.folder, overrides))
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
@@ -145,30 +117,32 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
     from sweeps.planning.continued import plan_sweep
-    from sweeps.running.on_ray import run_plan
     from sweeps.show import show_outcome
 
     planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
+    from sweeps.running.on_ray import run_plan  # loads what no refusal needs
+
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     run_plan(planned, typed_command(), OUT)
     return show_outcome(planned, "sweep", overrides)
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
     from sweeps.planning.continued import plan_row
-    from sweeps.running.in_process import run_single
     from sweeps.show import show_outcome
 
     planned = _checked(partial(plan_row, overrides or [], add), overrides)
+    from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
+
     run_single(planned, typed_command(), OUT)
     return show_outcome(planned, "train", overrides)
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def status(overrides: OverrideList = None, as_json: Json = False) -> None:
     """Show where each trial of a study stands."""
@@ -191,7 +165,7 @@ def status(overrides: OverrideList = None, as_json: Json = False) -> None:
         next_verb("sweep", going_on(study.folder, overrides))
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def table(
     overrides: OverrideList = None,
@@ -210,7 +184,7 @@ def table(
         sys.stdout.write(write[as_format](rows))
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def config(overrides: OverrideList = None) -> None:
     """Print the composed configuration of one row (row=NAME)."""
@@ -240,7 +214,7 @@ def doctor(as_json: Json = False) -> int:
     return 1 if failed else 0
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def translate(
     arguments: Models,
@@ -250,12 +224,15 @@ def translate(
     average: Average = None,
 ) -> int:
     """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
-    from sweeps.trained.translate import translate as run
+    from sweeps.trained.streams import translate_request
 
-    return run(arguments, source, target, nbest, average, ERR)
+    request = translate_request(arguments, source, target, average)
+    from sweeps.trained.translate import translate as run  # loads torch, which no refusal needs
+
+    return run(request, source, target, nbest, ERR)
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def evaluate(
     arguments: Models,
@@ -264,10 +241,13 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate finished trials on each set of their data, or on one set, and save the translations."""
-    from sweeps.trained.evaluate import evaluate as run
+    from sweeps.trained.saved_trial import requested_trials
+
+    request, trials = requested_trials("evaluate", arguments, average, set_name)
+    from sweeps.trained.evaluate import evaluate as run  # loads torch, which no refusal needs
     from sweeps.trained.scores import notes, scores_json, scores_table
 
-    evaluations = run(arguments, set_name, average, ERR)
+    evaluations = run(request, trials, ERR)
     if as_json:
         print(json.dumps(scores_json(evaluations), indent=1, ensure_ascii=False))
         return
@@ -277,7 +257,7 @@ def evaluate(
     next_verb("translate", [os.path.relpath(evaluations[0].trial.path)])
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def export(
     arguments: Models,
@@ -287,10 +267,13 @@ def export(
     register: Annotated[str | None, typer.Option(metavar="NAME[@ALIAS]", help="Register the model in MLflow.")] = None,
 ) -> None:
     """Export a finished trial's model for other tools, with a model card: scores, data, provenance, usage."""
-    from sweeps.trained.export import export as run
+    from sweeps.trained.saved_trial import requested_trials
     from tracking.uri import without_password
 
-    folder, registration = run(arguments, to, output, average, register, ERR)
+    request, trials = requested_trials("export", arguments, average)
+    from sweeps.trained.export import export as run  # loads torch, which no refusal needs
+
+    folder, registration = run(request, trials, to, output, register, ERR)
     OUT.print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
     if registration:
         serve = f"mlflow models serve --model-uri {shlex.quote(registration.model_uri)} --env-manager local"
@@ -303,7 +286,7 @@ def export(
         next_command(f"cd {shlex.quote(str(folder))}")
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def sync(overrides: OverrideList = None) -> int:
     """Sync a study's journals to MLflow once, for example after copying them from another machine."""
@@ -314,10 +297,11 @@ def sync(overrides: OverrideList = None) -> int:
     return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
-@app.command()
+@app.command(context_settings=TAKES_ALL)
 @_verb
 def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
     """Serve the MLflow UI of the runs on 127.0.0.1."""
+    from sweeps.serving import serve
     from tracking.uri import default_uri, without_password
     from tracking.views import free_port, ui_command, ui_environment
 
@@ -332,23 +316,7 @@ def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="P
         raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
     port = free_port(port)
     OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/]; press Ctrl-C to stop it", soft_wrap=True)
-    return _serve(ui_command(runs, port=port), ui_environment(settings.tracking.uri or default_uri(runs)))
-
-
-def _serve(command: list[str], environment: dict[str, str]) -> int:
-    """Run a server until Ctrl-C, which is its normal end.
-
-    A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.
-    """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-        return 0
+    return serve(ui_command(runs, port=port), ui_environment(settings.tracking.uri or default_uri(runs)))
 
 
 def _checked(make: Callable[[], Any], overrides: list[str] | None) -> Any:
@@ -368,15 +336,9 @@ def _settings(overrides: list[str] | None) -> Any:
 
 
 def _study(overrides: list[str] | None) -> Any:
-    from sweeps.planning.stored_study import known_study
-    from sweeps.trained.saved_trial import studies_there
+    from sweeps.planning.named_study import named_study
 
-    settings = _settings(overrides)
-    study = known_study(settings.study_folder)
-    if study is None:
-        found = f'is "{settings.study_folder.name}", but {settings.paths.runs} has no such study'
-        raise RefusedError([Problem("sweep.name", found, studies_there(Path(settings.paths.runs)))])
-    return study
+    return named_study(_settings(overrides))
 
 
 if __name__ == "__main__":

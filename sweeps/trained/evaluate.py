@@ -14,8 +14,8 @@ from rich.markup import escape
 
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.trained.models import of_trial
-from sweeps.trained.request import Request, read_request
-from sweeps.trained.saved_trial import SavedTrial, named_trials
+from sweeps.trained.request import Request
+from sweeps.trained.saved_trial import SavedTrial
 from tracking.damage import DamagedFileError, unless_lost
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
@@ -50,11 +50,10 @@ class _Asked:
     missing: dict[str, EvaluationSet]
 
 
-def evaluate(arguments: list[str], set_name: str | None, average: int | None, err: Console) -> list[Evaluation]:
-    """Every named trial on the named set, or on each set of its data. Raises RefusedError, NotFiniteError."""
-    request = read_request("evaluate", arguments, average, set_name)
+def evaluate(request: Request, trials: list[SavedTrial], err: Console) -> list[Evaluation]:
+    """Each trial on the named set, or on each set of its data. Raises RefusedError, NotFiniteError."""
     evaluations: list[Evaluation] = []
-    for asked in _all_asked(request):
+    for asked in _all_asked(request, trials):
         try:
             evaluations += _evaluate(asked, request, err)
         except RefusedError as error:
@@ -69,10 +68,10 @@ def recorded_scores(trial: SavedTrial, decode: DecodeConfig) -> dict[str, dict[s
     return known | {name: evaluation.scores for name, evaluation in others.items() if evaluation is not None}
 
 
-def _all_asked(request: Request) -> list[_Asked]:
+def _all_asked(request: Request, trials: list[SavedTrial]) -> list[_Asked]:
     """Reads every set before the first evaluation. Raises RefusedError with every problem."""
     asked, problems = list[_Asked](), list[Problem]()
-    for trial in named_trials(request):
+    for trial in trials:
         try:
             asked.append(_ask(trial, request))
         except RefusedError as error:

@@ -15,8 +15,8 @@ from sweeps.trained.card import Card
 from sweeps.trained.evaluate import recorded_scores
 from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.models import EXPORTED, of_trial
-from sweeps.trained.request import Request, read_request
-from sweeps.trained.saved_trial import SavedTrial, named_trials
+from sweeps.trained.request import Request
+from sweeps.trained.saved_trial import SavedTrial
 from tracking.ledger import run_of_trial
 from tracking.registry import RegistryError, register, save_model
 from tracking.uri import default_uri, without_password
@@ -48,11 +48,15 @@ class Registration:
 
 
 def export(
-    arguments: list[str], to: ExportKind, output: Path | None, average: int | None, name: str | None, err: Console
+    request: Request,
+    trials: list[SavedTrial],
+    to: ExportKind,
+    output: Path | None,
+    name: str | None,
+    err: Console,
 ) -> tuple[Path, Registration | None]:
     """Returns the new folder and the registration, if any. Raises RefusedError."""
-    request = read_request("export", arguments, average)
-    trial = _one(named_trials(request))
+    trial = _one(trials)
     folder = output or Path(f"{trial.path.parent.name}-{trial.path.name}-{to}")
     problems = (
         [Problem("--output", f"{folder} exists", "must be a new folder: --output NEW")] if folder.exists() else []

@@ -10,8 +10,8 @@ from typing import Any
 from sweeps.planning.moved import moved, moved_value
 from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.settings import Settings
-from sweeps.planning.stored_study import damaged
-from sweeps.trained.request import Request
+from sweeps.planning.stored_study import damaged, studies_there
+from sweeps.trained.request import Request, read_request
 from tracking.damage import DamagedFileError
 from tracking.ledger import trial_of_run
 from tracking.study import StudyMissing, read_study
@@ -89,12 +89,6 @@ def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
     return found
 
 
-def studies_there(runs: Path) -> str:
-    """A hint for a person who named a study that does not exist."""
-    names = [study.name for study in _studies(runs)]
-    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` creates one"
-
-
 def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
     """The trial of this folder. Raises RefusedError or DamagedFileError."""
     folder = TrialFolder(path)
@@ -114,6 +108,14 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
     config = replace(config, data=replace(config.data, mirror=mirror, **files))
     checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
     return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
+
+
+def requested_trials(
+    verb: str, arguments: list[str], average: int | None, set_name: str | None = None
+) -> tuple[Request, list[SavedTrial]]:
+    """What the arguments request, and the finished trials that they name. Raises RefusedError."""
+    request = read_request(verb, arguments, average, set_name)
+    return request, named_trials(request)
 
 
 def named_trials(request: Request) -> list[SavedTrial]:
@@ -151,7 +153,7 @@ def _trials(study: Path) -> list[str]:
 
 
 def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str], allowed: str) -> Problem:
-    study, near = shared.study_folder.name, nearest(name, known) or nearest(name, everywhere)
+    study, near = shared.study_folder.name, nearest(name, [] if "/" in name else known) or nearest(name, everywhere)
     same_name = [other for other in everywhere if other.rsplit("/", 1)[-1] == name]
     if not known:
         there = studies_there(Path(shared.paths.runs))

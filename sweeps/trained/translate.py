@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from sweeps.trained.lines import decode, windows
 from sweeps.trained.models import open_model
-from sweeps.trained.request import Request, read_request
+from sweeps.trained.request import Request
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
@@ -23,15 +23,11 @@ WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))
 
 
-def translate(
-    arguments: list[str], source: Path | None, target: Path | None, nbest: int | None, average: int | None, err: Console
-) -> int:
+def translate(request: Request, source: Path | None, target: Path | None, nbest: int | None, err: Console) -> int:
     """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
 
     Raises RefusedError, NotFiniteError.
     """
-    request = read_request("translate", arguments, average)
-    _check(request, source, target)
     translator = open_model(request, err)
     if nbest is not None and nbest > translator.decode.beam:
         found, allowed = f"is {nbest}", f"must be at most decode.beam, which is {translator.decode.beam}"
@@ -131,43 +127,10 @@ def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
         yield Shown(progress, size)
 
 
-def _check(request: Request, source: Path | None, target: Path | None) -> None:
-    """Find mistakes before the model is loaded and before an output replaces the input. Raises RefusedError."""
-    problems = []
-    if len(request.names) > 1:
-        found = f"names {len(request.names)} models: {', '.join(request.names)}"
-        problems.append(Problem("TRIAL", found, "must name one model"))
-    if source and (source.is_dir() or not os.access(source, os.R_OK)):
-        problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
-    if target:
-        problems += _problems_of_output(target, source)
-    if problems:
-        raise RefusedError(problems)
-
-
 def _standard_input() -> int:
     if sys.stdin is None:
         raise RefusedError([Problem("--input", "is missing, and standard input is closed", "must name a file")])
     return sys.stdin.fileno()
-
-
-def _problems_of_output(target: Path, source: Path | None) -> list[Problem]:
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        return [Problem("--output", f"{target.parent} is not a folder", "must be in a folder that exists")]
-    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
-        return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
-    if target.is_file() and _is_input(target, source):
-        return [Problem("--output", f"{target} is the input", "must be another file")]
-    return []
-
-
-def _is_input(target: Path, source: Path | None) -> bool:
-    """Whether the output is the input."""
-    try:
-        return os.path.samestat(target.stat(), source.stat() if source else os.fstat(sys.stdin.fileno()))
-    except (OSError, AttributeError):  # an unreadable source is refused separately; a closed standard input is None
-        return False
 
 
 def _forget(out: BinaryIO) -> None:

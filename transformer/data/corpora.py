@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-
 from transformer.config import DataConfig
 from transformer.data import synthetic
 from transformer.data.text_file import SentencePair, TextFile, read_pairs, unreadable
@@ -82,6 +80,8 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
     mirror = data.mirror
     if mirror and "://" not in mirror:
         return _checked(Path(mirror) / name, MULTI30K_SHA256[name])
+    import pooch  # a tenth of a second, which only downloads and hashes need
+
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
         local = pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
@@ -110,6 +110,8 @@ def _declared_files(data: DataConfig) -> dict[str, object]:
 
 
 def _hash(split: str, name: str) -> str:
+    import pooch
+
     try:
         return str(pooch.file_hash(name))
     except OSError as error:
