@@ -126,7 +126,8 @@ def test_a_row_may_change_training_decoding_and_data(tmp_path: Path, body: str, 
 def test_a_row_that_only_decodes_differently_is_not_a_new_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "decode: {beam: 1}\n")
     (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", by=lambda overrides, here: plan(here, *overrides))
-    assert problem.found == "lists mine and base, which would train the same model"
+    assert problem.found == "changes only decode.beam, so row mine would train the same model as base"
+    assert "ablate evaluate base-s1 decode.beam=1" in problem.allowed
 
 
 def test_a_user_s_own_files_in_other_groups(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_copy_of_the_shipped_files_changes_nothing(tmp_path: Path) -> None:
     assert compose_row(["row=big"], tmp_path).rows[0] == before
 
 
-@pytest.mark.parametrize("name", ["row/base", "data/synthetic", "config"])
+@pytest.mark.parametrize("name", ["row/base", "data/synthetic"])
 def test_a_file_that_shadows_a_shipped_one_is_refused(tmp_path: Path, name: str) -> None:
     own(tmp_path, name, "# nothing\n")
     (problem,) = refused(tmp_path, "sweep.rows=[base]")

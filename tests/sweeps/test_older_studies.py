@@ -25,7 +25,10 @@ for words in json.loads(sys.argv[1]):
 ADDED = {
     "ModelConfig": ("    relu_dropout: Probability\n", 'norm: Annotated[Literal["post", "pre"], Neutral("post")]'),
     "TrainConfig": ("    keep_checkpoints: Count\n", "weight_decay: Annotated[float, Range(0), Neutral(0.0)]"),
-    "DecodeConfig": ("    max_extra: Annotated[int, Range(0)]\n", "temperature: Annotated[float, Neutral(1.0)]"),
+    "DecodeConfig": (
+        "    max_extra: Annotated[int, Range(0, LARGEST)]\n",
+        "temperature: Annotated[float, Neutral(1.0)]",
+    ),
     "DataConfig": ("    test: list[str] | None\n", "lowercase: Annotated[bool, Neutral(False)]"),
 }
 """Fields that a later version may add: after which line, and how."""

@@ -233,7 +233,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     own_row(tmp_path, "model:\n  n_heads: many\n")
     own(tmp_path, "row/big", "# mine\n")
     before = contents(tmp_path)
-    rows = "sweep.rows=[base,c_ff_1024,bass,mine]"
+    rows = "sweep.rows=[base,c_ff_1024,bass,big,mine]"
     values = ["model.n_headz=4", "decode.beam=0", "model.p_drop=1.5", "model.d_ff=8", "scale=huge"]
     done = ablate(tmp_path, "sweep", rows, *values, "~train.steps", "train.lr_factor=1,2", "what", "scale.width=3")
     assert done.returncode == 2
