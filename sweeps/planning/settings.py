@@ -1,5 +1,6 @@
 """The schema of everything that ``conf/`` and the command line may set."""
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -121,8 +122,16 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=replace(
             data,
             mirror=data.mirror and path(data.mirror),
-            train=data.train and [path(name) for name in data.train],
-            dev=data.dev and [path(name) for name in data.dev],
-            test=data.test and [path(name) for name in data.test],
+            train=data.train and [_absolute_file(name, here) for name in data.train],
+            dev=data.dev and [_absolute_file(name, here) for name in data.dev],
+            test=data.test and [_absolute_file(name, here) for name in data.test],
         ),
     )
+
+
+def _absolute_file(name: str, here: Path) -> str:
+    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
+    if "://" in name:
+        return name
+    path = here / os.path.expanduser(name)  # noqa: PTH111 - leaves the home of an unknown user as it is
+    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link
