@@ -1,5 +1,6 @@
 """What the first bytes of a file say: how it is compressed, or why it is not text."""
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 MOST = 4096
@@ -9,10 +10,13 @@ PLAIN = "must be UTF-8 text, plain or compressed by gzip, bzip2 or xz"
 
 BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # how the first block of a file begins, or the end of an empty one
 
+UNPACK = "decompress it first; gzip, bzip2 and xz are read as they are"
+COMPRESSED = (
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"LZIP\x01", "lzip"),
+    (b"\x1f\x9d", "compress"),
+)
 UNREAD = (
-    (0, b"\x04\x22\x4d\x18", "is compressed by lz4"),
-    (0, b"LZIP\x01", "is compressed by lzip"),
-    (0, b"\x1f\x9d", "is compressed by compress"),
     (0, b"7z\xbc\xaf\x27\x1c", "is a 7z archive"),
     (0, b"Rar!\x1a\x07", "is a rar archive"),
     (257, b"ustar", "is a tar archive"),
@@ -60,6 +64,9 @@ def compression(head: bytes) -> str | None:
 
 def not_text(head: bytes) -> NotText | None:
     """Why a file with these first bytes is neither text nor compressed text, as far as they tell."""
+    unreadable = "zstd" if compression(head) == "zstd" and not find_spec("compression") else None
+    if unpacker := unreadable or next((name for magic, name in COMPRESSED if head.startswith(magic)), None):
+        return NotText(f"is compressed by {unpacker}", UNPACK)
     for offset, magic, fault in UNREAD:
         if head.startswith(magic, offset):
             return NotText(fault, PLAIN)

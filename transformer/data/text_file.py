@@ -83,12 +83,9 @@ class TextFile:
             yield Problem(self.key, f"{self.path} {fault}", "must hold at least one sentence")
         elif self.learned and self._long > 0.9 * self.count:
             length, line = self._longest
-            found = (
-                f"{self.path}:{line} has {length} bytes; {self._long} of {self.count} lines have more than {LEARNED}"
-            )
-            yield Problem(
-                self.key, found, f"{ONE_SENTENCE} A vocabulary is learned from lines of at most {LEARNED} bytes"
-            )
+            found = f"{self.path}:{line} has {length} bytes, and {self._long} of {self.count} lines more than {LEARNED}"
+            allowed = f"{ONE_SENTENCE} Vocabularies are learned from lines of at most {LEARNED} bytes"
+            yield Problem(self.key, found, allowed)
 
     def _blocks(self, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
         """Some lines at a time, without their line feeds."""

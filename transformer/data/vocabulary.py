@@ -29,7 +29,7 @@ SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
 
 REFUSED = 3  # exit code
-LARGEST = 2**31 - 1  # that SentencePiece can read
+LARGEST = 1 << 24  # SentencePiece takes a minute to refuse a hundred times as many pieces
 IN_A_CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
     "from transformer.data import vocabulary; sys.exit(vocabulary.learn(int(sys.argv[2])))"
@@ -78,6 +78,10 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
                 raise
         for file in (model, said):
             file.seek(0)
+        if code == 0 and vocab_size > LARGEST:
+            raise RefusedError(
+                [Problem("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit")]
+            )
         if code:
             raise _failure(vocab_size, code, said.read().decode("utf-8", "replace").strip())
         return model.read()

@@ -1,6 +1,7 @@
 """Text into binary pieces: once, completely or not at all, and identified by its declaration."""
 
 import contextlib
+import io
 import itertools
 import multiprocessing
 import shutil
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
 from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepare, prepared_folder
+from transformer.data.prepare import Prepared, Sentences, check_lengths, fingerprint, prepare, prepared_folder
+from transformer.data.vocabulary import OPTIONS
 from transformer.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -115,6 +118,28 @@ def test_training_text_with_a_tenth_left_is_accepted_and_the_rest_is_counted(tmp
     sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
     prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
     assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
+
+
+def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
+    """More lines than one batch; studies must find the same bytes again that were prepared in memory."""
+    data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
+    prepared = prepare(data, tmp_path / "data")
+    lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
+    model, offsets = io.BytesIO(), io.BytesIO()
+    pairs = (line for line in lines for _ in ("source", "target"))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=pairs, model_writer=model, vocab_size=275, minloglevel=2, **OPTIONS
+    )
+    assert prepared.vocabulary_path.read_bytes() == model.getvalue()
+    whole, pieces = Sentences.of(prepared.vocabulary.encode(lines)), io.BytesIO()
+    np.save(pieces, whole.pieces)
+    np.save(offsets, whole.offsets)
+    for side in ("source", "target"):
+        assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
+        assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
+    assert sorted(contents(prepared)) == sorted(
+        [*FILES, *(name.replace("dev", "test") for name in FILES if "dev" in name)]
+    )
 
 
 def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
