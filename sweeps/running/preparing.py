@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.planning.plan import Plan, PlannedTrial
-from transformer.data.prepare import Prepared, check_lengths, prepare, prepared_folder
+from transformer.data.lengths import check_lengths
+from transformer.data.prepare import Prepared, prepare, prepared_folder
 from transformer.data.working_copy import Told
 from transformer.schema import Problem, RefusedError
 

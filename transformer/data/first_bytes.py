@@ -31,6 +31,9 @@ UNREAD = (
     (0, b"\x89HDF\r\n", "is an HDF5 file"),
     (0, b"\x89PNG\r\n", "is a PNG image"),
     (0, b"\xff\xd8\xff", "is a JPEG image"),
+    (0, b"GIF8", "is a GIF image"),
+    (0, b"\x80\x04\x95", "is a pickle"),
+    (0, b"\x80\x05\x95", "is a pickle"),
     (0, b"\x7fELF", "is a program"),
 )
 """(offset, bytes, fault) of formats that are named and refused."""
@@ -41,6 +44,7 @@ ENCODINGS = (
     (b"\xfe\xff", "UTF-16"),
 )
 NEARLY_ALL, SOME = 0.9, 0.4  # shares of zero bytes; text that is not ASCII has fewer
+MARKUP = {b"<!doctype html": "HTML", b"<html": "HTML", b"<?xml ": "XML", b"<srcset ": "SGML", b"<refset ": "SGML"}
 LFS = b"version https://git-lfs.github.com/spec/"
 
 
@@ -74,6 +78,9 @@ def not_text(head: bytes) -> NotText | None:
         return NotText(_zip(head), PLAIN)
     if head.startswith(LFS):
         return NotText("is a pointer of Git LFS, not the file itself", "run `git lfs pull` first")
+    start = head.removeprefix(BYTE_ORDER_MARK)[:40].lstrip().lower()
+    if markup := next((name for mark, name in MARKUP.items() if start.startswith(mark)), None):
+        return NotText(f"is {markup}, not plain text", "must hold the sentences alone, one per line")
     if encoding := _encoding(head):
         return NotText(f"is {encoding}", f"must be UTF-8; convert it by `iconv -f {encoding} -t UTF-8`")
     return None

@@ -51,8 +51,10 @@ def refuse_incomplete(name: str, complete: int, given: int) -> None:
         raise RefusedError([Problem(f"data.{name}", found, f"{words} must have text on both sides")])
 
 
-def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int) -> Iterator[Problem]:
-    """A problem if ``max_positions`` leaves too few training pairs."""
+def too_few_fit(
+    longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int, longest: str
+) -> Iterator[Problem]:
+    """A problem if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
     fit = int((longest_sides <= max_positions).sum())
     counts = PairCounts(fit, blank, len(longest_sides) - fit)
     least = _least(counts.given)
@@ -61,7 +63,7 @@ def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int | None, max_pos
         found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
         allowed = f"must be at least {needed}, which keeps a tenth of them"
         if needed > ADVISED:
-            allowed = f"{ONE_SENTENCE} A tenth of them has at most {needed} pieces, the longest {longest_sides.max()}"
+            allowed = f"{ONE_SENTENCE} {longest}; a tenth of the pairs has at most {needed}"
         yield Problem("model.max_positions", found, allowed)
 
 

@@ -4,22 +4,19 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 
-from transformer.config import DataConfig, ModelConfig, digest
+from transformer.config import DataConfig, digest
 from transformer.data import vocabulary
+from transformer.data.alone import alone, new_folders
 from transformer.data.corpora import corpus
-from transformer.data.left_out import ADVISED, too_few_fit
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
-from transformer.data.source_file import ONE_SENTENCE
 from transformer.data.working_copy import Told, WorkingCopy, untold
 from transformer.schema import Problem, RefusedError
 from transformer.versions import added_later
@@ -180,34 +177,10 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None, told: To
     if not target.is_dir():
         if problems := list(corpus(data).problems(data)):
             raise RefusedError(problems)
-        with _new_folders(target.parent), _new_folders(folder / "downloads" / data.name), _alone(target):
+        with new_folders(target.parent), new_folders(folder / "downloads" / data.name), alone(target):
             if not target.is_dir():
                 _make(data, planned, target, folder / "downloads", told)
     return open_prepared(target, planned)
-
-
-def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Problem]:
-    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped.
-
-    Lines are named by the files of ``data``.
-    """
-    train = prepared.pairs("train")
-    problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
-    for name in prepared.evaluation_sets:
-        problems += _too_long(prepared.pairs(name), name, model.max_positions, data)
-    return problems
-
-
-def _too_long(pairs: ParallelSet, name: str, most: int, data: DataConfig | None) -> Iterator[Problem]:
-    line, longest = int(pairs.longest_sides.argmax()), int(pairs.longest_sides.max())
-    if longest > most:
-        side = int(pairs.target.lengths[line] == longest)
-        files = getattr(data, name, None) or [f"{name} (source)", f"{name} (target)"]
-        found, allowed = f"{files[side]}:{line + 1} has {longest} pieces", f"must be at least {longest}"
-        if longest > ADVISED:
-            yield Problem(f"data.{name}", found, f"{ONE_SENTENCE} model.max_positions is {most}")
-        else:
-            yield Problem("model.max_positions", f"is {most}; {found}", f"{allowed}, the longest sentence of {name}")
 
 
 def _check_readable(prepared: Prepared) -> None:
@@ -226,32 +199,6 @@ def _check_readable(prepared: Prepared) -> None:
         raise damaged(prepared.folder, str(error).splitlines()[0]) from error
 
 
-@contextmanager
-def _new_folders(folder: Path) -> Iterator[None]:
-    """After a failure, remove those of ``folder`` and the folders above it that did not exist and are empty."""
-    new = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        yield
-    except BaseException:
-        for each in new:
-            with suppress(OSError):  # not empty, or never made
-                each.rmdir()
-        raise
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Lock out other processes that prepare ``target``. A failure leaves no lock behind."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lock = Path(f"{target}.lock")
-    with FileLock(lock):
-        try:
-            yield
-        except BaseException:
-            lock.unlink(missing_ok=True)
-            raise
-
-
 def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: Told) -> None:
     """Write into a folder next to ``target`` and rename it, so that a folder with the final name is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
@@ -267,6 +214,7 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: T
 
 def _write(data: DataConfig, planned: str, copy: WorkingCopy, downloads: Path, told: Told) -> int:
     """Write every prepared file; the number of blank training pairs. Raises RefusedError."""
+    told("opening the text", None)
     text = corpus(data).load(data, downloads)
     blank = copy.take(text, told)
     if _fingerprint(data, text.declared()) != planned:

@@ -19,7 +19,8 @@ import pytest
 from small_trials import SMALL
 
 from transformer.config import DataConfig
-from transformer.data.prepare import check_lengths, fingerprint, prepare
+from transformer.data.lengths import check_lengths
+from transformer.data.prepare import fingerprint, prepare
 from transformer.data.text_file import read_lines
 from transformer.schema import Problem, RefusedError
 
@@ -156,6 +157,8 @@ KNOWN_WITHOUT_READING = {
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
         " is a pointer of Git LFS, not the file itself", "git lfs pull",
     ),
+    "html": train(b"<!DOCTYPE html>\n<p>\n" + LINES, " is HTML, not plain text", "the sentences alone"),
+    "sgm": train(b'<srcset setid="x">\n' + LINES, " is SGML, not plain text", "the sentences alone"),
     "utf-16": train(LINES.decode().encode("utf-16"), " is UTF-16", "iconv -f UTF-16 -t UTF-8"),
     "utf-16 without a mark": train(LINES.decode().encode("utf-16-le"), " is UTF-16LE", "iconv -f UTF-16LE -t UTF-8"),
     "utf-16 big end": train(LINES.decode().encode("utf-16-be"), " is UTF-16BE", "iconv -f UTF-16BE -t UTF-8"),
@@ -305,9 +308,10 @@ def test_positions_are_advised_only_for_what_may_be_a_sentence(tmp_path: Path, p
 
 def test_positions_are_not_advised_if_nearly_all_training_pairs_are_long(tmp_path: Path) -> None:
     data = good(tmp_path)
-    writes(train_en=text([ENGLISH[0], "x " * 100, *["x y " * 1000] * 18]))(tmp_path)
+    writes(train_en=text([ENGLISH[0], *["x y " * 1030] * 18, "x y " * 1040]))(tmp_path)
     problem = check_lengths(prepare(data, tmp_path / "data"), replace(SMALL, max_positions=4), data)[0]
-    assert problem.key == "model.max_positions"
+    assert problem.found.startswith("is 4; 20 of 20 training pairs are left out")
+    assert problem.allowed.startswith(f"{ONE} {tmp_path / 'train.en'}:20 has ")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
+from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, Sentences, check_lengths, fingerprint, prepare, prepared_folder
+from transformer.data.prepare import Prepared, Sentences, fingerprint, prepare, prepared_folder
 from transformer.data.vocabulary import OPTIONS
 from transformer.schema import RefusedError
 
