@@ -130,7 +130,7 @@ class _Reader:
         elif override.is_sweep_override():
             allowed = "write one file per row; list rows in sweep.rows and seeds in sweep.seeds"
             self._refuse(key, "lists several values", allowed, f"{key}=[{text}]" if takes_list(key) else None)
-        elif override.is_add() or override.is_force_add():
+        elif override.is_add():
             self._refuse(key, 'begins with "+", which adds a key', "every key exists; leave out +", f"{key}={text}")
         elif key in self.library.groups:
             self._check_option(override, text)

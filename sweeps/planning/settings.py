@@ -111,16 +111,21 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=replace(
             data,
             mirror=data.mirror and path(data.mirror),
-            train=data.train and [path(name) for name in data.train],
-            dev=data.dev and [path(name) for name in data.dev],
-            test=data.test and [path(name) for name in data.test],
+            train=data.train and [_absolute_file(name, here) for name in data.train],
+            dev=data.dev and [_absolute_file(name, here) for name in data.dev],
+            test=data.test and [_absolute_file(name, here) for name in data.test],
         ),
     )
 
 
-def _at_home(text: str) -> Path:
-    """``~`` as the home folder. ``~NAME`` of an unknown user stays; ``study_problems`` refuses it."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
+def _at_home(text: str) -> str:
+    """``~`` as the home folder. ``~NAME`` of an unknown user stays, and is refused later."""
+    return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+
+
+def _absolute_file(name: str, here: Path) -> str:
+    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
+    if "://" in name:
+        return name
+    path = here / _at_home(name)
+    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link

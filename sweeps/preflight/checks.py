@@ -1,6 +1,6 @@
 """Everything that is looked at before anything starts: `ablate plan --check`, `sweep` and `train` share it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from sweeps.planning.yaml_files import Library
 from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
+from transformer.data.corpora import corpus
+from transformer.data.prepare import prepared_folder
 from transformer.schema import Problem, RefusedError
 
 SHARED = ("cluster",)
@@ -29,7 +31,7 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
     except RefusedError as error:
         raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
     shared = plan.composition.shared
-    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan)]
+    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_text_problems(plan)]
     if plan.pending:
         problems += _machine_problems(shared, plan)
     if problems:
@@ -60,6 +62,14 @@ def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
 
 def _place_problems(shared: Settings) -> list[Problem]:
     return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs))]
+
+
+def _text_problems(plan: Plan) -> Iterator[Problem]:
+    """What is known of text that is not prepared yet; preparation reads it."""
+    for planned in {planned.fingerprint: planned for planned in plan.pending}.values():
+        data = planned.settings.data
+        if not prepared_folder(Path(planned.settings.paths.data), planned.fingerprint).is_dir():
+            yield from corpus(data).problems(data)
 
 
 def _machine_problems(shared: Settings, plan: Plan | None = None) -> list[Problem]:

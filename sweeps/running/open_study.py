@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 from filelock import FileLock
 from rich.console import Console
@@ -14,12 +13,13 @@ from sweeps.planning.plan import Plan, recorded
 from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.preparing import prepare_texts
 from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
 from sweeps.running.syncing import syncing
 from tracking.damage import unless_damaged
 from tracking.study import write_study
-from transformer.data.prepare import Prepared, check_lengths, prepare, prepared_folder
+from transformer.data.prepare import Prepared
 from transformer.schema import Problem, RefusedError
 
 
@@ -41,7 +41,7 @@ def open_study(
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
-        texts = _prepare_data(plan, console)
+        texts = prepare_texts(plan, console)
         for caution in cautions(plan):
             console.print(escape(caution), style="yellow", soft_wrap=True)
         if plan.pending:
@@ -57,27 +57,6 @@ def open_study(
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):
             yield plan, stopping
-
-
-def _prepare_data(plan: Plan, console: Console) -> dict[str, Prepared]:
-    """Prepare every corpus of the plan, and refuse models with too few positions for its sentences. By fingerprint.
-
-    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
-    """
-    texts: dict[str, Prepared] = {}
-    corpora = {trial.fingerprint: trial for trial in plan.pending}
-    for planned in corpora.values():
-        data = Path(planned.settings.paths.data)
-        if not (console.is_terminal or prepared_folder(data, planned.fingerprint).is_dir()):
-            console.print(f"Preparing {planned.settings.data.name}")  # no spinner is shown here
-        with console.status(f"Preparing {planned.settings.data.name}"):
-            texts[planned.fingerprint] = prepared = prepare(planned.settings.data, data, planned.fingerprint)
-            prepared.check()
-        peers = [trial for trial in plan.pending if trial.fingerprint == planned.fingerprint]
-        problems = [problem for peer in peers for problem in check_lengths(prepared, peer.settings.model)]
-        if problems:
-            raise RefusedError(dict.fromkeys(problems))
-    return texts
 
 
 def _refuse_other_vocabularies(plan: Plan, texts: dict[str, Prepared]) -> None:

@@ -3,9 +3,28 @@
 import os
 import select
 from collections.abc import Iterator
+from itertools import chain, islice
+
+from transformer.data.unpacked import Unpacked
 
 PAUSE_S = 0.05  # lines that arrive within this time share a window
 LOOK_UP_S = 0.5  # so that Ctrl-C just before a blocking call does not wait for the next line
+
+
+def windows_of_file(file: Unpacked, size: int) -> Iterator[list[bytes]]:
+    """The lines of a file, plain or compressed, ``size`` at a time. Raises RefusedError if it is damaged or no text."""
+    lines = chain.from_iterable(_lines(file.chunks()))
+    while window := list(islice(lines, size)):
+        yield window
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield [line.removesuffix(b"\r") for line in lines]
+    if rest:
+        yield [rest.removesuffix(b"\r")]
 
 
 def windows(descriptor: int, size: int) -> Iterator[list[bytes]]:

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sweeps.trained.lines import decode, windows
+from sweeps.trained.lines import decode, windows, windows_of_file
 from sweeps.trained.models import open_model
 from sweeps.trained.request import Request
+from transformer.data.first_bytes import BYTE_ORDER_MARK
+from transformer.data.unpacked import Unpacked
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
@@ -33,11 +35,16 @@ def translate(request: Request, source: Path | None, target: Path | None, nbest:
         found, allowed = f"is {nbest}", f"must be at most decode.beam, which is {translator.decode.beam}"
         raise RefusedError([Problem("--nbest", found, allowed)])
     with ExitStack() as stack:
-        descriptor = stack.enter_context(source.open("rb")).fileno() if source else _standard_input()
+        given = stack.enter_context(source.open("rb")) if source else None
+        descriptor = given.fileno() if given else _standard_input()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
+        if source and given and source.is_file():
+            lines = windows_of_file(Unpacked(given, source, "--input"), WINDOW)
+        else:
+            lines = windows(descriptor, WINDOW)
         with _progress(descriptor, out, err) as progress:
-            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(descriptor)
+            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(lines)
 
 
 class Translating:
@@ -50,14 +57,18 @@ class Translating:
         self.err, self.progress, self.name = err, progress, name
         self.done = 0  # lines
 
-    def run(self, descriptor: int) -> int:
+    def run(self, given: Iterator[list[bytes]]) -> int:
         """Translate until the input ends or no process reads the output; returns the exit code."""
         try:
-            for window in windows(descriptor, WINDOW):
+            for window in given:
+                if not self.done:
+                    window[0] = window[0].removeprefix(BYTE_ORDER_MARK)
                 lines = decode(window)
                 self._translate(lines)
                 if len(lines) < len(window):
-                    return self._refuse()
+                    return self._refuse(f"{self.name}:{self.done + 1} is not valid UTF-8")
+        except RefusedError as error:
+            return self._refuse(error.problems[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:
@@ -94,8 +105,8 @@ class Translating:
         padded = [*best, *[NO_HYPOTHESIS] * self.nbest][: self.nbest]
         return [f"{each.score:.6f}\t{each.text}" for each in padded]
 
-    def _refuse(self) -> int:
-        self.err.print(f"[bold red]Refused[/]: {escape(self.name)}:{self.done + 1} is not valid UTF-8.", soft_wrap=True)
+    def _refuse(self, fault: str) -> int:
+        self.err.print(f"[bold red]Refused[/]: {escape(fault)}.", soft_wrap=True)
         self.err.print("The lines before it are translated.")
         return 2
 
@@ -121,7 +132,7 @@ def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
         yield Shown()
         return
     looks = os.fstat(descriptor)
-    size = looks.st_size if stat.S_ISREG(looks.st_mode) else None
+    size = looks.st_size if stat.S_ISREG(looks.st_mode) else None  # compressed text only fills the bar too early
     columns = (SpinnerColumn(), TextColumn("{task.fields[lines]} lines"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True) as progress:
         yield Shown(progress, size)

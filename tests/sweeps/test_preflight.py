@@ -480,6 +480,14 @@ def test_all_problems_are_told_at_once_and_nothing_is_left(here: Path) -> None:
     assert contents(here) == before
 
 
+def test_a_mirror_that_lacks_files_and_a_language_of_no_corpus_are_refused(tmp_path: Path) -> None:
+    lines = refusal(tmp_path, "plan", "--check", "data=multi30k", "data.mirror=.", "sweep.rows=[base]")
+    assert "data.mirror (command line)" in lines
+    assert "train.en.gz does not exist" in lines
+    lines = refusal(tmp_path, "plan", "--check", "data=multi30k", "data.target=xx", "sweep.rows=[base]")
+    assert 'data.target (command line) is "xx"' in lines
+
+
 def test_a_problem_tells_where_its_key_is_set(tmp_path: Path) -> None:
     lines = refusal(tmp_path, "plan", "--check", "cluster=gpu", "cluster.workers=80", "paths.data=/dev/null")
     assert "paths.data (command line) is /dev/null" in lines

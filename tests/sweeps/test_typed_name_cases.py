@@ -120,7 +120,6 @@ ODD: list[tuple[list[str], str, str | None]] = [
     (["train/steps=100"], "train/steps", "train.steps"),
     (["steps:100"], "steps:100", "train.steps=100"),
     (["+train.steps=100"], "train.steps", "train.steps=100"),
-    (["++train.steps=100"], "train.steps", "train.steps=100"),
     (["+data=multi30k"], "data", "data=multi30k"),
     (["~train.steps"], "train.steps", None),
     (["~row"], "row", None),

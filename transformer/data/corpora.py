@@ -1,12 +1,14 @@
 """The sources of parallel text, the hashes that identify it, and its checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import SentencePair, TextFile, read_pairs, unreadable
+from transformer.data.manifest import sha256
+from transformer.data.source_file import file_problems, unreadable
+from transformer.data.text_file import SentencePair, TextFile, read_pairs
 from transformer.schema import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
@@ -32,23 +34,35 @@ MULTI30K_SHA256 = {
 
 @dataclass(frozen=True)
 class Text:
-    """Every set as it was read; ``declared`` identifies that text."""
+    """The sets of a corpus, each to be read once. A set of ``files`` raises RefusedError at its end if they are faulty.
 
-    sets: dict[str, list[SentencePair]]
-    declared: dict[str, object]
+    ``declared`` identifies the very bytes that were read: ask for it after the last set.
+    """
+
+    sets: dict[str, Iterable[SentencePair]]
+    declared: Callable[[], dict[str, object]]
+    files: tuple[TextFile, ...] = ()
+
+    @property
+    def share_read(self) -> float | None:
+        """The share of the files that was read; None without files."""
+        size = sum(file.size for file in self.files)
+        return min(1.0, sum(file.bytes_read for file in self.files) / size) if size else None
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A named source of text: ``declared`` identifies the current text, ``load`` reads every set.
+    """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    The declaration that ``load`` returns is of the exact bytes it read. It differs if the text changed in between.
+    ``problems`` are those that show without reading the text. The declaration of the text that ``load`` returns is of
+    the exact bytes it read. It differs if the text changed in between.
 
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
     ``train_pairs`` is the number of training pairs, None if only the text can tell.
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
+    problems: Callable[[DataConfig], Iterable[Problem]]
     load: Callable[[DataConfig, Path], Text]
     mean_lengths: tuple[float, float]
     train_pairs: int | None = None
@@ -60,84 +74,108 @@ def corpus(data: DataConfig) -> Corpus:
 
 
 def _load_synthetic(data: DataConfig, downloads: Path) -> Text:
-    return Text(synthetic.generate(), synthetic.parameters())
+    sets: dict[str, Iterable[SentencePair]] = {**synthetic.generate()}
+    return Text(sets, synthetic.parameters)
 
 
 def _load_multi30k(data: DataConfig, downloads: Path) -> Text:
-    def read(name: str) -> list[SentencePair]:
-        files = [_multi30k_file(f"{name}.{side}.gz", data, downloads) for side in (data.source, data.target)]
-        return read_pairs(files[0], files[1])
+    names = _multi30k_names(data)
+    paths = {name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair}
+    _refuse_other_content(paths)
+    files = {set_name: _files([str(paths[name]) for name in pair], "data.mirror") for set_name, pair in names.items()}
+    read = [(name, file) for set_name, pair in names.items() for name, file in zip(pair, files[set_name], strict=True)]
+    return _text(files, lambda: {**MULTI30K_SHA256, **{name: file.sha256 for name, file in read}})
 
-    return Text({set_name: read(name) for set_name, name in MULTI30K_SETS.items()}, dict(MULTI30K_SHA256))
+
+def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
+    """The source and target file of each set."""
+    return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
 
 
-def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> TextFile:
-    """A checked local copy: from the mirror folder if one is set, otherwise downloaded once."""
-    if name not in MULTI30K_SHA256:
-        raise RefusedError(
-            [Problem("data.source", f"multi30k has no file {name}", "must be en or de, like data.target")]
-        )
+def _problems_of_multi30k(data: DataConfig) -> Iterator[Problem]:
+    unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
+    for key in unknown:
+        language = getattr(data, key)
+        yield Problem(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+    if data.mirror and "://" not in data.mirror and not unknown:
+        names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
+        missing = [name for name in names if not (Path(data.mirror) / name).is_file()]
+        if missing:
+            allowed = f"must hold the files of multi30k's data/task1/raw{_also_lacks(missing[1:])}"
+            yield Problem("data.mirror", f"{Path(data.mirror) / missing[0]} does not exist", allowed)
+
+
+def _also_lacks(names: list[str]) -> str:
+    return f"; it also lacks {', '.join(names)}" if names else ""
+
+
+def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
+    """A local copy: in the mirror folder if one is set, otherwise downloaded once."""
     mirror = data.mirror
     if mirror and "://" not in mirror:
-        return _checked(Path(mirror) / name, MULTI30K_SHA256[name])
-    import pooch  # a tenth of a second, which only downloads and hashes need
+        return Path(mirror) / name
+    import pooch  # a tenth of a second, which only downloads need
 
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
-        local = pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False)
+        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
-    return _checked(Path(local), MULTI30K_SHA256[name])
 
 
-def _checked(path: Path, sha256: str) -> TextFile:
-    if not path.is_file():
-        raise RefusedError(
-            [Problem("data.mirror", f"{path} does not exist", "must hold the files of multi30k's data/task1/raw")]
-        )
-    file = TextFile.read(path, "data.mirror")
-    if file.sha256 != sha256:
-        raise RefusedError(
-            [Problem("data.mirror", f"{path} has SHA-256 {file.sha256}", f"must be the released file, {sha256}")]
-        )
-    return file
+def _refuse_other_content(paths: dict[str, Path]) -> None:
+    found = {name: _hash("data.mirror", str(path)) for name, path in paths.items()}
+    others = [name for name in paths if found[name] != MULTI30K_SHA256[name]]
+    if others:
+        more = f", and {', '.join(others[1:])} differ too" if others[1:] else ""
+        fault = f"{paths[others[0]]} has SHA-256 {found[others[0]]}{more}"
+        allowed = f"must be the released file, {MULTI30K_SHA256[others[0]]}"
+        raise RefusedError([Problem("data.mirror", fault, allowed)])
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    _check_exist(data)
-    return {split: [_hash(split, name) for name in getattr(data, split)] for split in SPLITS}
+    _refuse_faulty_files(data)
+    return {split: [_hash(f"data.{split}", name) for name in getattr(data, split)] for split in SPLITS}
 
 
-def _hash(split: str, name: str) -> str:
-    import pooch
-
+def _hash(key: str, name: str) -> str:
     try:
-        return str(pooch.file_hash(name))
+        return sha256(Path(name))
     except OSError as error:
-        raise RefusedError([unreadable(f"data.{split}", Path(name), error)]) from None
+        raise RefusedError([unreadable(key, Path(name), error)]) from None
+
+
+def _problems_of_files(data: DataConfig) -> Iterator[Problem]:
+    for split in SPLITS:
+        for name in dict.fromkeys(getattr(data, split)):
+            yield from file_problems(f"data.{split}", name)
+
+
+def _refuse_faulty_files(data: DataConfig) -> None:
+    if problems := list(_problems_of_files(data)):
+        raise RefusedError(problems)
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Text:
-    _check_exist(data)
-    sets, declared = dict[str, list[SentencePair]](), dict[str, object]()
-    for split in SPLITS:
-        source, target = (TextFile.read(Path(name), f"data.{split}") for name in getattr(data, split))
-        sets[split], declared[split] = read_pairs(source, target), [source.sha256, target.sha256]
-    return Text(sets, declared)
+    _refuse_faulty_files(data)
+    files = {split: _files(getattr(data, split), f"data.{split}", split == "train") for split in SPLITS}
+    return _text(files, lambda: {split: [file.sha256 for file in pair] for split, pair in files.items()})
 
 
-def _check_exist(data: DataConfig) -> None:
-    named = [(split, name) for split in SPLITS for name in getattr(data, split)]
-    missing = [(split, name) for split, name in named if not Path(name).is_file()]
-    if missing:
-        raise RefusedError(
-            Problem(f"data.{split}", f"{name} does not exist", "must be a file") for split, name in missing
-        )
+def _files(names: list[str], key: str, learned: bool = False) -> list[TextFile]:
+    return [TextFile(Path(name), key, learned) for name in names]
+
+
+def _text(files: dict[str, list[TextFile]], declared: Callable[[], dict[str, object]]) -> Text:
+    sets: dict[str, Iterable[SentencePair]] = {name: read_pairs(*pair) for name, pair in files.items()}
+    return Text(sets, declared, tuple(file for pair in files.values() for file in pair))
 
 
 CORPORA = {
-    "synthetic": Corpus(lambda data: synthetic.parameters(), _load_synthetic, (12.0, 12.3), synthetic.Sizes().train),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _load_multi30k, (14.4, 15.1), 29_000),
-    "files": Corpus(_declared_files, _load_files, (25.0, 25.0)),
+    "synthetic": Corpus(
+        lambda data: synthetic.parameters(), lambda data: (), _load_synthetic, (12.0, 12.3), synthetic.Sizes().train
+    ),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _problems_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
+    "files": Corpus(_declared_files, _problems_of_files, _load_files, (25.0, 25.0)),
 }

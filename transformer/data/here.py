@@ -29,10 +29,10 @@ def _prepare_here(data: DataConfig, folder: Path, planned: str) -> Prepared:
     except RefusedError as error:
         if target.is_dir():
             raise
-        reason = error.problems[0]
-        found = f"{socket.gethostname()} has no prepared text and cannot prepare it: {reason.key}: {reason.found}"
+        found = f"{socket.gethostname()} has no prepared text and cannot prepare it"
         allowed = "must be on storage that all nodes share, or every node needs the planned text"
-        raise RefusedError([Problem("paths.data", found, allowed, None, str(target))]) from error
+        reasons = (f"{found}: {reason.key}: {reason.found}" for reason in error.problems)
+        raise RefusedError(Problem("paths.data", reason, allowed, None, str(target)) for reason in reasons) from error
 
 
 def known_vocabulary(folder: Path, data_fingerprint: str) -> str:

@@ -7,11 +7,13 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from transformer.data.text_file import SentencePair
+from transformer.data.source_file import ONE_SENTENCE
 from transformer.schema import Problem, RefusedError
 
 LEAST = 0.1
 """The share of training pairs that must remain; with fewer, the settings do not fit the text."""
+ADVISED = 2048
+"""The most positions that are ever advised; a longer line is hardly one sentence."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,28 @@ class PairCounts:
             yield f"{self.left_out} of {self.given} training pairs are left out: {', '.join(reasons)}"
 
 
-def without_blank(pairs: list[SentencePair]) -> list[SentencePair]:
-    """The training pairs with text on both sides. Raises RefusedError if too few remain."""
-    left = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-    if len(left) < _least(len(pairs)):
-        found = f"has text on both sides in only {len(left)} of {len(pairs)} pairs"
-        raise RefusedError([Problem("data.train", found, "at least a tenth of the pairs must have text on both sides")])
-    return left
+def refuse_incomplete(name: str, complete: int, given: int) -> None:
+    """Raises RefusedError if too few pairs of a set have text on both sides: of train a tenth, of others one."""
+    least, words = (_least(given), "at least a tenth of the pairs") if name == "train" else (1, "some pair")
+    if complete < least:
+        found = f"has text on both sides in only {complete} of {given} pairs"
+        raise RefusedError([Problem(f"data.{name}", found, f"{words} must have text on both sides")])
 
 
-def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int) -> Iterator[Problem]:
-    """A problem if ``max_positions`` leaves too few training pairs."""
+def too_few_fit(
+    longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int, longest: str
+) -> Iterator[Problem]:
+    """A problem if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
     fit = int((longest_sides <= max_positions).sum())
     counts = PairCounts(fit, blank, len(longest_sides) - fit)
     least = _least(counts.given)
     if fit < least:
         needed = int(np.sort(longest_sides)[least - 1])
         found = f"is {max_positions}; {'; '.join(counts.notices(max_positions))}"
-        yield Problem("model.max_positions", found, f"must be at least {needed}, which keeps a tenth of them")
+        allowed = f"must be at least {needed}, which keeps a tenth of them"
+        if needed > ADVISED:
+            allowed = f"{ONE_SENTENCE} {longest}; a tenth of the pairs has at most {needed}"
+        yield Problem("model.max_positions", found, allowed)
 
 
 def _least(given: int) -> int:

@@ -4,22 +4,20 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 
-from transformer.config import DataConfig, ModelConfig, digest
+from transformer.config import DataConfig, digest
 from transformer.data import vocabulary
+from transformer.data.alone import alone, new_folders
 from transformer.data.corpora import corpus
-from transformer.data.left_out import too_few_fit, without_blank
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
-from transformer.data.text_file import SentencePair
+from transformer.data.working_copy import Told, WorkingCopy, untold
 from transformer.schema import Problem, RefusedError
 from transformer.versions import added_later
 
@@ -173,7 +171,7 @@ def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
     return prepared
 
 
-def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepared:
+def prepare(data: DataConfig, folder: Path, planned: str | None = None, told: Told = untold) -> Prepared:
     """The prepared corpus under ``folder``, prepared now if it does not exist; refused text leaves nothing behind.
 
     ``planned`` is the fingerprint that trials were planned with; by default, the current text's. Existing prepared
@@ -183,22 +181,12 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None) -> Prepa
     planned = planned or fingerprint(data)
     target = prepared_folder(folder, planned)
     if not target.is_dir():
-        with _alone(target):
+        if problems := list(corpus(data).problems(data)):
+            raise RefusedError(problems)
+        with new_folders(target.parent), new_folders(folder / "downloads" / data.name), alone(target):
             if not target.is_dir():
-                _make(data, planned, target, folder / "downloads")
+                _make(data, planned, target, folder / "downloads", told)
     return open_prepared(target, planned)
-
-
-def check_lengths(prepared: Prepared, model: ModelConfig) -> list[Problem]:
-    """Texts too long for the position tables: most of train, or any evaluated sentence, since none may be dropped."""
-    train = prepared.pairs("train")
-    problems = list(too_few_fit(train.longest_sides, prepared.blank, model.max_positions))
-    for name in prepared.evaluation_sets:
-        longest = int(prepared.pairs(name).longest_sides.max())
-        if longest > model.max_positions:
-            allowed = f"must be at least {longest}, the longest sentence of {name}"
-            problems.append(Problem("model.max_positions", f"is {model.max_positions}", allowed))
-    return problems
 
 
 def _check_readable(prepared: Prepared) -> None:
@@ -217,35 +205,35 @@ def _check_readable(prepared: Prepared) -> None:
         raise damaged(prepared.folder, str(error).splitlines()[0]) from error
 
 
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Lock out other processes that prepare ``target``. A failure leaves no lock behind."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lock = Path(f"{target}.lock")
-    with FileLock(lock):
-        try:
-            yield
-        except BaseException:
-            lock.unlink(missing_ok=True)
-            raise
-
-
-def _make(data: DataConfig, planned: str, target: Path, downloads: Path) -> None:
+def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: Told) -> None:
     """Write into a folder next to ``target`` and rename it, so that a folder with the final name is complete."""
-    text = corpus(data).load(data, downloads)
-    if _fingerprint(data, text.declared) != planned:
-        found = f"the text of data={data.name} changed after it was planned"
-        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
-    sets = {**text.sets, "train": without_blank(text.sets["train"])}
-    blank = len(text.sets["train"]) - len(sets["train"])
+    target.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
-        _write_sets(workshop, sets, data.vocab_size)
+        blank = _write(data, planned, WorkingCopy(workshop), downloads, told)
         PreparedManifest.of(workshop, planned, blank).write(workshop)
         _take_name(workshop, target)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _write(data: DataConfig, planned: str, copy: WorkingCopy, downloads: Path, told: Told) -> int:
+    """Write every prepared file; the number of blank training pairs. Raises RefusedError."""
+    told("opening the text", None)
+    text = corpus(data).load(data, downloads)
+    blank = copy.take(text, told)
+    if _fingerprint(data, text.declared()) != planned:
+        found = f"the text of data={data.name} changed after it was planned"
+        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
+    told("learning the vocabulary", None)
+    path = copy.folder / "vocabulary.model"
+    path.write_bytes(vocabulary.build(copy.lines_to_learn(), data.vocab_size, copy.folder))
+    for name in text.sets:
+        copy.encode(name, vocabulary.Vocabulary(path), told)
+    copy.remove("train")
+    (copy.folder / "sets.json").write_text(json.dumps(list(text.sets)))
+    return blank
 
 
 def _take_name(workshop: Path, target: Path) -> None:
@@ -254,26 +242,3 @@ def _take_name(workshop: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():  # otherwise another process prepared the same text first
             raise
-
-
-def _write_sets(folder: Path, sets: dict[str, list[SentencePair]], vocab_size: int) -> None:
-    model = vocabulary.build((line for pair in sets["train"] for line in pair), vocab_size)
-    (folder / "vocabulary.model").write_bytes(model)
-    vocab = vocabulary.Vocabulary(folder / "vocabulary.model")
-    for name, pairs in sets.items():
-        _write_set(folder, name, pairs, vocab)
-    (folder / "sets.json").write_text(json.dumps(list(sets)))
-
-
-def _write_set(folder: Path, name: str, pairs: list[SentencePair], vocab: vocabulary.Vocabulary) -> None:
-    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        _write_sentences(folder / f"{name}.{side}", vocab.encode(list(lines)))
-        if name != "train":
-            text = "".join(f"{line}\n" for line in lines)
-            (folder / f"{name}.{side}.txt").write_bytes(text.encode("utf-8"))
-
-
-def _write_sentences(stem: Path, encoded: Iterable[list[int]]) -> None:
-    sentences = Sentences.of(encoded)
-    np.save(f"{stem}.npy", sentences.pieces)
-    np.save(f"{stem}.offsets.npy", sentences.offsets)

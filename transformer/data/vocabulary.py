@@ -1,9 +1,13 @@
 """One joint SentencePiece vocabulary for both languages."""
 
-import io
+import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import sentencepiece
@@ -21,6 +25,15 @@ OPTIONS: dict[str, Any] = {
     "bos_id": BOS,
     "eos_id": EOS,
 }
+SAMPLED_ABOVE = 1 << 27
+"""Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
+
+REFUSED = 3  # exit code
+LARGEST = 1 << 24  # SentencePiece takes a minute to refuse a hundred times as many pieces
+IN_A_CHILD = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+    "from transformer.data import vocabulary; sys.exit(vocabulary.learn(int(sys.argv[2])))"
+)
 
 
 class Vocabulary:
@@ -47,16 +60,60 @@ class Vocabulary:
         return decoded
 
 
-def build(lines: Iterable[str], vocab_size: int) -> bytes:
-    """A trained SentencePiece model; refused if the text does not support that many pieces."""
-    model = io.BytesIO()
+def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> bytes:
+    """A trained SentencePiece model; refused if the text does not support that many pieces.
+
+    It is trained in another process, since SentencePiece cannot be interrupted and does not return its memory. The
+    lines wait in an unnamed file in ``folder``.
+    """
+    with TemporaryFile(dir=folder) as text, TemporaryFile(dir=folder) as model, TemporaryFile(dir=folder) as said:
+        text.writelines(f"{line}\n".encode() for line in lines)
+        text.seek(0)
+        command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(min(vocab_size, LARGEST))]
+        with subprocess.Popen(command, stdin=text, stdout=model, stderr=said) as child:
+            try:
+                code = child.wait()
+            except BaseException:
+                child.kill()
+                raise
+        for file in (model, said):
+            file.seek(0)
+        if code == 0 and vocab_size > LARGEST:
+            raise RefusedError(
+                [Problem("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit")]
+            )
+        if code:
+            raise _failure(vocab_size, code, said.read().decode("utf-8", "replace").strip())
+        return model.read()
+
+
+def learn(vocab_size: int) -> int:
+    """Write a model trained on the lines of standard input to standard output; the exit code. Ignores Ctrl-C.
+
+    Whoever started this process also gets the Ctrl-C, and ends it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lines = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
+    out = sys.stdout.buffer
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, vocab_size=vocab_size, minloglevel=2, **OPTIONS
+            sentence_iterator=lines, model_writer=out, vocab_size=vocab_size, minloglevel=2, **OPTIONS
         )
-    except RuntimeError as error:
-        raise RefusedError([_too_large(vocab_size, str(error))]) from error
-    return model.getvalue()
+    except (RuntimeError, OSError, TypeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+def _failure(vocab_size: int, code: int, message: str) -> Exception:
+    if code == REFUSED:
+        return RefusedError([_no_lines() if "sentences_.empty()" in message else _too_large(vocab_size, message)])
+    return RuntimeError(f"the process that learns the vocabulary ended with code {code}: {message or 'no message'}")
+
+
+def _no_lines() -> Problem:
+    found = "has no line that a vocabulary can be learned from"
+    return Problem("data.train", found, "must have lines of at most 4192 bytes without the character U+2585")
 
 
 def _too_large(vocab_size: int, message: str) -> Problem:

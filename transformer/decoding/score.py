@@ -15,6 +15,7 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
+from transformer.data.text_file import read_lines
 from transformer.schema import Problem, RefusedError, nearest
 
 Counts = list[int]
@@ -75,15 +76,11 @@ def read_set(name: str, source: str, target: str) -> tuple[list[str], list[str]]
     if pair not in dataset.langpairs:
         allowed = f"{name} has {', '.join(sorted(dataset.langpairs))}"
         raise RefusedError([Problem("data.set", f"{name} has no {pair}", allowed)])
-    sources, references = (_lines(file) for file in _files(dataset, pair))
+    sources, references = (read_lines(file, "data.set") for file in _files(dataset, pair))
     if len(sources) != len(references):
         found = f"{name} has {len(sources)} lines of {source} and {len(references)} of {target}"
         raise RefusedError([Problem("data.set", found, "both must have one line per sentence")])
     return sources, references
-
-
-def _lines(file: Path) -> list[str]:
-    return file.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
 
 def _files(dataset: Dataset, pair: str) -> tuple[Path, Path]:

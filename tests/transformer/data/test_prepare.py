@@ -1,6 +1,7 @@
 """Text into binary pieces: once, completely or not at all, and identified by its declaration."""
 
 import contextlib
+import io
 import itertools
 import multiprocessing
 import shutil
@@ -12,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
+from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, check_lengths, fingerprint, prepare, prepared_folder
+from transformer.data.prepare import Prepared, Sentences, fingerprint, prepare, prepared_folder
+from transformer.data.vocabulary import OPTIONS
 from transformer.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -108,13 +112,35 @@ def test_training_text_with_hardly_any_complete_pair_is_refused_with_both_number
     (problem,) = refused.value.problems
     assert problem.key == "data.train"
     assert problem.found == f"has text on both sides in only {whole} of {whole + blank} pairs"
-    assert list((tmp_path / "data" / "prepared").iterdir()) == []
+    assert not (tmp_path / "data").exists()
 
 
 def test_training_text_with_a_tenth_left_is_accepted_and_the_rest_is_counted(tmp_path: Path) -> None:
     sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
     prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
     assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
+
+
+def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
+    """More lines than one batch; studies must find the same bytes again that were prepared in memory."""
+    data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
+    prepared = prepare(data, tmp_path / "data")
+    lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
+    model, offsets = io.BytesIO(), io.BytesIO()
+    pairs = (line for line in lines for _ in ("source", "target"))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=pairs, model_writer=model, vocab_size=275, minloglevel=2, **OPTIONS
+    )
+    assert prepared.vocabulary_path.read_bytes() == model.getvalue()
+    whole, pieces = Sentences.of(prepared.vocabulary.encode(lines)), io.BytesIO()
+    np.save(pieces, whole.pieces)
+    np.save(offsets, whole.offsets)
+    for side in ("source", "target"):
+        assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
+        assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
+    assert sorted(contents(prepared)) == sorted(
+        [*FILES, *(name.replace("dev", "test") for name in FILES if "dev" in name)]
+    )
 
 
 def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
@@ -148,7 +174,7 @@ def test_a_preparation_that_fails_leaves_nothing_behind(tmp_path: Path, vocab_si
     for _ in range(2):
         with pytest.raises(RefusedError, match=rf"data\.vocab_size: is {vocab_size}; must be at (most|least) \d+"):
             prepare(data, tmp_path / "data")
-        assert folders(tmp_path / "data") == []
+        assert not (tmp_path / "data").exists()
 
 
 def test_a_refused_preparation_can_be_repeated(tmp_path: Path) -> None:
@@ -242,7 +268,7 @@ def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, 
     texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     with pytest.raises(RefusedError, match=r"text of data=files changed after it was planned"):
         prepare(data, tmp_path / "data", planned)
-    assert list((tmp_path / "data" / "prepared").iterdir()) == []
+    assert not (tmp_path / "data").exists()
     texts(tmp_path)
     assert len(prepare(data, tmp_path / "data", planned).pairs(split)) == 4
 

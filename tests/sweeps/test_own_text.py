@@ -1,0 +1,91 @@
+"""`data=files` on the command line: faults of the files, in every verb, and what is said while text is prepared."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import contents, plan
+from rich.console import Console
+from typed import refusal, typed
+
+from sweeps.running.preparing import prepare_texts
+from transformer.schema import RefusedError
+
+
+def of_files(**others: str) -> list[str]:
+    """The overrides for the file ``text`` in every split, except for ``others``."""
+    splits = {name: "[text,text]" for name in ("train", "dev", "test")} | others
+    return ["data=files", "data.vocab_size=272", *(f"data.{name}={files}" for name, files in splits.items())]
+
+
+WORDS = of_files()
+TEXT = "a b c d\ne f g h\nb d f h\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "text").write_text(TEXT)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "lost").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "train"])
+def test_each_verb_refuses_files_that_are_none_by_the_typed_name(folder: Path, verb: str) -> None:
+    before = contents(folder)
+    said = refusal(folder, verb, *of_files(dev="[loop,lost]", test="[pipe,'~nosuchuser/text']"))
+    for fault in (
+        "loop is a link to loop, which leads back to itself",
+        "lost is a link to nowhere, which does not exist",
+        "pipe is a pipe, which can be read only once",
+        "~nosuchuser/text does not exist",
+    ):
+        assert f"{folder}/{fault}" in said
+    assert said.startswith("Refused, for 4 reasons:")
+    assert said.endswith("Nothing was started.")
+    assert contents(folder) == before
+
+
+def test_a_process_substitution_is_named_as_a_pipe(folder: Path) -> None:
+    reading, writing = os.pipe()
+    said = refusal(folder, "plan", *of_files(dev=f"[/dev/fd/{reading},text]"))
+    os.close(reading)
+    os.close(writing)
+    assert f"/dev/fd/{reading} is a pipe, which can be read only once" in said
+
+
+def test_faults_of_the_text_are_refused_before_a_study_or_a_lock(folder: Path) -> None:
+    (folder / "text").write_bytes(TEXT.encode().replace(b"b d", b"b\xff"))
+    before = contents(folder)
+    done = typed(folder, "train", *WORDS)
+    assert done.exit_code == 2
+    for split in ("train", "dev", "test"):
+        assert f"data.{split} {folder}/text:3 is not valid UTF-8" in done.stderr
+    assert done.stderr.endswith("Nothing was started.\n")
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_preparation_says_what_it_does(folder: Path, terminal: bool) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=terminal, width=120, color_system=None)
+    planned = plan(folder, *WORDS, "sweep.rows=[base]", f"paths.data={folder}/data")
+    prepare_texts(planned, console)
+    first = shown.getvalue()
+    assert "Preparing files" in first
+    assert ("Prepared files in " in first) != terminal
+    if not terminal:
+        prepare_texts(planned, console)
+        assert shown.getvalue() == first, "prepared text is only opened"
+
+
+def test_long_lines_are_named_with_their_file(folder: Path) -> None:
+    (folder / "dev").write_text(TEXT + "a b c d " * 2000 + "\n")
+    planned = plan(folder, *of_files(dev="[dev,dev]"), "sweep.rows=[base]", f"paths.data={folder}/data")
+    with pytest.raises(RefusedError) as caught:
+        prepare_texts(planned, Console(quiet=True))
+    (problem,) = caught.value.problems
+    assert problem.found.startswith(f"{folder}/dev:4 has ")
+    assert "is it one sentence per line?" in problem.allowed
