@@ -15,7 +15,7 @@ from transformer.schema import RefusedError
 
 def of_files(**others: str) -> list[str]:
     """The overrides for the file ``text`` in every split, except for ``others``."""
-    splits = {name: "[text,text]" for name in ("train", "dev", "test")} | others
+    splits = dict.fromkeys(("train", "dev", "test"), "[text,text]") | others
     return ["data=files", "data.vocab_size=272", *(f"data.{name}={files}" for name, files in splits.items())]
 
 
