@@ -93,10 +93,11 @@ def _verb(run: Callable[..., int | None]) -> Callable[..., None]:
 def plan(overrides: OverrideList = None, add: Add = False, check: Check = False, as_json: Json = False) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
-    from sweeps.show import overrides_to_run, plan_json, plan_table
 
     make = partial(plan_sweep, overrides or [], add, "plan")
     planned = _checked(make, overrides) if check else make()
+    from sweeps.show import overrides_to_run, plan_json, plan_table
+
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
         return
@@ -117,10 +118,10 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
     from sweeps.planning.continued import plan_sweep
-    from sweeps.show import show_outcome
 
     planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
     from sweeps.running.on_ray import run_plan  # loads what no refusal needs
+    from sweeps.show import show_outcome
 
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
@@ -133,10 +134,10 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
     from sweeps.planning.continued import plan_row
-    from sweeps.show import show_outcome
 
     planned = _checked(partial(plan_row, overrides or [], add), overrides)
     from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
+    from sweeps.show import show_outcome
 
     run_single(planned, typed_command(), OUT)
     return show_outcome(planned, "train", overrides)

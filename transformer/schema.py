@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from transformer.meant_value import meant_value
-from transformer.versions import Neutral, current_names, marker
+from transformer.versions import Neutral, current_names, field_types, marker
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
@@ -83,7 +83,7 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     if not isinstance(tree, Mapping):
         return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    hints, tree = get_type_hints(cls, include_extras=True), current_names(cls, tree)
+    hints, tree = field_types(cls), current_names(cls, tree)
     problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
     values: dict[str, Any] = {}
     for name, field in known.items():

@@ -5,7 +5,18 @@ A field added after a release carries ``Neutral(value)``, a renamed one ``Former
 
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+
+def field_types(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields with all that ``Annotated`` adds."""
+    return _field_types(cls)
+
+
+@cache
+def _field_types(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ def marker(hint: Any, kind: type[Marker]) -> Marker | None:
 
 def current_names(cls: type, tree: Mapping[str, Any]) -> dict[str, Any]:
     """Nested plain data of ``cls`` with every former name replaced. If both names are present, neither changes."""
-    hints, current = get_type_hints(cls, include_extras=True), dict(tree)
+    hints, current = field_types(cls), dict(tree)
     for name, hint in hints.items():
         former = marker(hint, Formerly)
         if former and former.name in current and name not in current:
@@ -46,7 +57,7 @@ def current_names(cls: type, tree: Mapping[str, Any]) -> dict[str, Any]:
 def current_key(cls: type, key: str) -> str:
     """A dotted key under its current name."""
     name, _, inner = key.partition(".")
-    hints = get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     for field, hint in hints.items():
         former = marker(hint, Formerly)
         name = field if former and former.name == name and name not in hints else name
@@ -57,7 +68,7 @@ def current_key(cls: type, key: str) -> str:
 
 def settled(settings: Any) -> dict[str, Any]:
     """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
-    hints = get_type_hints(type(settings), include_extras=True)
+    hints = field_types(type(settings))
     return {
         name: getattr(settings, name)
         for name, hint in hints.items()
@@ -67,14 +78,14 @@ def settled(settings: Any) -> dict[str, Any]:
 
 def under_first_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of fields of ``cls`` under the fields' first names, so a renamed field changes no key and no file name."""
-    hints = get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     first = {name: former.name for name, hint in hints.items() if (former := marker(hint, Formerly))}
     return {first.get(name, name): value for name, value in values.items()}
 
 
 def neutral_values(cls: type) -> dict[str, Any]:
     """The neutral values of a flat dataclass, by field."""
-    hints = get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     return {name: neutral.value for name, hint in hints.items() if (neutral := marker(hint, Neutral))}
 
 

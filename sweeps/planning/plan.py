@@ -21,6 +21,7 @@ from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 from transformer.config import SEMANTICS, trial_key
 from transformer.cost import parameters, planned_lengths, training_flops
+from transformer.data.fingerprint import fingerprint
 from transformer.schema import Problem, RefusedError
 from transformer.versions import current_names, settled
 
@@ -104,8 +105,6 @@ def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded
 
 
 def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
-    from transformer.data.prepare import fingerprint  # loads numpy and sentencepiece, which no refusal needs
-
     shared, rows = composition.shared, {row.name: row for row in composition.rows}
     data_fingerprint = fingerprint(shared.data)
     for name, seed in pairs:

@@ -14,7 +14,7 @@ from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
 from transformer.data.corpora import corpus
-from transformer.data.prepare import prepared_folder
+from transformer.data.fingerprint import prepared_folder
 from transformer.schema import Problem, RefusedError
 
 SHARED = ("cluster",)

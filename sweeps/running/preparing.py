@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.planning.plan import Plan, PlannedTrial
+from transformer.data.fingerprint import prepared_folder
 from transformer.data.lengths import check_lengths
-from transformer.data.prepare import Prepared, prepare, prepared_folder
+from transformer.data.prepare import Prepared, prepare
 from transformer.data.working_copy import Told
 from transformer.schema import Problem, RefusedError
 

@@ -18,7 +18,8 @@ from tracking.study import StudyMissing, read_study
 from tracking.trial_folder import TrialFolder
 from tracking.uri import without_password
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared, fingerprint, open_prepared, prepare, prepared_folder
+from transformer.data.fingerprint import fingerprint, prepared_folder
+from transformer.data.prepare import Prepared, open_prepared, prepare
 from transformer.schema import Problem, RefusedError, nearest, parse
 
 TRIALS = "must be a trial, a trial's folder, or an MLflow run id"

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
+from transformer.data.fingerprint import fingerprint
 from transformer.data.pieces import EOS, PAD
-from transformer.data.prepare import ParallelSet, Sentences, fingerprint
+from transformer.data.prepare import ParallelSet, Sentences
 from transformer.messages import Assignment
 from transformer.model.blocks import DecoderLayer
 from transformer.model.encoder_decoder import Transformer

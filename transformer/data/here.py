@@ -4,7 +4,8 @@ import socket
 from pathlib import Path
 
 from transformer.config import DataConfig
-from transformer.data.prepare import Prepared, prepare, prepared_folder
+from transformer.data.fingerprint import prepared_folder
+from transformer.data.prepare import Prepared, prepare
 from transformer.schema import Problem, RefusedError
 
 ONE_VOCABULARY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"

@@ -12,34 +12,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from transformer.config import DataConfig, digest
+from transformer.config import DataConfig
 from transformer.data import vocabulary
 from transformer.data.alone import alone, new_folders
 from transformer.data.corpora import corpus
+from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.working_copy import Told, WorkingCopy, untold
 from transformer.schema import Problem, RefusedError
-from transformer.versions import added_later
-
-VERSION = 1
-"""Increased whenever a code change prepares the same text into different pieces."""
-
-
-def fingerprint(data: DataConfig) -> str:
-    """SHA-256 of the current declaration: corpus, preparation, vocabulary size. It never covers the prepared output."""
-    return _fingerprint(data, corpus(data).declared(data))
-
-
-def _fingerprint(data: DataConfig, declared: dict[str, object]) -> str:
-    declares: dict[str, object] = {
-        "corpus": {"name": data.name, **declared},
-        "languages": [data.source, data.target],
-        "vocabulary": {"size": data.vocab_size, **vocabulary.OPTIONS},
-        "preparation": VERSION,
-    }
-    if options := added_later(data):
-        declares["options"] = options
-    return digest(declares)
 
 
 @dataclass(frozen=True)
@@ -126,12 +106,6 @@ class Prepared:
     def pairs(self, set_name: str) -> ParallelSet:
         return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
 
-    @property
-    def train_pieces(self) -> int:
-        """Pieces of the longer side of the training text."""
-        ends = (np.load(self._file(f"train.{side}.offsets.npy"), mmap_mode="r")[-1] for side in ("source", "target"))
-        return int(max(ends))
-
     def references(self, set_name: str) -> list[str]:
         """The original target text, for BLEU."""
         return self._text(set_name, "target")
@@ -152,11 +126,6 @@ class Prepared:
         if self.manifest:
             self.manifest.check(self.folder, name)
         return self.folder / name
-
-
-def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
-    """The prepared corpus's folder under ``paths.data``."""
-    return folder / "prepared" / data_fingerprint[:16]
 
 
 def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
@@ -223,7 +192,7 @@ def _write(data: DataConfig, planned: str, copy: WorkingCopy, downloads: Path, t
     told("opening the text", None)
     text = corpus(data).load(data, downloads)
     blank = copy.take(text, told)
-    if _fingerprint(data, text.declared()) != planned:
+    if fingerprint_of(data, text.declared()) != planned:
         found = f"the text of data={data.name} changed after it was planned"
         raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
     told("learning the vocabulary", None)

@@ -8,23 +8,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import sentencepiece
 
-from transformer.data.pieces import BOS, EOS, PAD, UNK
+from transformer.data.pieces import OPTIONS
 from transformer.schema import Problem, RefusedError
 
-OPTIONS: dict[str, Any] = {
-    "model_type": "bpe",
-    "character_coverage": 0.9995,
-    "byte_fallback": True,
-    "normalization_rule_name": "identity",
-    "pad_id": PAD,
-    "unk_id": UNK,
-    "bos_id": BOS,
-    "eos_id": EOS,
-}
 SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
 

@@ -19,8 +19,9 @@ import pytest
 from small_trials import SMALL
 
 from transformer.config import DataConfig
+from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
-from transformer.data.prepare import fingerprint, prepare
+from transformer.data.prepare import prepare
 from transformer.data.text_file import read_lines
 from transformer.schema import Problem, RefusedError
 

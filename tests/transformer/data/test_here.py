@@ -8,8 +8,9 @@ import pytest
 from small_trials import copy_data
 
 from transformer.config import DataConfig
+from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.here import known_vocabulary, prepare_here
-from transformer.data.prepare import fingerprint, prepare, prepared_folder
+from transformer.data.prepare import prepare
 from transformer.schema import Problem, RefusedError
 
 

@@ -17,10 +17,10 @@ import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
+from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.lengths import check_lengths
-from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, Sentences, fingerprint, prepare, prepared_folder
-from transformer.data.vocabulary import OPTIONS
+from transformer.data.pieces import EOS, OPTIONS
+from transformer.data.prepare import Prepared, Sentences, prepare
 from transformer.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
