@@ -54,8 +54,9 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     """Queue the pending trials, longest first, on the available resources."""
     from ray import tune
 
+    from sweeps.running.bell import start_bell
     from sweeps.running.tune_callback import TuneCallback
-    from sweeps.running.worker_group import bundles, run_trial, start_bell
+    from sweeps.running.worker_group import bundles, run_trial
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
