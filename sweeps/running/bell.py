@@ -1,6 +1,6 @@
 """The bell that tells the workers of a sweep to stop, and the thread of a worker that listens to it.
 
-Its process and the workers import this: without Ray Tune, each of them starts a second sooner.
+The workers import this. It needs no Ray Tune, so they start a second sooner.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """One worker of a trial on Ray.
 
-Its process imports this: without Ray Tune, it starts a second sooner, and torch is imported once it runs a trial.
+Its process imports this. It needs no Ray Tune, so it starts a second sooner; torch follows with the first trial.
 """
 
 import socket
