@@ -10,7 +10,7 @@ import pytest
 from ablate_in_folder import plan
 from finished_trials import finish
 from rich.console import Console
-from small_text import LETTERS, TEXT, sentences
+from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, ablate, wait_until
 
 from sweeps.planning.plan import Plan
@@ -29,8 +29,9 @@ STEPS = ["train.steps=30", "train.checkpoint_every=20"]
 
 
 @pytest.fixture
-def folder(workplace: Path) -> Path:
-    return workplace
+def folder(tmp_path: Path) -> Path:
+    """Without a database: a refused study leaves no `runs/`."""
+    return write_text(tmp_path)
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:
