@@ -54,8 +54,9 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     """Queue the pending trials, longest first, on the available resources."""
     from ray import tune
 
+    from sweeps.running.bell import start_bell
     from sweeps.running.tune_callback import TuneCallback
-    from sweeps.running.worker_group import bundles, run_trial, start_bell
+    from sweeps.running.worker_group import bundles, run_trial
 
     cluster = plan.trials[0].settings.cluster
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
@@ -63,7 +64,12 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     bell = start_bell()
     callback = TuneCallback(recorders, progress, stopping, bell)
     trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
-    with tempfile.TemporaryDirectory(prefix="ablate-") as storage, _interruptible(callback), stopping.gentle():
+    with (
+        tempfile.TemporaryDirectory(prefix="ablate-") as storage,
+        _interruptible(callback),
+        stopping.gentle(),
+        _uncounted(),
+    ):
         tune.Tuner(
             tune.with_resources(trainable, bundles(cluster)),
             param_space={"trial": tune.grid_search(list(recorders)), "again": None},
@@ -134,3 +140,18 @@ def _own_groups() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = popen
+
+
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Without usage statistics, Tune does not count its callbacks by type: to do so, it imports all of MLflow."""
+    usage = sys.modules.get("ray.air._internal.usage")
+    count = getattr(usage, "tag_callbacks", None)
+    if count is None or os.environ.get("RAY_USAGE_STATS_ENABLED") != "0":  # another version of Ray counts elsewhere
+        yield
+        return
+    setattr(usage, "tag_callbacks", lambda callbacks: False)  # noqa: B010 - Ray has no types
+    try:
+        yield
+    finally:
+        setattr(usage, "tag_callbacks", count)  # noqa: B010

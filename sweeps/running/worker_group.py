@@ -3,32 +3,25 @@
 Imports no torch: only the workers need it.
 """
 
-import asyncio
-import socket
-import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 import ray
 from ray import tune
 from ray.exceptions import RayError
-from ray.util import get_current_placement_group, get_node_ip_address
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util import get_current_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.planning.settings import Cluster
+from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
+from sweeps.running.worker_actor import WorkerActor
 from transformer.messages import Assignment, Event, Failed, Lost, Stopped
-from transformer.schema import RefusedError
 
 EVENTS_AHEAD = 4
 """How many events a worker may send before the sweep takes one; then the worker and its peers wait."""
 PATIENCE_S = 5.0
-"""How long to wait for the cause of a peer's death, and for the bell's answer."""
-LISTEN_S = 10.0
-"""How long one call to the bell may wait."""
+"""How long to wait for the cause of a peer's death."""
 
 
 class LostWorkerError(RuntimeError):
@@ -43,79 +36,6 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     )
 
 
-@ray.remote(num_cpus=0)
-class Bell:
-    """Tells the workers on all nodes to stop."""
-
-    def __init__(self) -> None:
-        self.rung = asyncio.Event()
-
-    async def ring(self) -> None:
-        self.rung.set()
-
-    async def is_rung(self, within: float = 0.0) -> bool:
-        """Returns once the bell is rung, after ``within`` seconds at the latest. Ray runs 1000 calls at a time."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.rung.wait(), within)
-        return self.rung.is_set()
-
-
-def start_bell() -> Any:
-    """A bell on this process's node, so that it survives the death of any other node."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return Bell.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
-
-
-def _is_rung(bell: Any, within: float = 0.0) -> bool:
-    """A bell that does not answer was not rung: training continues without it."""
-    try:
-        return bool(ray.get(bell.is_rung.remote(within), timeout=within + PATIENCE_S))
-    except RayError:
-        return False
-
-
-@ray.remote(max_restarts=0)
-class WorkerActor:
-    """One process of a worker group, for all trials that Tune gives the group."""
-
-    def __init__(self) -> None:
-        self.rung: Callable[[], bool] | None = None  # the one listener of this process
-
-    def address(self) -> str:
-        """host:port on this worker's node where the group can meet."""
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return f"{get_node_ip_address()}:{probe.getsockname()[1]}"
-
-    def run(self, assignment: Assignment, rank: int, world: int, address: str, bell: Any) -> Iterator[Event]:
-        from transformer.training.parallel import is_lost_peer
-        from transformer.worker import work
-
-        self.rung = self.rung or _listener(bell)
-        try:
-            yield from work(assignment, rank, world, address, self.rung)
-        except RefusedError as error:
-            yield Failed(str(error.problems[0]), str(error))
-        except Exception as error:
-            kind = Lost if is_lost_peer(error) else Failed
-            yield kind(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
-
-
-def _listener(bell: Any) -> Callable[[], bool]:
-    """A function that returns whether the bell was rung. A thread waits for it: this one is busy training."""
-    rung = threading.Event()
-
-    def wait() -> None:
-        asked = time.monotonic()
-        while not _is_rung(bell, LISTEN_S):
-            time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # a dead bell fails at once
-            asked = time.monotonic()
-        rung.set()
-
-    threading.Thread(target=wait, daemon=True).start()
-    return rung.is_set
-
-
 _idle_workers: list[Any] = []
 """The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
 same placement group. A new worker would take seconds to import torch."""
@@ -127,7 +47,7 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     Raises LostWorkerError if a worker dies; then Tune retries the trial as the next attempt. A failure that a retry
     would repeat is reported, not raised.
     """
-    if _is_rung(bell):
+    if is_rung(bell):
         return
     assignment = config["again"] or assignments[config["trial"]]
     workers, finished = _idle_workers.copy() or _start_workers(cluster), False

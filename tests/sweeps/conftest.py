@@ -1,11 +1,17 @@
-"""One trained trial, for all tests of the verbs that use finished models."""
+"""What many tests share: a folder where sweeps start soon, and one trained trial for the verbs that use it."""
 
 import random
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlflow.tracking import MlflowClient
+from small_text import write_text
 from typed import typed
+
+from tracking.uri import default_uri
 
 WORDS = [*"abcdefgh", "a-b", "c-d"]
 MODEL = ("n_layers=1", "d_model=64", "d_ff=128", "n_heads=4", "d_k=16", "d_v=16", "max_positions=40")
@@ -20,6 +26,26 @@ def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
     while len(made) < size:
         made[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
     return list(made)
+
+
+@pytest.fixture(scope="session")
+def furnish(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Gives a folder a little text, and an MLflow database without runs: creating its schema takes seconds."""
+    runs = tmp_path_factory.mktemp("store").resolve()
+    MlflowClient(default_uri(runs)).search_experiments()
+
+    def furnished(folder: Path) -> Path:
+        (folder / "runs").mkdir(parents=True)
+        shutil.copy(runs / "mlflow.db", folder / "runs")
+        return write_text(folder)
+
+    return furnished
+
+
+@pytest.fixture
+def workplace(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """An own folder with small text and an empty database."""
+    return furnish(tmp_path)
 
 
 @pytest.fixture(scope="session")

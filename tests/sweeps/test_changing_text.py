@@ -1,7 +1,6 @@
 """Text that changes while a study runs changes no score, and pairs that are left out are reported."""
 
 import json
-import random
 import shutil
 from io import StringIO
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from ablate_in_folder import plan
 from finished_trials import finish
 from rich.console import Console
+from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, ablate, wait_until
 
 from sweeps.planning.plan import Plan
@@ -23,23 +23,15 @@ from transformer.data.prepare import prepare
 from transformer.messages import Started
 from transformer.schema import RefusedError
 
-WORDS = [*"abcdefgh"]
-LONG = " ".join(WORDS * 10) + "\n"
-FILES = ["data=files", *(f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test"))]
-DATA = [*FILES, "data.vocab_size=272", "sweep.name=own", "model.max_positions=64"]
+LONG = " ".join(LETTERS * 10) + "\n"
+DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
 STEPS = ["train.steps=30", "train.checkpoint_every=20"]
-
-
-def sentences(size: int, seed: int) -> str:
-    drawn = random.Random(seed)
-    return "".join(" ".join(drawn.choices(WORDS, k=drawn.randint(1, 8))) + "\n" for _ in range(size))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for seed, (name, size) in enumerate((("train", 300), ("dev", 6), ("test", 6))):
-        (tmp_path / f"{name}.txt").write_text(sentences(size, seed))
-    return tmp_path
+    """Without a database: a refused study leaves no `runs/`."""
+    return write_text(tmp_path)
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_text import TEXT
 from studies import SMALL, Running, ablate, lines, wait_until
 
 pytestmark = pytest.mark.slow
 
-WORDS = ["train", *SMALL, "train.steps=60", "train.checkpoint_every=20"]
+WORDS = ["train", *SMALL, *TEXT, "train.steps=60", "train.checkpoint_every=20"]
 PATIENCE = 600
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> list[str]:
+def shared(workplace: Path) -> list[str]:
     """Of both trials of the same name, one after the other."""
-    return [*WORDS, "sweep.name=shared", f"paths.checkpoints={tmp_path / 'elsewhere'}"]
+    return [*WORDS, "sweep.name=shared", f"paths.checkpoints={workplace / 'elsewhere'}"]
 
 
 def result(trial: Path) -> dict[str, Any]:
@@ -29,20 +30,20 @@ def losses(trial: Path) -> dict[int, float]:
     return {line["step"]: line["metrics"]["train/loss"] for line in lines(trial / "journal.jsonl")}
 
 
-def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str], tmp_path: Path) -> None:
-    trial, changed = tmp_path / "runs" / "shared" / "base-s1", "train.lr_factor=0.3"
-    first = ablate(*shared, cwd=tmp_path, timeout=PATIENCE)
+def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str], workplace: Path) -> None:
+    trial, changed = workplace / "runs" / "shared" / "base-s1", "train.lr_factor=0.3"
+    first = ablate(*shared, cwd=workplace, timeout=PATIENCE)
     assert first.returncode == 0, first.stdout + first.stderr
     before = result(trial)
     shutil.rmtree(trial)
-    running = Running.start(*shared, changed, cwd=tmp_path, trial=trial)
+    running = Running.start(*shared, changed, cwd=workplace, trial=trial)
     wait_until((trial / "attempts.jsonl").exists, "the attempt", PATIENCE)
     running.kill()
-    again = ablate(*shared, changed, cwd=tmp_path, timeout=PATIENCE)
+    again = ablate(*shared, changed, cwd=workplace, timeout=PATIENCE)
     assert again.returncode == 0, again.stdout + again.stderr
-    undisturbed = ablate(*WORDS, changed, "sweep.name=alone", cwd=tmp_path, timeout=PATIENCE)
+    undisturbed = ablate(*WORDS, changed, "sweep.name=alone", cwd=workplace, timeout=PATIENCE)
     assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
-    alone, after = tmp_path / "runs" / "alone" / "base-s1", result(trial)
+    alone, after = workplace / "runs" / "alone" / "base-s1", result(trial)
     assert after["scores"] == result(alone)["scores"]
     assert after["key"] == result(alone)["key"] != before["key"]
     assert losses(trial) == losses(alone)
@@ -50,5 +51,5 @@ def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str]
     assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {2}
     notice = f"skipped the checkpoints of trial {before['key'][:16]}"
     assert notice in again.stdout
-    kept = {path.name for path in (tmp_path / "elsewhere" / "shared" / "base-s1").iterdir()}
+    kept = {path.name for path in (workplace / "elsewhere" / "shared" / "base-s1").iterdir()}
     assert kept == {before["key"][:16], after["key"][:16]}

@@ -14,6 +14,7 @@ import pytest
 from ablate_in_folder import contents, plan
 from damages import UNREADABLE, copied, cut, empty, folder, garbage, kept, looped, nothing_known
 from rich.console import Console
+from small_text import TEXT
 from studies import SMALL, ablate
 from typed import refusal, typed
 from typer.testing import Result
@@ -30,7 +31,7 @@ Damage = Callable[[Path], None]
 ROWS = "sweep.rows=[base,e_learned_positions]"
 OF_TRIAL = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")
 OF_STUDY = ("mlflow-runs.json", "mlflow-synced.json", "mlflow-sync.json")
-SHORT = [*SMALL, "train.steps=20", "train.checkpoint_every=10"]
+SHORT = [*SMALL, *TEXT, "sweep.name=synthetic-tiny", "train.steps=20", "train.checkpoint_every=10"]
 WHOLE = {("journal.jsonl", empty), ("journal.jsonl", cut), ("attempts.jsonl", cut)}  # torn by a crash at most
 
 
@@ -232,14 +233,14 @@ def test_damaged_statistics_are_computed_again(pair: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_damaged_result_is_written_again_from_the_last_checkpoint(workplace: Path) -> None:
     words = ["train", *SHORT]
-    calm(typed(tmp_path, *words))
-    path = base(tmp_path) / "result.json"
+    calm(typed(workplace, *words))
+    path = base(workplace) / "result.json"
     before = json.loads(path.read_text())
     cut(path)
-    garbage(base(tmp_path) / "journal.jsonl")
-    again = calm(typed(tmp_path, *words))
+    garbage(base(workplace) / "journal.jsonl")
+    again = calm(typed(workplace, *words))
     said = " ".join(again.stdout.split())
     assert "result.json:1 is damaged" in said
     assert "resumes from its last checkpoint" in said
@@ -249,7 +250,7 @@ def test_a_damaged_result_is_written_again_from_the_last_checkpoint(tmp_path: Pa
     }
     assert after["attempt"] == before["attempt"] + 1
     assert path.with_name("result.json.damaged").exists()
-    status = calm(typed(tmp_path, "status")).stdout
+    status = calm(typed(workplace, "status")).stdout
     assert "MLflow: up to date" in status
 
 
@@ -269,9 +270,9 @@ def test_no_damaged_file_of_an_interrupted_trial_stops_it(interrupted: Path, tmp
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interrupted(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
     """A trial that resumes from its last checkpoint, because its result is damaged."""
-    cwd = tmp_path_factory.mktemp("interrupted").resolve()
+    cwd = furnish(tmp_path_factory.mktemp("interrupted").resolve())
     calm(typed(cwd, "train", *SHORT))
     (base(cwd) / "result.json").write_text("{")
     return cwd
@@ -279,16 +280,16 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_sweep_runs_the_other_trial_and_retrains_nothing_unreadable(tmp_path: Path) -> None:
-    calm(typed(tmp_path, "train", *SHORT))
-    result = base(tmp_path) / "result.json"
+def test_a_sweep_runs_the_other_trial_and_retrains_nothing_unreadable(workplace: Path) -> None:
+    calm(typed(workplace, "train", *SHORT))
+    result = base(workplace) / "result.json"
     looped(result)
-    done = ablate("sweep", *SHORT, ROWS, "--add", cwd=tmp_path)
+    done = ablate("sweep", *SHORT, ROWS, "--add", cwd=workplace)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "base-s1: result.json cannot be read" in done.stdout
     assert "1 of 2 finished" in done.stdout
-    assert (base(tmp_path).with_name("e_learned_positions-s1") / "result.json").exists()
+    assert (base(workplace).with_name("e_learned_positions-s1") / "result.json").exists()
     assert result.is_symlink()
-    assert len((base(tmp_path) / "attempts.jsonl").read_text().splitlines()) == 2
+    assert len((base(workplace) / "attempts.jsonl").read_text().splitlines()) == 2
     kept(result).replace(result)
-    assert "2 of 2 finished" in calm(typed(tmp_path, "sweep", *SHORT)).stdout
+    assert "2 of 2 finished" in calm(typed(workplace, "sweep", *SHORT)).stdout

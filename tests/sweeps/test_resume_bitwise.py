@@ -1,11 +1,13 @@
 """A process that is killed at three random steps and resumed ends bit for bit like an undisturbed one."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from small_text import TEXT
 from studies import SMALL, Running, lines, wait_until
 from torch import Tensor
 
@@ -13,7 +15,14 @@ pytestmark = pytest.mark.slow
 
 STEPS = 200
 DROPOUT = ["model.p_drop=0.2", "model.attention_dropout=0.1", "model.relu_dropout=0.1"]
-SETTINGS = [*SMALL, *DROPOUT, f"train.steps={STEPS}", "train.checkpoint_every=15", "decode.average_checkpoints=5"]
+SETTINGS = [
+    *SMALL,
+    *TEXT,
+    *DROPOUT,
+    f"train.steps={STEPS}",
+    "train.checkpoint_every=15",
+    "decode.average_checkpoints=5",
+]
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
 OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
 """Speed is not part of the computed result."""
@@ -22,8 +31,8 @@ PATIENCE = 600
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bitwise")
+def folder(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
+    return furnish(tmp_path_factory.mktemp("bitwise"))
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
+from small_text import TEXT
 from studies import SMALL, command, wait_until
 from test_sweep import _answers
 from typed import typed
@@ -21,13 +22,13 @@ from tracking.uri import default_uri
 from tracking.views import free_port, ui_command, ui_environment
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
+NAME = "sweep.name=files-tiny"
 ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def server(runs: Path) -> Iterator[str]:
     """MLflow's own, on a store of its own; its address without a password."""
-    runs.mkdir()
     port = free_port(5000)
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(
@@ -89,27 +90,29 @@ def holders(folder: Path, *secrets: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_file_argument_list_database_or_message_holds_the_password(tmp_path: Path) -> None:
+def test_no_file_argument_list_database_or_message_holds_the_password(
+    workplace: Path, furnish: Callable[[Path], Path]
+) -> None:
     mirror = f"data.mirror='https://{OTHER}@host/x?token={OTHER}'"
-    words = [*SMALL, "train.steps=4", "train.checkpoint_every=2", "cluster.workers=2", mirror]
-    with server(tmp_path / "server") as address:
+    words = [*SMALL, *TEXT, "train.steps=4", "train.checkpoint_every=2", "cluster.workers=2", mirror]
+    with server(furnish(workplace / "server") / "runs") as address:
         uri = f"tracking.uri=http://somebody:{SECRET}@{address}"
-        code, said, started = run(["train", *words, uri], tmp_path)
+        code, said, started = run(["train", *words, uri], workplace)
         assert code == 0, said
         assert any("tracking.sync" in line for line in started)
         assert any("spawn_main" in line for line in started)
-        carried, output, sync = run(["sync", uri], tmp_path)
+        carried, output, sync = run(["sync", uri, NAME], workplace)
         assert carried == 0, output
-        status = typed(tmp_path, "status", uri)
+        status = typed(workplace, "status", uri, NAME)
         assert f"MLflow at http://{address}: up to date" in status.stdout
-        shown = [said, output, status.output, typed(tmp_path, "config", uri, mirror).output]
-    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
+        shown = [said, output, status.output, typed(workplace, "config", uri, mirror).output]
+    trial = workplace / "runs" / "files-tiny" / "base-s1"
     assert json.loads((trial / "result.json").read_text())["step"] == 4
     assert json.loads((trial.parent / "mlflow-runs.json").read_text()).keys() == {f"http://{address}"}
     everything = "\n".join([*shown, *started, *sync])
     assert SECRET not in everything
     assert OTHER not in everything
-    assert holders(tmp_path, SECRET, OTHER) == []
+    assert holders(workplace, SECRET, OTHER) == []
     assert f"tracking.uri=http://***@{address}" in (trial.parent / "study.json").read_text()
 
 

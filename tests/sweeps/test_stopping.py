@@ -6,11 +6,13 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import plan
 from rich.console import Console
+from small_text import TEXT
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 
 from sweeps.running import on_ray, stopping
@@ -18,7 +20,7 @@ from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.stopping import Interrupted, Stopping
 
-ONE_ROW = [*SMALL, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
+ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
 
 
 def test_the_echo_of_a_signal_is_not_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,13 +64,15 @@ class Signaling(Progress):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: Path) -> None:
-    places = [f"paths.runs={tmp_path}/runs", f"paths.data={tmp_path}/data"]
-    planned = plan(tmp_path, *ONE_ROW, *places)
+def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(workplace: Path) -> None:
+    places = [f"paths.runs={workplace}/runs", f"paths.data={workplace}/data"]
+    planned = plan(workplace, *ONE_ROW, *places)
     console = Console(quiet=True)
+    connect = partial(on_ray._connect, planned.composition.shared.cluster)
     with (
         pytest.raises(Interrupted) as caught,
-        open_study(planned, ["ablate"], console) as (_, asked),
+        on_ray._disconnected_at_the_end(),
+        open_study(planned, ["ablate"], console, connect) as (_, asked),
         Signaling(planned, console) as progress,
     ):
         on_ray._run_on_ray(planned, progress, asked)
@@ -80,9 +84,9 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(tmp_path: 
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_sigterm_while_ray_starts_ends_with_the_next_command(tmp_path: Path) -> None:
-    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
-    running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=trial)
+def test_sigterm_while_ray_starts_ends_with_the_next_command(workplace: Path) -> None:
+    trial = workplace / "runs" / "files-tiny" / "base-s1"
+    running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
     wait_until(lambda: bool(running.processes("gcs_server")), "Ray's first process")
     os.kill(running.process.pid, signal.SIGTERM)
     code, output = running.finish()
@@ -91,9 +95,9 @@ def test_sigterm_while_ray_starts_ends_with_the_next_command(tmp_path: Path) -> 
 
 
 @pytest.mark.ray
-def test_a_failed_start_of_ray_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_of_ray_is_refused_in_one_line(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "0")  # its patience
-    running = Running.start("sweep", *ONE_ROW, cwd=tmp_path, trial=tmp_path)
+    running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=workplace)
     code, output = running.finish()
     assert code == 2, output
     assert "cluster.address Ray did not start on this machine: " in output
@@ -117,9 +121,10 @@ def read(terminal: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_that_is_closed_stops_the_trial_with_a_checkpoint(tmp_path: Path) -> None:
-    trial = tmp_path / "runs" / "synthetic-tiny" / "base-s1"
-    process, terminal = in_a_terminal("train", *SMALL, "train.steps=4000", "train.checkpoint_every=50", cwd=tmp_path)
+def test_a_terminal_that_is_closed_stops_the_trial_with_a_checkpoint(workplace: Path) -> None:
+    trial = workplace / "runs" / "files-tiny" / "base-s1"
+    words = ["train", *SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50"]
+    process, terminal = in_a_terminal(*words, cwd=workplace)
     wait_until(lambda: newest_checkpoint(trial) >= 50, "a checkpoint")
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 128 + signal.SIGHUP

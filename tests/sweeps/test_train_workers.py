@@ -7,14 +7,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from small_text import TEXT
 from studies import SMALL, Running, lines, wait_until
 
 pytestmark = pytest.mark.slow
-WORDS = [*SMALL, "train.steps=4000", "train.checkpoint_every=50", "cluster.workers=2"]
+WORDS = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "cluster.workers=2"]
 
 
 def start(folder: Path) -> Running:
-    return Running.start("train", *WORDS, cwd=folder, trial=folder / "runs" / "synthetic-tiny" / "base-s1")
+    return Running.start("train", *WORDS, cwd=folder, trial=folder / "runs" / "files-tiny" / "base-s1")
 
 
 def peers(running: Running) -> list[psutil.Process]:
@@ -26,9 +27,9 @@ def gone(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def peer(tmp_path: Path) -> tuple[Running, psutil.Process]:
+def peer(workplace: Path) -> tuple[Running, psutil.Process]:
     """A trial whose second worker has just been started: the workers have not met."""
-    running = start(tmp_path)
+    running = start(workplace)
     wait_until(lambda: bool(peers(running)), "the second worker")
     return running, peers(running)[0]
 
@@ -99,9 +100,9 @@ def run_with_a_broken_peer(folder: Path, fault: str, monkeypatch: pytest.MonkeyP
     ("fault", "cause"), [("before", "ModuleNotFoundError: import of"), ("after", "ValueError: no [/odd] text")]
 )
 def test_the_error_of_a_worker_is_reported_with_its_traceback(
-    tmp_path: Path, fault: str, cause: str, monkeypatch: pytest.MonkeyPatch
+    workplace: Path, fault: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, code, output = run_with_a_broken_peer(tmp_path, fault, monkeypatch)
+    trial, code, output = run_with_a_broken_peer(workplace, fault, monkeypatch)
     assert code == 1, output
     first, *rest = (trial / "error.txt").read_text().splitlines()
     assert re.match(rf"RuntimeError: worker 1 \(pid \d+\) failed: {re.escape(cause)}", first), first
@@ -109,8 +110,8 @@ def test_the_error_of_a_worker_is_reported_with_its_traceback(
     assert any("in _follow" in line for line in rest), "the worker's own traceback"
 
 
-def test_a_refusal_by_a_worker_refuses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial, code, output = run_with_a_broken_peer(tmp_path, "refused", monkeypatch)
+def test_a_refusal_by_a_worker_refuses_the_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, code, output = run_with_a_broken_peer(workplace, "refused", monkeypatch)
     assert code == 2, output
     assert "data.train is empty" in output
     assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "refused"]

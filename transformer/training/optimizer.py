@@ -1,10 +1,24 @@
 """Adam (section 5.3), for CPUs and for replay in CUDA graphs."""
 
 import warnings
+from inspect import unwrap
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+
+class EagerAdam(torch.optim.Adam):
+    """torch's Adam without the import of torch.compile, which takes two seconds and is not used here.
+
+    torch wraps these methods for graphs that are compiled, and the wrappers import it at their first call.
+    """
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
+    state_dict = unwrap(torch.optim.Adam.state_dict)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 
 
 def adam(model: nn.Module, capturable: bool) -> torch.optim.Adam:
@@ -13,7 +27,7 @@ def adam(model: nn.Module, capturable: bool) -> torch.optim.Adam:
     parameters = list(model.parameters())
     rate = torch.zeros((), device=parameters[0].device) if capturable else 0.0
     warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")  # not all are captured
-    return torch.optim.Adam(parameters, rate, betas=(0.9, 0.98), eps=1e-9, fused=True, capturable=capturable)
+    return EagerAdam(parameters, rate, betas=(0.9, 0.98), eps=1e-9, fused=True, capturable=capturable)
 
 
 def set_learning_rate(optimizer: torch.optim.Adam, rate: float) -> None:

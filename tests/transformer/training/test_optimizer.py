@@ -1,6 +1,8 @@
-"""Capturable Adam takes the same steps as plain Adam, and each resumes from the other's saved state."""
+"""Adam takes the steps of torch's own, capturable or not, resumes from either's state, and imports no compiler."""
 
 import copy
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -40,6 +42,36 @@ def assert_close(first: TrainState, second: TrainState) -> None:
 
 def test_the_steps_are_the_same() -> None:
     assert_close(trained(fresh(True), range(1, 6)), trained(fresh(False), range(1, 6)))
+
+
+def test_the_steps_are_those_of_torch_s_own_to_the_bit() -> None:
+    mine, other = fresh(False), fresh(False)
+    other.optimizer = torch.optim.Adam(other.model.parameters(), 0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    for first, second in zip(
+        trained(mine, range(1, 6)).model.parameters(),
+        trained(other, range(1, 6)).model.parameters(),
+        strict=True,
+    ):
+        assert torch.equal(first, second)
+
+
+WHOLE_LIFE = """
+import sys, torch
+from transformer.training.optimizer import adam, load_adam
+model = torch.nn.Linear(5, 3)
+optimizer = adam(model, capturable=False)
+model(torch.ones(2, 5)).sum().backward()
+optimizer.step()
+optimizer.zero_grad()
+load_adam(optimizer, optimizer.state_dict())
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_torch_compile_is_not_imported() -> None:
+    """Each worker would import it for two seconds, and nothing is compiled."""
+    done = subprocess.run([sys.executable, "-c", WHOLE_LIFE], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
