@@ -138,7 +138,7 @@ def _write_and_remove(place: str) -> list[Exception]:
     import fsspec
 
     try:
-        filesystem, home = fsspec.core.url_to_fs(place)
+        filesystem, home = fsspec.core.url_to_fs(place, skip_instance_cache=True)
         probe = f"{home.rstrip('/')}/.ablate-{uuid.uuid4().hex}"
         filesystem.pipe_file(probe, b"")
         filesystem.rm_file(probe)

@@ -34,7 +34,9 @@ def ablate(*words: str, cwd: Path, timeout: float = 600) -> subprocess.Completed
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "sweeps.cli", *words]
+    """The command of these words. A setting replaces an earlier one of the same key, such as one of SMALL."""
+    last = {word.split("=")[0]: word for word in words}
+    return [sys.executable, "-m", "sweeps.cli", *last.values()]
 
 
 @dataclass

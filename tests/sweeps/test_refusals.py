@@ -263,6 +263,6 @@ def test_missing_data_is_refused_before_any_trial(tmp_path: Path, verb: str) -> 
     rows = ["sweep.rows=[base]"] * (verb == "sweep")
     done = ablate(tmp_path, verb, *rows, "data=multi30k", "data.mirror=nowhere")
     assert done.returncode == 2
-    assert f"data.mirror {tmp_path}/nowhere/train.en.gz does not exist" in done.stderr
+    assert f"data.mirror (command line) {tmp_path}/nowhere/train.en.gz does not exist" in done.stderr
     assert done.stderr.splitlines()[-1] == "Nothing was started."
     assert not (tmp_path / "runs").exists()
