@@ -1,6 +1,5 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
-import copy
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 from sweeps.planning.composition import ComposedRow as ComposedRow
 from sweeps.planning.composition import Composition as Composition
-from sweeps.planning.layers import LayerError, Layers, Tree
+from sweeps.planning.layers import LayerError, Layers, Tree, copied
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
 from sweeps.planning.recorded import Record, nested
 from sweeps.planning.references import resolved
@@ -223,7 +222,7 @@ class _Composer:
         layered, base = (self._base if row == "base" else self._layered(row)), self._base
         if layered is None or base is None:
             return None
-        tree = copy.deepcopy(layered.scaled)
+        tree = copied(layered.scaled)
         scale, problems = parse(Scale, tree.get("scale"), "scale")
         if scale is not None:
             kept = self.kept[row] = keep_differences(Layered(layered.paper, tree), base, scale)
@@ -236,7 +235,7 @@ class _Composer:
         base = self._scaled("base")
         if base is None or self.record is None:
             return None
-        recorded, tree = self.record.rows[row], copy.deepcopy(base)
+        recorded, tree = self.record.rows[row], copied(base)
         for group, values in nested(recorded.values or {}).items():
             tree[group] |= values
         change = {"change": "", "published": {"ppl": None, "bleu": None, "params_m": None}}
@@ -250,7 +249,7 @@ class _Composer:
 
     def _assigned(self, tree: Tree, values: dict[str, Any], row: str) -> Tree | None:
         """A copy with these dotted keys set and every reference resolved; None, with a problem noted, if one fails."""
-        tree = copy.deepcopy(tree)
+        tree = copied(tree)
         for key, value in values.items():
             *groups, name = key.split(".")
             node: Any = tree
@@ -336,11 +335,11 @@ def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str
 
 def _with_base_values(plain: dict[str, Any], base: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """A copy with base's value for every key that has a problem, and without keys that base does not have."""
-    repaired = copy.deepcopy(plain)
+    repaired = copied(plain)
     for problem in problems:
         group, _, name = problem.key.partition(".")
         if not name or not isinstance(repaired.get(group), dict):
-            repaired[group] = copy.deepcopy(base.get(group))
+            repaired[group] = copied(base.get(group))
         elif name in base.get(group, {}):
             repaired[group][name] = base[group][name]
         else:

@@ -1,6 +1,5 @@
 """The values in the files of ``conf/``, layer by layer, before overrides: Hydra composes the shipped ones."""
 
-import copy
 from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,7 +38,7 @@ class Layers:
 
     def row(self, name: str, without: Iterable[str] = ()) -> Tree:
         """Base and this row, at the paper's size, with base's values for some keys. Raises LayerError."""
-        own = copy.deepcopy(self._file("row", name))
+        own = copied(self._file("row", name))
         for group, _, key in (dotted.partition(".") for dotted in without):
             if isinstance(own.get(group), dict):
                 own[group].pop(key, None)
@@ -88,10 +87,17 @@ def _composed(options: tuple[tuple[str, str], ...]) -> Tree:
     return {str(key): value for key, value in content.items()}
 
 
+def copied(value: Any) -> Any:
+    """A copy of plain data from a file: faster than ``copy.deepcopy``, which looks for cycles."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
 def _merged(below: Tree, above: Tree) -> Tree:
     """A copy with groups merged key by key, as Hydra merges them."""
-    merged = copy.deepcopy(below)
+    merged = copied(below)
     for key, value in above.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if both else copy.deepcopy(value)
+        merged[key] = _merged(merged[key], value) if both else copied(value)
     return merged
