@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import yaml
 from hydra import compose as hydra_compose
@@ -19,6 +19,7 @@ from transformer.schema import Problem
 from transformer.versions import current_names
 
 Tree = dict[str, Any]
+Value = TypeVar("Value")
 
 
 class LayerError(ValueError):
@@ -87,11 +88,11 @@ def _composed(options: tuple[tuple[str, str], ...]) -> Tree:
     return {str(key): value for key, value in content.items()}
 
 
-def copied(value: Any) -> Any:
+def copied(value: Value) -> Value:
     """A copy of plain data from a file: faster than ``copy.deepcopy``, which looks for cycles."""
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list) else value
+        return cast(Value, {key: copied(item) for key, item in value.items()})
+    return cast(Value, [copied(item) for item in value]) if isinstance(value, list) else value
 
 
 def _merged(below: Tree, above: Tree) -> Tree:
