@@ -10,7 +10,7 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The tests to run while working: planning, model, text, the study on disk.
+# The tests to run while working, in under two minutes: planning, model, text, the study on disk.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
 LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging \
 	transformer/test_worker tracking/test_damaged_files tracking/test_lag tracking/test_sync_process)

@@ -55,7 +55,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     from ray import tune
 
     from sweeps.running.bell import start_bell
-    from sweeps.running.tune_callback import TuneCallback
+    from sweeps.running.tune_callback import SilentProgress, TuneCallback
     from sweeps.running.worker_group import bundles, run_trial
 
     cluster = plan.trials[0].settings.cluster
@@ -77,7 +77,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
             run_config=tune.RunConfig(
                 storage_path=storage,
                 verbose=0,
-                callbacks=[callback],
+                callbacks=[callback, SilentProgress()],
                 failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
             ),
         ).fit()

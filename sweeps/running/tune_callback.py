@@ -5,12 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from ray import tune
+from ray.tune.progress_reporter import TrialProgressCallback
 
 from sweeps.running.deaths import describe
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
 from transformer.messages import Failed, Finished, Lost, Stopped
+
+
+class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
+    """In the place of Tune's own, which prints a line for each trial that a stop leaves unbegun."""
+
+    def _print(self, msg: str) -> None:
+        """Nothing."""
 
 
 class TuneCallback(tune.Callback):  # type: ignore[misc]

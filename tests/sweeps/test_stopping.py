@@ -64,7 +64,9 @@ class Signaling(Progress):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(workplace: Path) -> None:
+def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
+    workplace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     places = [f"paths.runs={workplace}/runs", f"paths.data={workplace}/data"]
     planned = plan(workplace, *ONE_ROW, *places)
     console = Console(quiet=True)
@@ -78,6 +80,7 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(workplace:
         on_ray._run_on_ray(planned, progress, asked)
     assert caught.value.exit_code == 143
     assert caught.value.lines == ("base-s1 resumes from step 0",)
+    assert "Trial" not in capfd.readouterr().out, "Tune prints nothing of its own"
     attempts = lines(planned.trials[0].folder.attempts_path)
     assert [line.get("reason") for line in attempts] == [None, "interrupted"]
 

@@ -66,7 +66,7 @@ def _missing(key: str, name: str, error: OSError | ValueError) -> Problem:
 def _alike(path: Path) -> str | None:
     """The file of the same folder whose name is closest."""
     try:
-        found = nearest(path.name, (each.name for each in path.parent.iterdir()))
+        found = nearest(path.name, (each.name for each in path.parent.iterdir() if each.is_file()))
     except (OSError, ValueError):
         return None
     return found and str(path.with_name(found))

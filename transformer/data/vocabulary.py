@@ -106,12 +106,12 @@ def _no_lines() -> Problem:
 
 
 def _too_large(vocab_size: int, message: str) -> Problem:
-    limit = re.search(r"value <= (\d+)", message)
+    near, limit = None, re.search(r"value <= (\d+)", message)
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
     if limit:
-        allowed = f"must be at most {limit[1]}, the most that this text supports"
+        near, allowed = limit[1], f"must be at most {limit[1]}, the most that this text supports"
     elif smallest:
-        allowed = f"must be at least {smallest[1]}, the number of bytes and characters of this text"
+        near, allowed = smallest[1], f"must be at least {smallest[1]}, the number of bytes and characters of this text"
     else:
         allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
-    return Problem("data.vocab_size", f"is {vocab_size}", allowed)
+    return Problem("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")
