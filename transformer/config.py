@@ -5,6 +5,7 @@ Base is the paper's base (sections 3 and 5, Table 3); its values live in ``conf/
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -59,6 +60,11 @@ class TrainConfig:
     def checkpoint_steps(self, end: int) -> list[int]:
         """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""
         return [*range(self.checkpoint_every, end, self.checkpoint_every), end]
+
+    @property
+    def checkpoints_written(self) -> int:
+        """How many steps of the whole training always have a checkpoint."""
+        return math.ceil(self.steps / self.checkpoint_every)
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class TrialConfig:
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
 
     def _average_problems(self) -> Iterator[Problem]:
-        train, written = self.train, len(self.train.checkpoint_steps(self.train.steps))
+        train, written = self.train, self.train.checkpoints_written
         settings = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every}"
         limits = [
             (train.keep_checkpoints, f"train.keep_checkpoints ({train.keep_checkpoints})"),

@@ -23,8 +23,7 @@ BYTES_PER_PARAMETER = 16
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-
-WANTS_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token) as on its head"
+GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token) as on its head"
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def _asked(address: str) -> list[dict[str, dict[str, float]]]:
         nodes: list[dict[str, dict[str, float]]] = json.loads(answer.stdout.splitlines()[-1])
         return nodes
     if "token" in answer.stderr.lower():
-        raise _unreached(address, "its head wants another token", WANTS_TOKEN)
+        raise _unreached(address, "its token is missing or incorrect", GIVE_TOKEN)
     raise _unreached(address, (answer.stderr.strip().splitlines() or ["no reason given"])[-1])
 
 

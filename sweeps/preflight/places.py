@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
-from sweeps.planning.plan import Plan
+from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.settings import Paths
 from transformer.schema import Problem, nearest
 
@@ -35,12 +35,18 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
     new = [planned for planned in plan.pending if planned.state == "missing"]
     if folder is None or not new:
         return
-    needed = sum(BYTES_PER_PARAMETER * planned.params * planned.settings.train.keep_checkpoints for planned in new)
+    needed = sum(_checkpoint_bytes(planned) for planned in new)
     free = shutil.disk_usage(_nearest_existing(folder)).free
     if needed > free:
         found = f"has {_size(free)} free, but the checkpoints of {len(new)} trials need {_size(needed)}"
         allowed = "choose a larger disk, fewer rows, or a smaller train.keep_checkpoints"
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
+
+
+def _checkpoint_bytes(planned: PlannedTrial) -> int:
+    """The least that the trial's checkpoints take at its end."""
+    train = planned.settings.train
+    return BYTES_PER_PARAMETER * planned.params * min(train.keep_checkpoints, train.checkpoints_written)
 
 
 def name_problems(plan: Plan) -> Iterator[Problem]:

@@ -22,6 +22,8 @@ def store_problems(uri: str | None, runs: Path) -> list[Problem]:
         return list(_driver_problems(uri)) if _kind(uri) in ("postgresql", "mysql", "mssql") else []
     key = "tracking.uri" if uri else "paths.runs"
     path = Path(uri.split("///", 1)[1].split("?", 1)[0]) if uri else runs / "mlflow.db"
+    if str(path).startswith("file:"):  # SQLite's own form of address, with options of its own
+        return []
     try:
         return list(_database_file_problems(key, path, made_later=uri is None))
     except OSError as error:

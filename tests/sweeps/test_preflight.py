@@ -50,6 +50,7 @@ def look(defaults: Settings, here: Path, **places: Any) -> list[Problem]:
     return study_problems(settings) or place_problems(absolute(settings, here).paths)
 
 
+KEEP_ALL = "train.keep_checkpoints=2000000000"
 TOKEN = "0123456789abcdef" * 2
 EVERY_PLACE = ("runs", "data", "checkpoints")
 UNUSABLE = {
@@ -238,6 +239,7 @@ def test_a_store_that_can_never_work_is_refused(here: Path) -> None:
     assert "word" not in found("mysql://user:word@host/db")
     assert "oracledb" in found("mysql+oracledb://host/db")
     assert store_problems(f"sqlite:///{here}/new.db", here) == []
+    assert store_problems(f"sqlite:///file:{here}/new.db?uri=true", here) == []
     (here / "mlflow.db").write_text("no database")
     (problem,) = store_problems(None, here)
     assert problem.key == "paths.runs"
@@ -368,7 +370,7 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(RefusedError, match="its head wants another token; set RAY_AUTH_MODE=token"):
+    with pytest.raises(RefusedError, match="its token is missing or incorrect; set RAY_AUTH_MODE=token"):
         nodes_of(replace(defaults.cluster, address=head))
 
 
@@ -446,11 +448,12 @@ def test_memory_is_shared_by_workers_of_one_machine_and_told_of_gpus(tmp_path: P
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
     assert list(disk_problems(plan(tmp_path))) == []
-    (problem,) = disk_problems(plan(tmp_path, "sweep.rows=[base]", "train.keep_checkpoints=2000000000"))
+    many = ("sweep.rows=[base]", "train.steps=2000000000", "train.checkpoint_every=1")
+    assert list(disk_problems(plan(tmp_path, *many))) == [], "five are kept"
+    assert list(disk_problems(plan(tmp_path, "sweep.rows=[base]", KEEP_ALL))) == [], "three are written"
+    (problem,) = disk_problems(plan(tmp_path, *many, KEEP_ALL))
     assert (problem.key, problem.place) == ("paths.runs", str(tmp_path / "runs" / "synthetic-tiny"))
-    (problem,) = disk_problems(
-        plan(tmp_path, "sweep.rows=[base]", "train.keep_checkpoints=2000000000", "paths.checkpoints=elsewhere")
-    )
+    (problem,) = disk_problems(plan(tmp_path, *many, KEEP_ALL, "paths.checkpoints=elsewhere"))
     assert (problem.key, problem.place) == ("paths.checkpoints", str(tmp_path / "elsewhere"))
 
 
