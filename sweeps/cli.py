@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from sweeps.commands.check import config, doctor
-from sweeps.commands.read import status, sync, table, ui
+from sweeps.commands.read import status, studies, sync, table, ui
+from sweeps.commands.remove import drop, rm
 from sweeps.commands.run import plan, sweep, train
 from sweeps.commands.use import evaluate, export, translate
 from sweeps.verbs import TAKES_ALL, print_version, program
 
 app = program("Ablation studies: define a base and one named difference per row, see the cost, run it, get the table.")
-for verb in (plan, sweep, train, status, table, config, translate, evaluate, export, sync, ui):
+STUDIES = (plan, sweep, train, studies, status, table, ui, sync, drop, rm)
+MODELS = (translate, evaluate, export)
+for verb in (*STUDIES, *MODELS, config):
     app.command(context_settings=TAKES_ALL)(verb)
 app.command()(doctor)
 

@@ -23,6 +23,14 @@ def millions(value: float | None) -> str:
     return "" if value is None else f"{value / 1e6:.3f}M"
 
 
+def size(count: float) -> str:
+    """Bytes: 1.2 GB, 350 MB, 4.1 kB, 12 bytes."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:g} byte{'s' * (count != 1)}"
+
+
 def flops(value: float | None) -> str:
     """9.52e17."""
     return "" if value is None else f"{value:.2e}".replace("e+", "e")

@@ -1,12 +1,13 @@
 """A trial's ``config.yaml`` as plain data."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tracking import shapes
-from tracking.damage import DamagedFileError, decoded, read_whole
+from tracking.damage import DamagedFileError, decoded, read_whole, unless_damaged
 
 
 def read_config(path: Path) -> dict[str, Any] | None:
@@ -27,3 +28,10 @@ def read_config(path: Path) -> dict[str, Any] | None:
     if wrong:
         raise DamagedFileError(path, wrong)
     return dict(config)
+
+
+def recorded_runs(study: Path) -> list[str]:
+    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in between."""
+    configs = (unless_damaged(partial(read_config, path), None) for path in sorted(study.glob("*/config.yaml")))
+    found = [(config or {}).get("paths", {}).get("runs") for config in configs]
+    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))

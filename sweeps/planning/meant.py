@@ -118,7 +118,8 @@ VERBS = {
     "sweep": "run start resume continue launch go",
     "evaluate": "eval score test",
     "translate": "infer predict decode generate",
-    "status": "ls list show ps progress",
+    "studies": "ls list experiments",
+    "status": "show ps progress",
     "table": "results report summary compare",
     "ui": "mlflow dashboard view serve",
     "plan": "check validate dryrun preview",
@@ -127,5 +128,7 @@ VERBS = {
     "doctor": "diagnose info env",
     "export": "convert save",
     "sync": "upload push",
+    "drop": "delete remove del exclude discard",
+    "rm": "rmdir purge trash clean",
 }
 """Our verb: its other names."""

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 from sweeps.planning.yaml_files import SHIPPED, Library
+from tracking.studies import studies
 from transformer.config import OBSERVATION
 
 PLACES = ("paths.", "tracking")
-NAMING = ("data=", "scale=", "sweep=", "sweep.name=", *PLACES)
+NAMES = ("data=", "scale=", "sweep=", "sweep.name=")
+NAMING = (*NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=", *(f"train.{name}=" for name in sorted(OBSERVATION)))
 """The settings of a study that may change at any time."""
 DECODING = ("decode=", "decode.")
@@ -17,6 +19,11 @@ SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
 def naming(overrides: list[str] | None) -> list[str]:
     """The overrides that identify a study and its location."""
     return chosen(overrides, NAMING)
+
+
+def names_study(overrides: list[str] | None) -> bool:
+    """Whether the overrides name a study, and not only its location."""
+    return bool(chosen(overrides, NAMES))
 
 
 def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
@@ -36,8 +43,10 @@ def called(study: Path) -> list[str]:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """The overrides for a verb that reads the study: its name and its places."""
-    return [*called(study), *chosen(overrides, PLACES)]
+    """The overrides for a verb that reads the study: its name and its places. Without a name it takes the newest."""
+    newest, _ = studies(study.parent)
+    default = [] if not newest or newest[0].name == study.name else [f"sweep.name={study.name}"]
+    return [*(called(study) or default), *chosen(overrides, PLACES)]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from typing import Any, get_type_hints
 
 import yaml
 
-from sweeps.planning.moved import moved_value, recorded_runs
+from sweeps.planning.moved import moved_value
 from sweeps.planning.settings import Settings
 from tracking.study import Study, Trial
+from tracking.trial_config import recorded_runs
 from transformer.config import OBSERVATION
 from transformer.schema import Problem, RefusedError
 from transformer.versions import current_key, current_names, neutral_values
@@ -57,11 +59,14 @@ def read_record(study: Study) -> Record:
     """Raises RefusedError if an older study's trials contradict each other."""
     if not study.settings:
         return _from_trials(study)
-    before, now = recorded_runs(study), study.folder.parent
+    before = recorded_runs(study.folder)
+
+    def place(value: Any) -> Any:
+        return reduce(lambda found, runs: moved_value(found, runs, study.folder.parent), before, value)
 
     def current(values: Values) -> Values:
         named = {current_key(Settings, key): value for key, value in values.items()}
-        return {key: moved_value(value, before, now) if key in PLACES else value for key, value in named.items()}
+        return {key: place(value) if key in PLACES else value for key, value in named.items()}
 
     rows = {row["row"]: RecordedRow(_about(row), current(row["values"])) for row in study.rows}
     options, values = (dict(study.chosen.get(name, {})) for name in ("options", "values"))

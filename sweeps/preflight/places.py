@@ -9,6 +9,7 @@ from threading import Thread
 
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.settings import Paths
+from tracking.formats import size
 from transformer.schema import Problem, nearest
 
 ANSWER_S = 8.0
@@ -38,7 +39,7 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
     needed = sum(_checkpoint_bytes(planned) for planned in new)
     free = shutil.disk_usage(_nearest_existing(folder)).free
     if needed > free:
-        found = f"has {_size(free)} free, but the checkpoints of {len(new)} trials need {_size(needed)}"
+        found = f"has {size(free)} free, but the checkpoints of {len(new)} trials need {size(needed)}"
         allowed = "choose a larger disk, fewer rows, or a smaller train.keep_checkpoints"
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
 
@@ -159,7 +160,3 @@ def _within(seconds: float, action: Callable[[], None]) -> bool:
     thread.start()
     thread.join(seconds)
     return not thread.is_alive()
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"

@@ -107,7 +107,7 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
     mirror = _as_typed(config.data.mirror, shared.data.mirror)
     files = {name: moved_value(getattr(config.data, name), before, now) for name in ("train", "dev", "test")}
     config = replace(config, data=replace(config.data, mirror=mirror, **files))
-    checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
+    checkpoints = folder.checkpoints_url(_elsewhere(stored["paths"], shared.paths.checkpoints, now))
     return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
 
 
@@ -135,6 +135,15 @@ def named_trials(request: Request) -> list[SavedTrial]:
     if problems:
         raise RefusedError(problems)
     return list(trials.values())
+
+
+def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
+    """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where it is typed."""
+    if stored["checkpoints"] is None:
+        return None
+    place = moved(stored["checkpoints"], stored["runs"], now)
+    gone = "://" not in place and not Path(place).exists()
+    return typed if gone and typed else _as_typed(place, typed)
 
 
 def _as_typed(stored: str | None, typed: str | None) -> str | None:
