@@ -14,7 +14,7 @@ from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import looking, names_study
 from transformer.schema import Problem, RefusedError
 
-Yes = Annotated[bool, typer.Option("--yes", help="Move them. Without it, only show what would be moved.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
 Rows = Annotated[list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")]
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")]
 
@@ -32,8 +32,8 @@ def drop(arguments: Rows, yes: Yes = False) -> None:
     study = study_to_change(overrides).study
     removal = dropping.dropping(study, names)
     sizes, elsewhere = removal.sizes(), removal.left_elsewhere()
+    refuse_running(removal.trials)
     if not yes:
-        refuse_running(removal.trials)
         _preview(study.folder.parent, {trial.path.name: sizes.get(trial.path.name, 0) for trial in removal.trials})
         _remain(elsewhere)
         return next_verb("drop", [*arguments, "--yes"])
@@ -55,8 +55,8 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     if not names and not names_study(overrides):
         raise RefusedError([Problem("STUDY", "is missing", "`ablate studies` lists them")], UNTOUCHED)
     removals = removing(Path(settings.paths.runs), names or [settings.study_folder.name])
+    refuse_running([trial for removal in removals for trial in removal.trials])
     if not yes:
-        refuse_running([trial for removal in removals for trial in removal.trials])
         _preview(removals[0].study.parent, {name: size for each in removals for name, size in each.sizes().items()})
         _remain([address for removal in removals for address in removal.left_elsewhere()])
         return next_verb("rm", [*arguments, "--yes"])

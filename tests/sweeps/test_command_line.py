@@ -66,7 +66,20 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_the_verbs_are_listed(tmp_path: Path) -> None:
     done = ablate(tmp_path, "--help")
     assert done.returncode == 0
-    of_studies = {"plan", "sweep", "train", "status", "table", "config", "doctor", "sync", "ui"}
+    of_studies = {
+        "plan",
+        "sweep",
+        "train",
+        "status",
+        "table",
+        "config",
+        "doctor",
+        "sync",
+        "ui",
+        "studies",
+        "drop",
+        "rm",
+    }
     assert set(VERBS) == of_studies | {"translate", "evaluate", "export"}
     assert all(re.search(rf"\b{verb}\b", done.stdout) for verb in VERBS)
 
