@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tracking import shapes
+import tracking.shapes as shapes
 from tracking.damage import DamagedFileError, decoded, read_whole, unless_damaged
 
 

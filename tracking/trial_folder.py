@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tracking import shapes
+import tracking.shapes as shapes
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.former_names import current_metrics, current_scores

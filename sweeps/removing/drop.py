@@ -64,9 +64,8 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        yield Problem(
-            "ROW", f"names every trial of {study.name}", f"`{shlex.join(['ablate', 'rm', study.name])}` removes it"
-        )
+        whole = shlex.join(["ablate", "rm", study.name])
+        yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"
         yield Problem("ROW", found, "drop the other rows first")
