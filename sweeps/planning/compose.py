@@ -11,8 +11,8 @@ from sweeps.planning.composition import ComposedRow as ComposedRow
 from sweeps.planning.composition import Composition as Composition
 from sweeps.planning.layers import LayerError, Layers, Tree, copied
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
+from sweeps.planning.plain_yaml import refers
 from sweeps.planning.recorded import Record, nested
-from sweeps.planning.references import resolved
 from sweeps.planning.scaling import WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
 from sweeps.planning.settings import Scale, Settings, absolute
 from sweeps.planning.study_problems import study_problems
@@ -257,6 +257,10 @@ class _Composer:
                 node = node.get(group) if isinstance(node, dict) else None
             if isinstance(node, dict):
                 node[name] = value
+        if not refers(tree):
+            return tree
+        from sweeps.planning.references import resolved
+
         plain, problems = resolved(tree)
         self._note(problems, row)
         return plain

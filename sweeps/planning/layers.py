@@ -1,20 +1,17 @@
 """The values in the files of ``conf/``, layer by layer, before overrides: Hydra composes the shipped ones."""
 
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import yaml
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
 
+from sweeps.planning.base import composed
 from sweeps.planning.plain_yaml import read_yaml
 from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS
-from sweeps.planning.yaml_files import SHIPPED, Library
+from sweeps.planning.yaml_files import Library
 from transformer.schema import Problem
 from transformer.versions import current_names
 
@@ -68,24 +65,13 @@ class Layers:
         """The values before any row: shipped options as Hydra composes them, and the user's own. Raises LayerError."""
         chosen = {group: name for group, name in self.choices.items() if group not in ABOUT_ALL_GROUPS}
         own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
-        shipped = _composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
+        shipped = composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
         return {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
 
     def _own_group(self, group: str, name: str) -> Tree:
         values = current_names(Settings, {group: self._file(group, name)})[group]
         assert isinstance(values, dict)
         return values
-
-
-@cache
-def _composed(options: tuple[tuple[str, str], ...]) -> Tree:
-    """Base with these shipped options, once per process because Hydra takes a fifth of a second."""
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-        overrides = ["~row", "~scale", *(f"{group}={name}" for group, name in options)]
-        content = OmegaConf.to_container(hydra_compose("config", overrides=overrides))
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items()}
 
 
 def copied(value: Value) -> Value:

@@ -1,25 +1,14 @@
-"""The text of an override before Hydra's grammar reads it: parts that the shell split, letters that it lacks."""
+"""The text of an override before its grammar reads it: parts that the shell split, letters that Hydra lacks."""
 
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from sweeps.planning.override import parsed as parsed
 
 SHAPE = re.compile(r"\s*(?P<sign>-{1,2}|\+{1,2}|~)?(?P<key>[^\s=:]+)\s*(?:[:=]+|\s)\s*(?P<value>.*)", re.DOTALL)
-ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'"]+)""")
 PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
 """What a shell leaves as it is, and a list in brackets."""
-
-
-def parsed(text: str) -> Override | None:
-    """The override as Hydra reads it; None if it is none."""
-    try:
-        return OverridesParser.create().parse_override(quoted(text))
-    except (HydraException, ValueError, RecursionError):  # also a whole number of thousands of digits
-        return None
 
 
 def whole(arguments: Sequence[str]) -> Iterator[str]:
@@ -30,14 +19,6 @@ def whole(arguments: Sequence[str]) -> Iterator[str]:
         while waiting and _continues(text, waiting[0]):
             text = f"{text} {waiting.pop(0)}"
         yield text
-
-
-def quoted(text: str) -> str:
-    """The override with quotes around each item that has letters beyond ASCII, which Hydra reads only in quotes."""
-    key, mark, value = text.partition("=")
-    if value.isascii() or "${" in value or "\\" in value:
-        return text
-    return f"{key}{mark}{ITEM.sub(_in_quotes, value)}"
 
 
 def value_text(text: str) -> str:
@@ -76,8 +57,3 @@ def _continues(text: str, following: str) -> bool:
     if following.startswith("="):
         return "=" not in text
     return text.endswith("=") and "=" not in following and not following.startswith("-")
-
-
-def _in_quotes(item: re.Match[str]) -> str:
-    text = item[0].strip()
-    return item[0] if item["quoted"] or text.isascii() else item[0].replace(text, f"'{text}'")

@@ -1,12 +1,11 @@
 """The command line's ``key=value`` overrides: parsed by Hydra's grammar, checked against the schema, all at once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Override
-
+from sweeps.planning.override import Override
 from sweeps.planning.override_text import corrected, for_shell, parsed, readable, value_text, whole
 from sweeps.planning.settings import Settings
 from sweeps.planning.suggestions import Suggestion, key_meant, known_keys, option_meant, takes_list
@@ -79,10 +78,10 @@ class _Reader:
 
     def read(self, text: str) -> None:
         override = parsed(text)
-        if override is None or not override.key_or_group:
+        if override is None or not override.key:
             self._refuse_unreadable(text)
             return
-        override.key_or_group = current_key(Settings, override.key_or_group)
+        override = replace(override, key=current_key(Settings, override.key))
         if self._fits(override, value_text(text)):
             self._keep(override, value_text(text))
 
@@ -103,7 +102,7 @@ class _Reader:
         return key in self.library.groups or key in known_keys()
 
     def _keep(self, override: Override, text: str) -> None:
-        key, group = override.key_or_group, override.key_or_group in self.library.groups
+        key, group = override.key, override.key in self.library.groups
         there: dict[str, Any] = self.found.choices if group else self.found.values
         value = _option(override, text) if group else _value(override, text)
         first = self.first.setdefault(key, value)
@@ -117,8 +116,8 @@ class _Reader:
 
     def _fits(self, override: Override, text: str) -> bool:
         """Whether nothing is wrong with an override by itself; otherwise the problem is kept."""
-        key, before = override.key_or_group, len(self.problems)
-        if override.is_delete():
+        key, before = override.key, len(self.problems)
+        if override.kind == "delete":
             self._refuse(key, "cannot be removed", "set another value")
         elif not self._known(key):
             self._refuse_unknown(key, text)
@@ -127,22 +126,22 @@ class _Reader:
             meant = within if "." in override.package and self._known(within) else key
             found = "names a package after @, which is not supported"
             self._refuse(f"{key}@{override.package}", found, f"write {meant}=", f"{meant}={text}")
-        elif override.is_sweep_override():
+        elif override.kind == "sweep":
             allowed = "write one file per row; list rows in sweep.rows and seeds in sweep.seeds"
             self._refuse(key, "lists several values", allowed, f"{key}=[{text}]" if takes_list(key) else None)
-        elif override.is_add():
+        elif override.kind == "add":
             self._refuse(key, 'begins with "+", which adds a key', "every key exists; leave out +", f"{key}={text}")
         elif key in self.library.groups:
             self._check_option(override, text)
         return len(self.problems) == before
 
     def _check_option(self, override: Override, text: str) -> None:
-        group, name = override.key_or_group, _option(override, text)
+        group, name = override.key, _option(override, text)
         if group == "row" and name in self.recorded_rows:
             return
-        if not isinstance(override.value(), str) and name not in self.library.options(group):
+        if not isinstance(override.value, str) and name not in self.library.options(group):
             options = ", ".join(self.library.options(group))
-            self._refuse(group, f"is {override.value()}", f"must be one of {options}")
+            self._refuse(group, f"is {override.value}", f"must be one of {options}")
         elif problem := self.library.unknown_option(group, name, COMMAND_LINE):
             meant = problem.nearest and self._choosing(group, problem.nearest)
             self._refuse(group, problem.found, problem.allowed, meant)
@@ -195,9 +194,9 @@ class _Reader:
     def _guess_from(self, text: str) -> None:
         """Keep what a suggested override would set."""
         override = parsed(text)
-        if override is None or override.is_sweep_override() or not self._known(override.key_or_group):
+        if override is None or override.kind == "sweep" or not self._known(override.key):
             return
-        key, value = override.key_or_group, override.value()
+        key, value = override.key, override.value
         if key in self.library.groups:
             value = option_meant(key, str(value), self.library.options(key))
         self._guess(key, value)
@@ -211,13 +210,13 @@ class _Reader:
 
 def _value(override: Override, text: str) -> Any:
     """The value; a name of digits stays a name."""
-    value, kind = override.value(), kind_of(Settings, override.key_or_group)
+    value, kind = override.value, kind_of(Settings, override.key)
     takes_text = kind is str or kind == str | None
     return text if takes_text and isinstance(value, int | float) else value
 
 
 def _option(override: Override, text: str) -> str:
-    value = override.value()
+    value = override.value
     return value if isinstance(value, str) else text
 
 

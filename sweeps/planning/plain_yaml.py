@@ -26,3 +26,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The groups and keys of a file; {} if it holds none. Raises yaml.YAMLError, ValueError, OSError."""
     content = yaml.load(path.read_text("utf-8-sig"), Loader=_Loader)
     return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+
+
+def refers(value: Any) -> bool:
+    """Whether any text in the value may refer to another key."""
+    if isinstance(value, dict | list):
+        return any(map(refers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and "${" in value

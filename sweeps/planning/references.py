@@ -6,22 +6,14 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from sweeps.planning.plain_yaml import refers
 from transformer.schema import Problem
 
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 
 
-def refers(value: Any) -> bool:
-    """Whether any text in the value may refer to another key."""
-    if isinstance(value, dict | list):
-        return any(map(refers, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, str) and "${" in value
-
-
 def resolved(tree: dict[str, Any]) -> tuple[dict[str, Any] | None, list[Problem]]:
     """The tree without references, or the problem of each key whose reference cannot be resolved."""
-    if not refers(tree):
-        return tree, []
     problems = [Problem(key, f"cannot be resolved: {fault}", HOW_TO_REFER) for key, fault in _faults(tree)]
     if problems:
         return None, problems
