@@ -182,7 +182,7 @@ def table(
         next_verb("ui", chosen(overrides, PLACES))
     else:
         write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
-        sys.stdout.write(write[as_format](rows))
+        sys.stdout.write(write[as_format](study, rows))
 
 
 @app.command(context_settings=TAKES_ALL)

@@ -37,7 +37,7 @@ def plan_table(plan: Plan) -> Table:
     table.add_column("state", no_wrap=True)
     for planned, following in zip(plan.trials, [*plan.trials[1:], None], strict=True):
         trial = planned.trial
-        costs = [formats.millions(planned.params), formats.flops(planned.flops)]
+        costs = [formats.millions(planned.params) or "unknown", formats.flops(planned.flops) or "unknown"]
         numbers = [str(trial.seed), f"{planned.settings.train.steps}", *costs]
         last = following is None or following.trial.group != trial.group
         table.add_row(escape(trial.row), escape(trial.change), *numbers, _plan_state(planned), end_section=last)
@@ -69,11 +69,13 @@ def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("row", "seed", "state", "step", "attempts", "dev PPL", ""):
-        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", "dev PPL") else "left")
+    headline = study.task.headline
+    score = escape(f"{headline.set} {headline.label}")
+    for name in ("row", "seed", "state", "step", "attempts", score, ""):
+        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", score) else "left")
     for line in lines:
-        step, ppl = line["step"], formats.number(line["dev_ppl"], 2)
-        seen = ["" if step is None else str(step), str(line["attempts"]), ppl]
+        step, value = line["step"], headline.text(line[f"{headline.set}_{headline.name}"])
+        seen = ["" if step is None else str(step), str(line["attempts"]), value]
         style = {"failed": "red", "damaged": "red", "finished": "green", "missing": "dim"}.get(line["state"])
         table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
     return table
@@ -86,7 +88,9 @@ def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
 def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     folder = study.trial_folder(trial)
     journal, attempts = unless_damaged(folder.journal, []), unless_damaged(folder.attempts, [])
-    ppl = next((r.metrics["dev/ppl"] for r in reversed(journal) if "dev/ppl" in r.metrics), None)
+    headline = study.task.headline
+    point = f"{headline.set}/{headline.name}"
+    value = next((report.metrics[point] for report in reversed(journal) if point in report.metrics), None)
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -94,7 +98,7 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
         "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
-        "dev_ppl": ppl,
+        f"{headline.set}_{headline.name}": value,
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
     }

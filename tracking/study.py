@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
+from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 
-Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
+Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
 
 
@@ -23,7 +25,7 @@ class Trial:
     """One row trained with one seed."""
 
     row: str
-    group: str  # the row's section of the paper's table: base, A … E, big
+    group: str  # the row's section of the table: base, A … E, big
     change: str
     seed: int
     key: str  # SHA-256 of everything that determines the trained weights
@@ -46,6 +48,7 @@ class Study:
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: the row's dotted values
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
+    task: Card = TRANSLATION  # older studies have none
 
     @property
     def name(self) -> str:
@@ -57,7 +60,7 @@ class Study:
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
-        return TrialFolder(self.folder / trial.name)
+        return TrialFolder(self.folder / trial.name, self.task)
 
 
 def read_study(folder: Path) -> Study:
@@ -83,6 +86,7 @@ def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
     content = {
         "name": study.name,
+        "task": study.task.to_dict(),
         "settings": study.settings,
         "rows": list(study.rows),
         "seeds": list(study.seeds),
@@ -102,7 +106,8 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
+    task = Card.of(content["task"]) if "task" in content else TRANSLATION
+    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task)
 
 
 def _trial(fields: dict[str, Any]) -> Trial:

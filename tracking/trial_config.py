@@ -6,10 +6,11 @@ from typing import Any
 import yaml
 
 from tracking import shapes
+from tracking.card import Card
 from tracking.damage import DamagedFileError, decoded, read_whole
 
 
-def read_config(path: Path) -> dict[str, Any] | None:
+def read_config(path: Path, card: Card) -> dict[str, Any] | None:
     """The groups of keys; None without a file. Raises DamagedFileError."""
     content = read_whole(path)
     if content is None:
@@ -23,7 +24,7 @@ def read_config(path: Path) -> dict[str, Any] | None:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
-    wrong = shapes.config(config) if isinstance(config, dict) and config else "must hold groups of keys"
+    wrong = shapes.config(config, card) if isinstance(config, dict) and config else "must hold groups of keys"
     if wrong:
         raise DamagedFileError(path, wrong)
     return dict(config)

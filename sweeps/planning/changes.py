@@ -4,8 +4,10 @@ from typing import Any, assert_never
 
 from sweeps.planning.compose import ComposedRow
 from sweeps.planning.settings import Settings
-from tracking.columns import CELLS
+from tracking.translation_card import TRANSLATION
 from transformer.config import PositionKind
+
+CELLS = TRANSLATION.symbols
 
 
 def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sweeps.running.recorder import Recorder
 from tracking.describe import result_points
 from tracking.study import read_study
 from tracking.table import table
+from tracking.translation_card import TRANSLATION
 from transformer.data.prepare import prepare
 from transformer.messages import Started
 from transformer.schema import RefusedError
@@ -76,7 +77,7 @@ def test_left_out_pairs_are_reported_and_counted_in_the_result(folder: Path) -> 
     path = folder / "runs" / "own" / "base-s1" / "result.json"
     path.write_text(json.dumps({name: value for name, value in result(folder, "base-s1").items() if name != "pairs"}))
     (row,) = table(read_study(folder / "runs" / "own"))  # as an earlier version wrote it
-    assert row.ppl is not None
+    assert row.scores["ppl"] is not None
 
 
 @pytest.mark.parametrize("verb", ["train", "sweep"])
@@ -148,4 +149,7 @@ def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two:
 
 def test_counts_of_pairs_are_carried_to_mlflow() -> None:
     result = {"step": 7, "pairs": {"train": 300, "blank": None, "too_long": 50}, "scores": {}}
-    assert [(p.name, p.value) for p in result_points(result, 0)] == [("pairs/train", 300.0), ("pairs/too_long", 50.0)]
+    assert [(p.name, p.value) for p in result_points(TRANSLATION, result, 0)] == [
+        ("pairs/train", 300.0),
+        ("pairs/too_long", 50.0),
+    ]
