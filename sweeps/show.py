@@ -90,7 +90,8 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     journal, attempts = unless_damaged(folder.journal, []), unless_damaged(folder.attempts, [])
     headline = study.task.headline
     point = f"{headline.set}/{headline.name}"
-    value = next((report.metrics[point] for report in reversed(journal) if point in report.metrics), None)
+    seen = (report.metrics[point] for report in reversed(journal) if point in report.metrics)
+    scores = (folder.finished_result(trial.key) or {}).get("scores", {}).get(headline.set, {})
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -98,7 +99,7 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
         "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
-        f"{headline.set}_{headline.name}": value,
+        f"{headline.set}_{headline.name}": next(seen, scores.get(headline.name)),
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
     }

@@ -16,7 +16,7 @@ CHANGE_WIDTH = 32
 
 def setting_cells(card: Card, cells: Mapping[str, object]) -> list[str]:
     """A row's changes in the columns of the card's symbols; an unchanged cell is empty."""
-    return ["" if cells.get(name) is None else str(cells[name]) for name in card.symbols]
+    return [str(cells[name]) if name in cells else "" for name in card.symbols]
 
 
 def other_changes(card: Card, cells: Mapping[str, object]) -> str:

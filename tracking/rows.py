@@ -114,7 +114,8 @@ def _row(
     first, card = trials[0], study.task
     paper, names = first.published, [metric.name for metric in card.tabled]
     changed = study.cells.get(first.row, {})  # a row's own change is compared with base
-    other = {name: value for name, value in means.decode.other_than(decode).items() if name not in changed}
+    differing = means.decode.other_than(decode).items()
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
     delta = delta.without([metric.name for metric in card.tabled if metric.decided_by(other)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
     notes = (seeds, delta.note, decode_note(card, means.decode.mixed(), other, decode))
