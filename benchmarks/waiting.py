@@ -11,7 +11,8 @@ from typing import Any
 
 from benchmarks.workloads import Workload
 from sweeps.planning.compose import compose_row
-from tracking.trial_folder import JournalLine, TrialFolder
+from tracking.journal import JournalLine
+from tracking.trial_folder import TrialFolder
 from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker

@@ -11,10 +11,11 @@ from pathlib import Path
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
 from tracking.describe import params, result_points, run_spec, to_ms
+from tracking.journal import JournalLine
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
-from tracking.trial_folder import Attempt, JournalLine, TrialFolder, TrialState
+from tracking.trial_folder import Attempt, TrialFolder, TrialState
 
 STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",

@@ -82,6 +82,16 @@ def read_study(folder: Path) -> Study:
         raise DamagedFileError(path, f"not a study: {type(error).__name__}: {error}") from error
 
 
+def task_of(folder: Path) -> Card:
+    """The task of the study in ``folder``; translation where no study is, as for a trial that was copied alone.
+
+    Raises DamagedFileError or UnreadableError."""
+    try:
+        return read_study(folder).task
+    except StudyMissing:
+        return TRANSLATION
+
+
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
     content = {

@@ -3,7 +3,6 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
-import math
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -17,14 +16,13 @@ from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.former_names import current_line, current_scores
+from tracking.journal import JournalLine, PastReport, journal_line
 from tracking.process import is_alive
 from tracking.translation_card import TRANSLATION
 from tracking.trial_config import read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
-PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
 @dataclass(frozen=True)
@@ -41,21 +39,6 @@ class Attempt:
     def lives(self) -> bool:
         """Whether it has not ended and its process runs on this machine."""
         return self.ended is None and self.host == socket.gethostname() and is_alive(self.pid, self.began)
-
-
-@dataclass(frozen=True)
-class JournalLine:
-    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the last line."""
-
-    ts: float
-    attempt: int
-    step: int
-    metrics: dict[str, float]
-    checkpoint: int | None = None
-
-    @staticmethod
-    def of(line: dict[str, Any]) -> "JournalLine":
-        return JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"], line.get("checkpoint"))
 
 
 class TrialFolder:
@@ -121,13 +104,12 @@ class TrialFolder:
         """Append to the journal, with fsync after a checkpoint. A fenced report returns False and writes nothing.
 
         Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
-        increase. JSON has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such metrics are left
-        out and counted in the metric `nonfinite`, which shows a divergence.
+        increase.
         """
         newest, last = self._newest(), last_line(self.journal_path)
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
             return False
-        line = _line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
+        line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
         append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
         return True
 
@@ -136,7 +118,7 @@ class TrialFolder:
 
         `history` holds every report up to `step`; the last ones before a crash may be missing here.
         """
-        lines = {at: _line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
+        lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
         lines |= {
             line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
         }
@@ -295,14 +277,3 @@ class TrialFolder:
 
     def _newest(self) -> Attempt | None:
         return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
-
-
-def _line(ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None) -> dict[str, Any]:
-    safe = {} if checkpoint is None else {"checkpoint": checkpoint}
-    return {"ts": ts, "attempt": attempt, "step": step, **safe, "metrics": _finite(metrics)}
-
-
-def _finite(metrics: dict[str, float]) -> dict[str, float]:
-    kept = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    dropped = len(metrics) - len(kept)
-    return {**kept, NONFINITE: float(dropped)} if dropped else kept

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from sweeps.planning.same_vocabulary import check_vocabulary
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, studies_there
 from sweeps.trained.request import Request, read_request
-from tracking.damage import DamagedFileError
+from tracking.card import Card
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.ledger import trial_of_run
-from tracking.study import StudyMissing, read_study
+from tracking.study import StudyMissing, read_study, task_of
+from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 from tracking.uri import without_password
 from transformer.config import TrialConfig
@@ -92,7 +95,7 @@ def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
 
 def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
     """The trial of this folder. Raises RefusedError or DamagedFileError."""
-    folder = TrialFolder(path)
+    folder = TrialFolder(path, _translation(path))
     if not folder.config_path.exists():
         state = folder.state()
         raise RefusedError(
@@ -135,6 +138,15 @@ def named_trials(request: Request) -> list[SavedTrial]:
     if problems:
         raise RefusedError(problems)
     return list(trials.values())
+
+
+def _translation(path: Path) -> Card:
+    """The card of the trial's study. Raises RefusedError if its task is not translation."""
+    task = unless_damaged(partial(task_of, path.parent), TRANSLATION)
+    if task.name != TRANSLATION.name:
+        allowed = "must be a translation; `ablate table` shows the results of other tasks"
+        raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {task.name}", allowed)])
+    return task
 
 
 def _as_typed(stored: str | None, typed: str | None) -> str | None:

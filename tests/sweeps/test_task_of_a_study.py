@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from other_tasks import digits
-from typed import typed
+from typed import refusal, typed
 
 TRANSLATION = re.compile(r"ppl|bleu|table ?3|paper|decode\.", re.IGNORECASE)
 
@@ -40,3 +40,12 @@ def test_the_table_as_json(folder: Path) -> None:
     base, wide = json.loads(typed(folder, "table", "sweep.name=digits", "--format", "json").stdout)
     assert (base["accuracy"], wide["seeds"], wide["delta_accuracy"]) == (0.91, 1, 0.05)
     assert not [name for name in base if name.startswith("paper_")]
+
+
+@pytest.mark.parametrize("words", [["translate"], ["evaluate"], ["export", "--to", "safetensors"]])
+def test_verbs_for_translations_refuse_another_task_by_name(folder: Path, words: list[str]) -> None:
+    verb, *options = words
+    for name in ("base-s1", "digits/base-s1", str(folder / "runs/digits/base-s1")):
+        text = refusal(folder, verb, name, "sweep.name=digits", *options)
+        assert "base-s1 is a trial of the task digits" in text
+        assert "must be a translation" in text
