@@ -37,6 +37,7 @@ class Card:
     cost_notes: dict[str, str] = field(
         default_factory=lambda: {"seconds": "measured", "params": "computed", "flops": "computed"}
     )
+    millions: bool = False  # whether parameters are always shown in millions
     published_note: str = ""  # how to compare with published values; such a table always has their columns
     tags: str = "study"  # where MLflow's tags for group, row and change lie
 
@@ -103,7 +104,8 @@ class Card:
         return [f"{name} stands for two things in tables and files" for name in (*doubled, *signatures)]
 
     def _wrong_kinds(self) -> list[str]:
-        found = [f"{name} must be text" for name in TEXTS if not isinstance(getattr(self, name), str)]
+        found = [] if isinstance(self.millions, bool) else ["millions must be true or false"]
+        found += [f"{name} must be text" for name in TEXTS if not isinstance(getattr(self, name), str)]
         found += [f"{name} must be a list of text" for name in LISTS if not _all_text(getattr(self, name), tuple)]
         return found + [f"{name} must map text to text" for name in TABLES if not _all_text(getattr(self, name), dict)]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tracking.card import COSTS, Card
 from tracking.columns import PARAMS
-from tracking.formats import flops, millions, number, signed, time
+from tracking.formats import flops, millions, number, parameters, signed, time
 from tracking.metrics import Metric
 from tracking.rows import NO_SEED_IN_COMMON, TableRow
 
@@ -37,8 +37,9 @@ def explained(card: Card) -> tuple[str, ...]:
     return f"other {card.settings_name}", f"mixed {card.settings_name}", NO_COMMON_SEED
 
 
-def costs(row: TableRow) -> list[str]:
-    cells = [millions(row.params), flops(row.flops), time(row.seconds)]
+def costs(card: Card, row: TableRow) -> list[str]:
+    params = millions if card.millions else parameters
+    cells = [params(row.params), flops(row.flops), time(row.seconds)]
     return [cell or missing_cost(row) for cell in cells]
 
 

@@ -23,6 +23,11 @@ def millions(value: float | None) -> str:
     return "" if value is None else f"{value / 1e6:.3f}M"
 
 
+def parameters(value: float | None) -> str:
+    """The same; those of a small model in thousands: 4.810K."""
+    return millions(value) if value is None or value >= 1e5 else f"{value / 1e3:.3f}K"
+
+
 def flops(value: float | None) -> str:
     """9.52e17."""
     return "" if value is None else f"{value:.2e}".replace("e+", "e")

@@ -97,7 +97,7 @@ def _other(card: Card, row: TableRow) -> str:
 def _measure_cells(card: Card, row: TableRow, published: Sequence[str]) -> list[str]:
     scores = [cells.score(card, row, metric) for metric in card.tabled]
     deltas = [cells.delta(card, row, metric) for metric in card.tabled]
-    return [*scores, *deltas, *cells.costs(row), *cells.published(card, row, published)]
+    return [*scores, *deltas, *cells.costs(card, row), *cells.published(card, row, published)]
 
 
 def _terminal_cells(card: Card, row: TableRow, published: Sequence[str]) -> list[str]:
@@ -108,7 +108,7 @@ def _terminal_cells(card: Card, row: TableRow, published: Sequence[str]) -> list
             ours = [ours[0] if place == 0 else "–", "–"]
         shown += ["–" if cell in explained else cell for cell in ours]
         shown += [cells.published_delta(row, metric)] if metric.name in published else []
-    return shown + (cells.costs(row) if row.seeds else ["–"] * 3)
+    return shown + (cells.costs(card, row) if row.seeds else ["–"] * 3)
 
 
 def _described(row: TableRow) -> str:

@@ -48,6 +48,7 @@ TRANSLATION = Card(
     groups=("model", "train", "decode", "data"),
     artifacts=("hypotheses",),
     cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},
+    millions=True,
     published_note=(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."
     ),

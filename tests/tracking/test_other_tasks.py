@@ -62,7 +62,7 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = to_markdown(finished, rows).splitlines()
     assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
-    assert markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 | +0.040 | 0.005M |  | 2.5 s |  |"
+    assert markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 | +0.040 | 4.810K |  | 2.5 s |  |"
     caption = "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base. "
     assert markdown[-1] == f"{caption}Seeds per row: 2."
 
@@ -227,6 +227,7 @@ def test_a_card_reads_back_from_json_whatever_a_later_version_adds(tmp_path: Pat
         ({"symbols": ["hidden"]}, "symbols must map text to text"),
         ({"scoring": "threshold"}, "scoring must be a list of text"),
         ({"tags": None}, "tags must be text"),
+        ({"millions": "no"}, "millions must be true or false"),
     ],
 )
 def test_a_wrong_card_is_a_damaged_study(tmp_path: Path, change: dict[str, Any], fault: str) -> None:
