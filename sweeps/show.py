@@ -24,7 +24,7 @@ from transformer.versions import settled
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     computed = "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
-    caption = "\n".join(map(escape, [computed, *plan.composition.notes]))
+    caption = "\n".join(map(escape, [computed, *plan.composition.notes, *plan.composition.names]))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption

@@ -28,6 +28,12 @@ def other_changes(cells: Mapping[str, object]) -> str:
     return ", ".join(_words(name, value) for name, value in cells.items() if name not in CELLS)
 
 
+def paper_size_note(changes: Mapping[str, str]) -> str:
+    """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without rows."""
+    words = "; ".join(f"{row} is {change}" for row, change in changes.items())
+    return f"At the paper's size {words}." if words else ""
+
+
 def decode_words(decode: Mapping[str, Any]) -> list[str]:
     """The settings of `decode` in the paper's symbols."""
     words = [f"{symbol} {decode[name]}" for name, symbol in DECODE.items() if name in decode]

@@ -42,6 +42,7 @@ class TableRow:
     decode: dict[str, Any]  # the settings of `decode` on which all seeds agree
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
     other_decode: tuple[str, ...]  # unlike base, and not by the row's own change: no difference
+    at_paper_size: str  # the change before scaling, if scaling touches it
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
@@ -145,6 +146,7 @@ def _row(
         decode=means.decode.agreed(),
         mixed_decode=tuple(means.decode.mixed()),
         other_decode=tuple(other),
+        at_paper_size=study.at_paper_size.get(first.row, ""),
         note="; ".join(filter(None, notes)),
     )
 

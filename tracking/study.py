@@ -36,14 +36,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class Study:
-    """`<paths.runs>/<sweep.name>`: its trials in table order."""
+    """`<paths.runs>/<sweep.name>`: its trials in table order.
+
+    A row holds its dotted `values`, its `change` in its own words, and that `at_paper_size`, before scaling.
+    """
 
     folder: Path
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
     asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows; {} in older studies
-    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: the row's dotted values
+    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "at_paper_size"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
 
@@ -55,6 +58,12 @@ class Study:
     def begun(self) -> bool:
         """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
+
+    @property
+    def at_paper_size(self) -> dict[str, str]:
+        """The change of each row before scaling, where scaling touches it. Older studies do not record it."""
+        found = {row["row"]: str(row.get("at_paper_size") or "") for row in self.rows}
+        return {row: change for row, change in found.items() if change}
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         return TrialFolder(self.folder / trial.name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tracking.columns import CELLS, SCORES, decode_words, other_changes, setting_cells
+from tracking.columns import CELLS, SCORES, decode_words, other_changes, paper_size_note, setting_cells
 from tracking.decode_settings import decides
 from tracking.formats import flops, millions, number, signed, time
 from tracking.metrics import METRICS
@@ -80,7 +80,7 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
     columns = [name for name, least in TERMINAL_COLUMNS if width >= least]
     left_out = [name for name, _ in TERMINAL_COLUMNS[len(columns) :]]
     words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
-    shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=caption(rows) + words)
+    shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=escape(caption(rows) + words))
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
     shown.add_column("change", max_width=32, overflow="fold")
@@ -94,9 +94,11 @@ def render(study: Study, rows: Sequence[TableRow], width: int = 120) -> "Table":
 
 
 def caption(rows: Sequence[TableRow]) -> str:
-    """An explanation of the columns, with the decode settings and the number of seeds."""
+    """An explanation of the columns and names, with the decode settings and the number of seeds."""
     words = decode_words(decode_of(rows)) or ["mixed decode settings"] * any(row.mixed_decode for row in rows)
-    return f"{MEASURED.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
+    text = f"{MEASURED.format(decode=''.join(f', {word}' for word in words))} {seeds_note(rows)}"
+    names = paper_size_note({row.row: row.at_paper_size for row in rows if row.at_paper_size})
+    return f"{text}\n{names}" if names else text
 
 
 def seeds_note(rows: Sequence[TableRow]) -> str:

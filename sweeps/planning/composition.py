@@ -6,6 +6,7 @@ from typing import Any
 from sweeps.planning.overrides import Overrides
 from sweeps.planning.scaling import Kept
 from sweeps.planning.settings import Settings
+from tracking.columns import paper_size_note
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class ComposedRow:
     settings: Settings
     changes: dict[str, Any]
     kept: Kept = field(default_factory=Kept)
-    place: str | None = None  # file:line, if it is a file of the user
+    place: str | None = None  # file:line of the user's file, or the command line that made the row
+    at_paper_size: str = ""  # its change before scaling, if the scale touches a key that it sets
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Composition:
     """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
 
     ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
-    ``ignored`` is a file that looks like the base of this study and is not read.
+    ``ignored`` is a file that looks like the base of this study and is not read. ``made`` tells of rows without files.
     """
 
     rows: tuple[ComposedRow, ...]
@@ -33,6 +35,7 @@ class Composition:
     typed: Overrides = field(default_factory=Overrides)
     overrides: Overrides = field(default_factory=Overrides)
     ignored: str | None = None
+    made: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -43,7 +46,14 @@ class Composition:
         notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
         ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
         notes += [ignored] * bool(left_out)
+        notes += self.made
         return notes + [f"{self.ignored} is not read: change base by a row, a scale or overrides."] * bool(self.ignored)
+
+    @property
+    def names(self) -> list[str]:
+        """A line that explains the names of rows which a scale makes other values of."""
+        note = paper_size_note({row.name: row.at_paper_size for row in self.rows if row.at_paper_size})
+        return [note] * bool(note)
 
     @property
     def shared(self) -> Settings:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.compose import Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
 from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, make_plan, plan_trials
@@ -159,7 +159,7 @@ class _Continued:
         for row in composition.rows:
             if row.name in self.record.rows:
                 expected = self.record.expected(row.name, base)
-                places = partial(self._place_in_row, row.name)
+                places = partial(self._place_in_row, row)
                 problems += self._differences(f" in row {row.name}", expected, values_of(row.settings), places)
         return problems
 
@@ -183,10 +183,12 @@ class _Continued:
         typed = "decode" in self.typed.choices or key in self.typed.values
         return key.startswith("decode.") and not typed
 
-    def _place_in_row(self, row: str, key: str) -> str | None:
-        """The line of the row's file, or the file if the line is gone."""
-        place = self.library.locate(key, {"row": row})
-        path = self.library.show(self.library.path("row", row))
+    def _place_in_row(self, row: ComposedRow, key: str) -> str | None:
+        """The line of the row's file, or the file if the line is gone; what made a row without a file."""
+        place = self.library.locate(key, {"row": row.name})
+        path = self.library.show(self.library.path("row", row.name))
+        if row.name not in self.library.options("row"):
+            return row.place
         return place if place is not None and place.startswith(path) else path
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:

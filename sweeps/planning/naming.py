@@ -11,7 +11,7 @@ NAMING = ("data=", "scale=", "sweep=", "sweep.name=", *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=", *(f"train.{name}=" for name in sorted(OBSERVATION)))
 """The settings of a study that may change at any time."""
 DECODING = ("decode=", "decode.")
-SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
+SELECTING = ("sweep=", "sweep.rows=", "sweep.vary", "sweep.grid", "sweep.seeds=", "row=", "train.seed=")
 
 
 def naming(overrides: list[str] | None) -> list[str]:

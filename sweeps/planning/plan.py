@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.changes import cells, describe
+from sweeps.planning.changes import cells, shown_change
 from sweeps.planning.compose import Composition
 from sweeps.planning.like_base import is_like_base, like_base_problem
 from sweeps.planning.recorded import NEUTRAL, decides_weights, dotted, values_of
@@ -113,7 +113,7 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
         # a row may have other data
         own = data_fingerprint if settings.data == shared.data else fingerprint(settings.data)
         published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
-        key, change = trial_key(settings.trial, own), describe(row, composition.base)
+        key, change = trial_key(settings.trial, own), shown_change(row, composition.base)
         trial = Trial(name, settings.row.group, change, seed, key, published)
         params = parameters(settings.model, settings.data.vocab_size)
         yield PlannedTrial(trial, settings, own, params, planned_flops(settings))
@@ -232,9 +232,10 @@ def _refuse_changed_settings(plan: Plan, before: Study) -> None:
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then rows as the sweep's file lists them or as first requested, then seeds."""
+    """Sections as in the paper, then others; rows as the sweep's file lists them or as first requested; then seeds."""
     asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
     listed = dict.fromkeys([*plan.composition.listed, *asked])
     place = {row: i for i, row in enumerate(listed)}
-    section = {group: i for i, group in enumerate(GROUPS)}
-    return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)
+    groups = [*GROUPS, *(t.group for t in before.trials), *(p.trial.group for p in plan.trials)]
+    section = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    return lambda trial: (section[trial.group], place[trial.row], trial.seed)

@@ -22,10 +22,14 @@ SEED = "train.seed"
 
 @dataclass(frozen=True)
 class RecordedRow:
-    """A row's line in the table, and its final values that differ from the study's; None if no trial has them."""
+    """A row's line in the table, and its final values that differ from the study's; None if no trial has them.
+
+    ``at_paper_size`` is its change before scaling, if the scale touches it.
+    """
 
     about: dict[str, Any]
     values: Values | None
+    at_paper_size: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,10 @@ def read_record(study: Study) -> Record:
         named = {current_key(Settings, key): value for key, value in values.items()}
         return {key: moved_value(value, before, now) if key in PLACES else value for key, value in named.items()}
 
-    rows = {row["row"]: RecordedRow(_about(row), current(row["values"])) for row in study.rows}
+    sizes = study.at_paper_size
+    rows = {
+        row["row"]: RecordedRow(_about(row), current(row["values"]), sizes.get(row["row"], "")) for row in study.rows
+    }
     options, values = (dict(study.chosen.get(name, {})) for name in ("options", "values"))
     return Record(study, NEUTRAL | current(dotted(study.settings)), rows, options, current(values))
 
@@ -105,7 +112,12 @@ def decides_weights(key: str) -> bool:
 
 
 def _about(row: dict[str, Any]) -> dict[str, Any]:
-    return {"group": row["group"], "published": row.get("published") or {}}
+    """The row's line in the table. Older studies do not record its own words."""
+    return {"group": row["group"], "change": str(row.get("change") or ""), "published": row.get("published") or {}}
+
+
+def _about_trial(trial: Trial) -> dict[str, Any]:
+    return {"group": trial.group, "published": trial.published or {}}
 
 
 def _from_trials(study: Study) -> Record:
@@ -116,10 +128,10 @@ def _from_trials(study: Study) -> Record:
         settings = {key: value for key, value in config.items() if not _varies(study, trial, key)} | settings
     if problems := [problem for key in settings for problem in _contradictions(study, found, key, settings[key])]:
         raise RefusedError(problems)
-    rows = {trial.row: RecordedRow(_about(asdict(trial)), None) for trial in study.trials}
+    rows = {trial.row: RecordedRow(_about_trial(trial), None) for trial in study.trials}
     for trial, config in found:
         values = {key: value for key, value in config.items() if _varies(study, trial, key)}
-        rows[trial.row] = RecordedRow(_about(asdict(trial)), values)
+        rows[trial.row] = RecordedRow(_about_trial(trial), values)
     options = {group: str(settings[f"{group}.name"]) for group in ("data", "scale") if f"{group}.name" in settings}
     return Record(study, settings, rows, options, explicit=False)
 

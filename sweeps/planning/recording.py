@@ -29,4 +29,4 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
 def _row(row: ComposedRow, base: Values) -> dict[str, Any]:
     about, values = asdict(row.settings.row), values_of(row.settings)
     differing = {key: value for key, value in values.items() if value != base[key]}
-    return {"row": row.name, "group": about["group"], "published": about["published"], "values": differing}
+    return {"row": row.name, **about, "values": differing, "at_paper_size": row.at_paper_size}

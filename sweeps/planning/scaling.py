@@ -4,11 +4,11 @@ The scale divides widths, depth and steps, which must divide evenly. It may also
 A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
-from typing import Any
+from typing import Any, TypeGuard
 
 from sweeps.planning.settings import Scale
 from transformer.schema import Problem
@@ -41,7 +41,7 @@ def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
     kept = Kept()
     for key, value, was, now in _taken(row, base):
         group, name = key.split(".")
-        if key == STEPS and scale.steps is None:
+        if key == STEPS and scale.steps is None and _is_count(value):
             kept.left_out.append(key)
             continue
         found = _in_proportion(value, was, now)
@@ -54,17 +54,24 @@ def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
     return kept
 
 
-def apply_scale(tree: Tree, scale: Scale) -> list[Problem]:
-    """Divide in place; returns what does not divide. The schema checks values that are not whole numbers."""
+def apply_scale(tree: Tree, scale: Scale, changed: Collection[str] = ()) -> list[Problem]:
+    """Divide in place; returns what does not divide. The schema refuses values that are no positive whole numbers.
+
+    ``changed`` are the keys by which a row differs from base: there the row's value is the fault, not the scale's.
+    """
     divisions = [("model", name, "width", scale.width) for name in WIDTHS]
     divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
     problems = []
     for group, name, divisor_name, divisor in divisions:
         values = tree.get(group)
         value = values.get(name) if isinstance(values, dict) else None
-        if values is None or not isinstance(value, int) or isinstance(value, bool):
+        if values is None or not _is_count(value):
             continue
-        if value % divisor:
+        if value % divisor and f"{group}.{name}" in changed:
+            found = f"is {value}, which scale.{divisor_name}={divisor} does not divide"
+            allowed = f"must be a multiple of {divisor}, or choose another scale"
+            problems.append(Problem(f"{group}.{name}", found, allowed))
+        elif value % divisor:
             allowed = f"must divide {group}.{name}, which is {value}"
             problems.append(Problem(f"scale.{divisor_name}", f"is {divisor}", allowed))
         else:
@@ -82,6 +89,10 @@ def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
                 continue
             if scaled.get(name) == base_scaled[name]:
                 yield f"{group}.{name}", value, base_paper[name], base_scaled[name]
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _in_proportion(value: Any, was: Any, now: Any) -> Any:

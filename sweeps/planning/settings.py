@@ -1,7 +1,7 @@
 """The schema of everything that ``conf/`` and the command line may set."""
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,10 +51,14 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Sweep:
+    """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then."""
+
     name: str | None
     seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
     max_failures: Annotated[int, Range(0)]
-    rows: list[str]
+    rows: list[str] = field(default_factory=lambda: ["base"])
+    vary: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,18 @@ def key_meant(key: str, value: str, options: dict[str, list[str]], one_row: bool
     )
 
 
+def unknown_key(
+    key: str, value: str, options: dict[str, list[str]], one_row: bool = False
+) -> tuple[Suggestion | None, str]:
+    """What an unknown key means, and what is allowed in its place."""
+    meant = key_meant(key, value, options, one_row)
+    branch = (meant.key if meant and not meant.group else key).rsplit(".", 1)[0]
+    branch = key if any(known.startswith(f"{key}.") for known in known_keys()) else branch
+    siblings = [name.removeprefix(f"{branch}.") for name in known_keys() if name.startswith(f"{branch}.")]
+    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`ablate config` shows every key"
+    return meant, (meant and meant.note) or usual
+
+
 def _same_key(key: str) -> Suggestion | None:
     """A key of the same group that differs in case, separators, a plural or a further component."""
     singular = plain(key).rstrip("s")

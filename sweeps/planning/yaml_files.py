@@ -109,12 +109,16 @@ class Library:
         ]
         for path, package in files:
             inner = key.removeprefix(f"{package}.") if package else key
-            line = (
-                _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None
-            )
+            line = _line(yaml.compose(path.read_text("utf-8")), inner) if inner != key or not package else None
             if line:
                 return f"{self.show(path)}:{line}"
         return None
+
+    def first_line(self, group: str, name: str, keys: list[str]) -> str:
+        """The line of an option's file that sets the first of these keys, or its first line."""
+        file = self.show(self.path(group, name))
+        line = self.locate(keys[0], {group: name}) if keys else None
+        return line if line and line.startswith(file) else f"{file}:1"
 
     def _own_file(self, group: str, name: str) -> Path | None:
         """The user's file of this option, whatever it is: also a folder, a pipe or a link to nowhere."""
@@ -141,13 +145,16 @@ def _yaml_files(folder: Path) -> list[Path]:
     return [path for path in _entries(folder) if path.suffix == ".yaml"]
 
 
-def _line(node: yaml.Node | None, names: list[str]) -> int | None:
-    """The line, counted from 1, on which a mapping sets the dotted key."""
+def _line(node: yaml.Node | None, key: str) -> int | None:
+    """The line, counted from 1, on which a mapping sets the dotted key, which it may write as ``a: {b: 1}``."""
     if not isinstance(node, yaml.MappingNode):
         return None
     for name_node, value_node in node.value:
-        if name_node.value == names[0]:
-            return name_node.start_mark.line + 1 if len(names) == 1 else _line(value_node, names[1:])
+        if name_node.value == key:
+            return int(name_node.start_mark.line) + 1
+        inner = key.removeprefix(f"{name_node.value}.")
+        if inner != key and (line := _line(value_node, inner)):
+            return line
     return None
 
 
