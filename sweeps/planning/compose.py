@@ -17,7 +17,7 @@ from sweeps.planning.recorded import Record, nested
 from sweeps.planning.references import resolved
 from sweeps.planning.row_rules import differences, erased, foreign_keys, scale_in_row, with_base_values
 from sweeps.planning.row_selection import ALL, selected
-from sweeps.planning.scaling import WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
+from sweeps.planning.scaling import DIVIDED, WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
 from sweeps.planning.settings import Scale, Settings, absolute
 from sweeps.planning.study_problems import study_problems
 from sweeps.planning.yaml_files import Library
@@ -80,7 +80,8 @@ class _Composer:
     ) -> None:
         self.here, self.library, self.trains, self.record = here, Library(here), trains, record
         self.typed, problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
-        self.overrides = self.typed if record is None else self.typed.after(record.options, self._recorded(record))
+        decode = "decode" in self.typed.choices
+        self.overrides = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
         guesses = self.typed.guesses or Overrides()
         self.chosen = guesses.choices | self.overrides.choices
         self.guessed = {key: value for key, value in guesses.values.items() if key not in self.overrides.values}
@@ -97,16 +98,10 @@ class _Composer:
         self.found.choices = {**self.library.defaults, **self.chosen}
         self.layers, self.made = Layers(self.library, self.chosen), MadeRows()
         self.kept: dict[str, Kept] = {}  # what became of each row's differences in keys that the scale sets
-        self.base_undivided = False
+        self.scale_faults: set[str] = set()
         self.unscaled: dict[str, str] = {}  # each row's change at the paper's size, where a scale touches it
         if self.values.get("sweep.rows") == ALL:
             self.values["sweep.rows"] = self._listed
-
-    def _recorded(self, record: Record) -> dict[str, Any]:
-        """The study's values. A typed option of ``decode`` replaces its whole group, as in a new study."""
-        replaced = "decode." if "decode" in self.typed.choices else None
-        values = {key: value for key, value in record.values.items() if not (replaced and key.startswith(replaced))}
-        return values | {"sweep.name": record.study.name}
 
     def make_rows(self) -> None:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
@@ -115,7 +110,7 @@ class _Composer:
         if asked := self.layers.lists | self.lists:
             options = {group: self.library.options(group) for group in self.library.groups}
             self.made = made_rows(asked, self._base.paper, options, self._maker_place)
-            self.found.note(self.made.problems, "base")
+            self.found.note(self.made.problems, "")
             self.found.told |= {("", key) for key in asked}
             self.found.made_place = self.made.place
 
@@ -133,7 +128,7 @@ class _Composer:
         if self.made.asked and "sweep.rows" not in self.values and (listed is None or "sweep" not in self.chosen):
             listed = ["base"]
         selection = selected(listed, self._exists, self.library)
-        self.found.note(selection.problems, "base")
+        self.found.note(selection.problems, "")
         if selection.names is None:
             self.found.told.add(("", "sweep.rows"))
         names = list(dict.fromkeys([*(selection.names or ()), *self.made.rows]))
@@ -245,8 +240,10 @@ class _Composer:
             row_now = Layered(layered.paper, tree)
             kept = self.kept[row] = keep_differences(row_now, base, scale)
             undivided = apply_scale(tree, scale, differences(base.paper, layered.paper))
-            problems = [*kept.problems, *(() if self.base_undivided else undivided)]
-            self.base_undivided |= row == "base" and bool(undivided)  # a fault of the scale is none of the rows
+            problems = [] if self.scale_faults else [*kept.problems, *undivided]
+            if row == "base" and undivided:  # a fault of the scale is none of the rows
+                self.scale_faults |= {problem.key for problem in undivided}
+                self.found.told |= {("", key) for key, name in DIVIDED.items() if f"scale.{name}" in self.scale_faults}
             self.unscaled[row] = at_paper_size(self._own(row), row_now, base)
         self.found.note(problems, row)
         return tree

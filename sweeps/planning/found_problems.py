@@ -32,13 +32,14 @@ class FoundProblems:
         """Whether the option's file can be read. Its problems are kept."""
         found = self.library.examined(group, name)
         self.every += [*found.faults, *found.doubts]
-        self.told |= {(row, problem.key) for problem in found.doubts}
+        self.told |= {(row, key) for key in (*(problem.key for problem in found.doubts), *found.follows)}
         if found.faults:
             self.told.add((row, group))
         return not found.faults
 
     def note(self, problems: Iterable[Problem], row: str) -> None:
-        """Keep the problems, each with the place that set the value."""
+        """Keep the problems, each with the place that set the value. A wrong value of base is no fault of the rows."""
+        problems = list(problems)
         choices = {**self.choices, "row": row}
         for problem in problems:
             key = problem.key
@@ -46,6 +47,8 @@ class FoundProblems:
                 place = problem.place or self.source(key) or self.made_place(row, key)
                 near = (problem.found == UNKNOWN_KEY and other_name(key)) or problem.nearest
                 self.every.append(replace(problem, place=place or self.library.locate(key, choices), nearest=near))
+        if row == "base":
+            self.told |= {("", problem.key) for problem in problems}
 
     def source(self, key: str) -> str | None:
         """Where the value of an override comes from; None if the key has no override."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeps.planning.made_lists import Lists, readable_lists
 from sweeps.planning.made_text import MAKERS
-from sweeps.planning.recorded import nested
+from sweeps.planning.recorded import NEUTRAL, nested
 from sweeps.planning.scaling import WRITTEN_BY_ROWS
 from sweeps.planning.suggestions import known_keys
 from transformer.schema import Problem, nearest
@@ -156,7 +156,7 @@ def _digest(text: str) -> str:
 
 def _base_value(base: Mapping[str, Any], key: str) -> Any:
     group, _, name = key.partition(".")
-    return base[group].get(name)
+    return base[group].get(name, NEUTRAL.get(key))
 
 
 def _equal(value: Any, other: Any) -> bool:

@@ -51,6 +51,11 @@ class Record:
         """Row and seed of every trial."""
         return [(trial.row, trial.seed) for trial in self.study.trials]
 
+    def overrides(self, other_decode: bool) -> Values:
+        """The study's overrides. A typed option of ``decode`` replaces its whole group, as in a new study."""
+        kept = {key: value for key, value in self.values.items() if not (other_decode and key.startswith("decode."))}
+        return kept | {"sweep.name": self.study.name}
+
     def expected(self, row: str, base: Values) -> Values:
         """The row's final values on top of these values of base; {} if none are recorded."""
         values = self.rows[row].values

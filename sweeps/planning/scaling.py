@@ -14,7 +14,15 @@ from sweeps.planning.settings import Scale
 from transformer.schema import Problem
 
 Tree = dict[str, Any]
-WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
+DIVIDED = {
+    "model.d_model": "width",
+    "model.d_ff": "width",
+    "model.d_k": "width",
+    "model.d_v": "width",
+    "model.n_layers": "depth",
+    "train.steps": "steps",
+}
+"""The keys that a scale divides, and the name of their divisor."""
 WRITTEN_BY_ROWS = ("model", "train", "decode", "data")
 STEPS = "train.steps"
 
@@ -59,23 +67,21 @@ def apply_scale(tree: Tree, scale: Scale, changed: Collection[str] = ()) -> list
 
     ``changed`` are the keys by which a row differs from base: there the row's value is the fault, not the scale's.
     """
-    divisions = [("model", name, "width", scale.width) for name in WIDTHS]
-    divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
-    problems = []
-    for group, name, divisor_name, divisor in divisions:
-        values = tree.get(group)
-        value = values.get(name) if isinstance(values, dict) else None
-        if values is None or not _is_count(value):
+    problems, undivided = [], dict[str, list[str]]()
+    for key, name in DIVIDED.items():
+        group, _, inner = key.partition(".")
+        values, divisor = tree.get(group), getattr(scale, name) or 1
+        if not isinstance(values, dict) or not _is_count(value := values.get(inner)):
             continue
-        if value % divisor and f"{group}.{name}" in changed:
-            found = f"is {value}, which scale.{divisor_name}={divisor} does not divide"
-            allowed = f"must be a multiple of {divisor}, or choose another scale"
-            problems.append(Problem(f"{group}.{name}", found, allowed))
-        elif value % divisor:
-            allowed = f"must divide {group}.{name}, which is {value}"
-            problems.append(Problem(f"scale.{divisor_name}", f"is {divisor}", allowed))
+        if value % divisor == 0:
+            values[inner] = value // divisor
+        elif key in changed:
+            found = f"is {value}, which scale.{name}={divisor} does not divide"
+            problems.append(Problem(key, found, f"must be a multiple of {divisor}, or choose another scale"))
         else:
-            values[name] = value // divisor
+            undivided.setdefault(name, []).append(f"{key}, which is {value}")
+    for name, keys in undivided.items():
+        problems.append(Problem(f"scale.{name}", f"is {getattr(scale, name)}", f"must divide {', '.join(keys)}"))
     return problems
 
 
