@@ -47,6 +47,7 @@ def plan_table(plan: Plan) -> Table:
 
 
 def plan_json(plan: Plan) -> list[dict[str, Any]]:
+    unscaled = {row.name: row.at_paper_size for row in plan.composition.rows}
     return [
         {
             "row": planned.trial.row,
@@ -54,6 +55,7 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
             "key": planned.trial.key,
             "group": planned.trial.group,
             "change": planned.trial.change,
+            "at_paper_size": unscaled[planned.trial.row],
             "steps": planned.settings.train.steps,
             "params": planned.params,
             "flops": planned.flops,

@@ -8,7 +8,9 @@ from sweeps.planning.suggestions import other_name
 from sweeps.planning.yaml_files import Library
 from transformer.schema import UNKNOWN_KEY, Problem
 
-NO_PLACE: Callable[[str, str], str | None] = lambda row, key: None  # noqa: E731
+
+def _nowhere(_row: str, _key: str) -> str | None:
+    return None
 
 
 class FoundProblems:
@@ -22,7 +24,7 @@ class FoundProblems:
         self.typed, self.overrides, self.library, self.every = typed, overrides, library, problems
         self.choices: dict[str, str] = {}
         self.told: set[tuple[str, str]] = set()
-        self.made_place = NO_PLACE
+        self.made_place: Callable[[str, str], str | None] = _nowhere
 
     def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
         """Keep a problem of the command line."""

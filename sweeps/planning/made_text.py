@@ -26,7 +26,7 @@ def folded(arguments: Sequence[str], makers: Sequence[str]) -> list[str]:
     for maker, lists in parts.items():
         given = [argument for argument in others if argument.startswith(f"{maker}={{") and argument.endswith("}")]
         others = [argument for argument in others if argument not in given]
-        inside = [argument[len(maker) + 2 : -1] for argument in given]
+        inside = filter(str.strip, (argument[len(maker) + 2 : -1] for argument in given))
         others.append(f"{maker}={{{', '.join([*inside, *lists])}}}")
     return others
 

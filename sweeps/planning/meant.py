@@ -44,6 +44,8 @@ SAME_VALUE = {
     "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
     "cluster.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
+    "sweep.vary": "vary params hydra.sweeper.params variations one_at_a_time",
+    "sweep.grid": "grid grid_search param_grid product cartesian",
     "sweep.max_failures": "retries max_retries num_retries failures",
     "tracking.uri": "tracking_uri mlflow_uri mlflow_tracking_uri mlflow uri",
     "tracking.experiment": "experiment exp experiment_name mlflow_experiment project",
