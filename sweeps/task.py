@@ -146,7 +146,7 @@ def _unknown(config: Any) -> Costs:
     return Costs()
 
 
-def _same_title(config: Any) -> str | None:
+def _own_name(config: Any) -> str | None:
     return None
 
 
@@ -174,7 +174,7 @@ class Task(Generic[Config]):
     """What is allowed but hardly meant, in one line each; the path is that of the prepared data, if there is any."""
     data_problems: Callable[[Config], Iterable[Problem]] = _nothing
     """What is wrong with data that is not prepared yet, as far as a few seconds show."""
-    title: Callable[[Config], str | None] = _same_title
+    title: Callable[[Config], str | None] = _own_name
     """The beginning of a study's default name; None for the task's name."""
     described: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""

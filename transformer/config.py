@@ -8,11 +8,11 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from transformer.roles import Divided, Fingerprinted, Observes, Scores, Seed, Symbol
 from transformer.schema import Problem, Range
-from transformer.versions import Formerly, settled, under_first_names
+from transformer.versions import Formerly
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -144,26 +144,6 @@ class TrialConfig:
                 yield Problem(f"data.{split}", f"is {files}", "must be [source file, target file]")
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
-
-
-OBSERVATION = frozenset({"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"})
-"""Train fields that only set how a run is observed; they change no weight."""
-
-
-def trial_key(trial: TrialConfig, data_fingerprint: str, semantics: int = SEMANTICS) -> str:
-    """SHA-256 (64 hex digits) of exactly the settings that determine the trained weights.
-
-    Fields added later are left out while they are neutral, so older keys stay the same.
-    """
-    train = under_first_names(TrainConfig, settled(trial.train))
-    decides: dict[str, Any] = {
-        "model": under_first_names(ModelConfig, settled(trial.model)),
-        "train": {name: value for name, value in train.items() if name not in OBSERVATION and name != "seed"},
-        "seed": trial.train.seed,
-        "data": data_fingerprint,
-        "semantics": semantics,
-    }
-    return digest(decides)
 
 
 def digest(plain: object) -> str:

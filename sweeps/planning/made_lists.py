@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeps.planning.made_text import EXAMPLE
 from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
 from transformer.schema import UNKNOWN_KEY, Problem, kind_of
@@ -30,7 +29,7 @@ def readable_lists(maker: str, asked: Any, library: Library, place: Place) -> Li
     found = Lists()
     if not isinstance(asked, dict) or not asked:
         shown = "is empty" if asked in ({}, "", None) else f"is {asked}"
-        allowed = f"must be keys with lists of values, such as {maker}='{EXAMPLE}'"
+        allowed = f"must be keys with lists of values, such as {maker}='{library.list_example}'"
         found.problems.append(Problem(maker, shown, allowed, None, place(maker)))
         return found
     for typed, values in _flat(asked):

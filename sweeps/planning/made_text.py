@@ -7,7 +7,6 @@ from sweeps.planning.override_text import parsed
 
 MAKERS = ("sweep.vary", "sweep.grid")
 """Keys that make rows of lists of values."""
-EXAMPLE = "{model.n_heads: [1, 4]}"
 KEY = re.compile(r"""(?:^|(?<=[\s,;|{}\])]))["']?(?P<key>[A-Za-z_][\w./-]*)["']?\s*(?::|=)+\s*""")
 VALUE = re.compile(r"""\$\{[^}]*\}|"[^"]*"|'[^']*'|[^\s,;|()\[\]{}"']+""")
 

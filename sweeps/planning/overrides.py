@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeps.planning.made_text import EXAMPLE, MAKERS, folded, lists_meant, rejoined, repeated_keys
+from sweeps.planning.made_text import MAKERS, folded, lists_meant, rejoined, repeated_keys
 from sweeps.planning.override import Override
 from sweeps.planning.override_meanings import Meanings
 from sweeps.planning.override_text import corrected, for_shell, parsed, value_text, whole
@@ -14,9 +14,7 @@ from transformer.schema import Problem, kind_of
 from transformer.versions import current_key
 
 COMMAND_LINE = "command line"
-HOW_TO_WRITE = (
-    """must look like train.steps=100; put quotes around a value with special characters: "paths.runs='~/runs'\""""
-)
+QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 
 
 @dataclass
@@ -108,13 +106,17 @@ class _Reader:
         key, value = corrected(text) or ("", "")
         if key in MAKERS:
             self._refuse(
-                key, f"is {value_text(text)}", f"must look like {key}='{EXAMPLE}'", self.meanings.of_text(text)
+                key,
+                f"is {value_text(text)}",
+                f"must look like {key}='{self.library.list_example}'",
+                self.meanings.of_text(text),
             )
             return
         if key and text.startswith(f"{key}=") and not self.meanings.known(key) and parsed(f"x={value}"):
             self._refuse_unknown(key, value)  # such as decode.α, which Hydra cannot read
         else:
-            self._refuse(text, "is not key=value", HOW_TO_WRITE, self.meanings.of_text(text))
+            allowed = f"must look like {self.library.override_example}; {QUOTES}"
+            self._refuse(text, "is not key=value", allowed, self.meanings.of_text(text))
 
     def _keep(self, override: Override, text: str) -> None:
         key, group = override.key, override.key in self.library.groups

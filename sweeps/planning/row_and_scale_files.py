@@ -9,10 +9,7 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.settings import PLATFORM
 from transformer.schema import UNKNOWN_KEY, nearest
 
-EXAMPLES = {
-    "row": 'row: {group: mine, change: "16 heads"}',
-    "scale": "scale: {name: mine, width: 2, depth: 1, steps: 1}",
-}
+ROW = 'row: {group: mine, change: "in words"}'
 Pairs = Mapping[str, tuple[yaml.Node, yaml.Node]]
 """The groups of a file: the node of the name and that of the content."""
 
@@ -35,8 +32,14 @@ def form_faults(group: str, name: str, top: Pairs, schema: Schema) -> Iterator[F
         yield from _row_faults(top)
     if group == "scale":
         yield from _scale_faults(name, top, schema)
-    if group in EXAMPLES and schema.seed is not None:
+    if group in ("row", "scale") and schema.seed is not None:
         yield from _seed_faults(group, top, schema.seed)
+
+
+def example(group: str, schema: Schema) -> str | None:
+    """What such a file begins with."""
+    divisors = "".join(f", {name}: 2" for name in schema.divisors)
+    return {"row": ROW, "scale": f"scale: {{name: mine{divisors}}}"}.get(group)
 
 
 def line_of(part: yaml.Node | yaml.Event) -> int:
@@ -48,9 +51,9 @@ def line_of(part: yaml.Node | yaml.Event) -> int:
 def _row_faults(top: Pairs) -> Iterator[FormFault]:
     about = top["row"][1] if "row" in top else None
     if about is None:
-        yield FormFault("row", "is missing", f"must be given: {EXAMPLES['row']}", 1)
+        yield FormFault("row", "is missing", f"must be given: {ROW}", 1)
     elif isinstance(about, yaml.MappingNode) and "group" not in _names(about):
-        yield FormFault("row.group", "is missing", f"must be given: {EXAMPLES['row']}", line_of(about))
+        yield FormFault("row.group", "is missing", f"must be given: {ROW}", line_of(about))
 
 
 def _scale_faults(name: str, top: Pairs, schema: Schema) -> Iterator[FormFault]:
@@ -60,13 +63,14 @@ def _scale_faults(name: str, top: Pairs, schema: Schema) -> Iterator[FormFault]:
             yield FormFault(group, "is set by a scale", allowed, line_of(top[group][0]), None, tuple(_keys(group, top)))
     divisors = top["scale"][1] if "scale" in top else None
     if divisors is None:
-        yield FormFault("scale", "is missing", f"must be given: {EXAMPLES['scale']}", 1)
+        yield FormFault("scale", "is missing", f"must be given: {example('scale', schema)}", 1)
     elif isinstance(divisors, yaml.MappingNode):
-        yield from _divisor_faults(name, divisors, ("name", *schema.divisors))
+        yield from _divisor_faults(name, divisors, schema)
 
 
-def _divisor_faults(name: str, divisors: yaml.MappingNode, known: tuple[str, ...]) -> Iterator[FormFault]:
+def _divisor_faults(name: str, divisors: yaml.MappingNode, schema: Schema) -> Iterator[FormFault]:
     """A divisor under another name is one fault, not also a missing one."""
+    known = ("name", *schema.divisors)
     missing = [divisor for divisor in known if divisor not in _names(divisors)]
     for node, value in divisors.value:
         near = nearest(node.value, missing)
@@ -81,7 +85,7 @@ def _divisor_faults(name: str, divisors: yaml.MappingNode, known: tuple[str, ...
             found, allowed = f"is {value.value}, but the file is {name}.yaml", f"must be {name}: it names the study"
             yield FormFault("scale.name", found, allowed, line_of(node))
     for divisor in missing:
-        allowed = f"must be given: {EXAMPLES['scale']}"
+        allowed = f"must be given: {example('scale', schema)}"
         yield FormFault(f"scale.{divisor}", "is missing", allowed, line_of(divisors))
 
 

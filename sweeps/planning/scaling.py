@@ -109,7 +109,7 @@ def _in_proportion(value: Any, was: Any, now: Any) -> Any:
 
 def _vanishes(key: str, value: Any, was: Any, now: Any, scale: str) -> Problem:
     """Why a scale cannot keep the row's value, and what to do about it."""
-    elsewhere = f"choose a scale that does not set {key}, such as scale=paper"
+    elsewhere = f"choose a scale that does not set {key}"
     numbers = all(isinstance(number, int) and not isinstance(number, bool) for number in (value, was, now))
     if numbers and was and now:
         found = f"is {value}, which does not scale to a whole number (base has {was}, but {now} at scale {scale})"

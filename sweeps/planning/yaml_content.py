@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from sweeps.planning.row_and_scale_files import EXAMPLES, form_faults, line_of
+from sweeps.planning.row_and_scale_files import example, form_faults, line_of
 from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import tree_type
 from sweeps.task import Task
@@ -191,8 +191,8 @@ class _Examination:
             self._doubt(key, found, f'write "{text}" in quotes, or {read}', line_of(value))
 
     def _must_set(self) -> str:
-        example = EXAMPLES.get(self.group)
-        return f"must set keys{f', such as {example}' if example else ''}"
+        such = example(self.group, self.schema)
+        return f"must set keys{f', such as {such}' if such else ''}"
 
     def _fault(self, key: str, found: str, allowed: str, line: int) -> None:
         self.faults.append(Problem(key, found, allowed, None, f"{self.shown}:{line}"))

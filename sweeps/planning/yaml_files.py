@@ -68,6 +68,18 @@ class Library:
         return self.schema.groups
 
     @property
+    def override_example(self) -> str:
+        """How a key is set."""
+        key = next(iter(self.schema.short_names))
+        return "train.steps=100" if "train.steps" in self.schema.short_names else f"{key}=VALUE"
+
+    @property
+    def list_example(self) -> str:
+        """How rows are made of lists of values."""
+        key = next(iter(self.schema.short_names))
+        return "{model.n_heads: [1, 4]}" if self.is_first_task else f"{{{key}: [VALUE, VALUE]}}"
+
+    @property
     def all_options(self) -> dict[str, list[str]]:
         return {group: self.options(group) for group in self.groups}
 

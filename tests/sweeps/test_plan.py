@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
 from finished_trials import finish
+from translation_key import trial_key
 
 from sweeps.planning.compose import compose_row
 from sweeps.planning.plan import Plan, PlannedTrial, config_dict, recorded
 from sweeps.running.recorder import Recorder
 from tracking.study import read_study, write_study
-from transformer.config import ModelConfig, TrainConfig, TrialConfig, trial_key
+from transformer.config import ModelConfig, TrainConfig, TrialConfig
 
 BASE = "sweep.rows=[base]"
 OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"}

@@ -10,11 +10,11 @@ import pytest
 import torch
 import yaml
 from composed_rows import ROWS, SCALES, composed, study
+from translation_key import trial_key
 
 from sweeps.planning.changes import describe
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.yaml_files import SHIPPED
-from transformer.config import trial_key
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
 

@@ -1,0 +1,9 @@
+"""The trial key of a translation."""
+
+from sweeps.planning.schema import Schema
+from sweeps.translation.task import TRANSLATION
+from transformer.config import TrialConfig
+
+
+def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:
+    return Schema.of(TRANSLATION).trial_key(trial, trial.train.seed, data_fingerprint)
