@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from small_text import TEXT
-from studies import SMALL, Running, ablate, lines, wait_until
+from studies import SMALL, Running, lines, wait_until
+from typed import typed
 
 pytestmark = pytest.mark.slow
 
@@ -32,17 +33,17 @@ def losses(trial: Path) -> dict[int, float]:
 
 def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str], workplace: Path) -> None:
     trial, changed = workplace / "runs" / "shared" / "base-s1", "train.lr_factor=0.3"
-    first = ablate(*shared, cwd=workplace, timeout=PATIENCE)
-    assert first.returncode == 0, first.stdout + first.stderr
+    first = typed(workplace, *shared)
+    assert first.exit_code == 0, first.output
     before = result(trial)
     shutil.rmtree(trial)
     running = Running.start(*shared, changed, cwd=workplace, trial=trial)
     wait_until((trial / "attempts.jsonl").exists, "the attempt", PATIENCE)
     running.kill()
-    again = ablate(*shared, changed, cwd=workplace, timeout=PATIENCE)
-    assert again.returncode == 0, again.stdout + again.stderr
-    undisturbed = ablate(*WORDS, changed, "sweep.name=alone", cwd=workplace, timeout=PATIENCE)
-    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
+    again = typed(workplace, *shared, changed)
+    assert again.exit_code == 0, again.output
+    undisturbed = typed(workplace, *WORDS, changed, "sweep.name=alone")
+    assert undisturbed.exit_code == 0, undisturbed.output
     alone, after = workplace / "runs" / "alone" / "base-s1", result(trial)
     assert after["scores"] == result(alone)["scores"]
     assert after["key"] == result(alone)["key"] != before["key"]
