@@ -195,11 +195,19 @@ def written_at(config: str) -> Path:
     return Path(line.removeprefix("  runs: ")).parent
 
 
+@pytest.fixture(scope="module")
+def trained_here(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
+    """A trained trial, to be copied and damaged."""
+    cwd = furnish(tmp_path_factory.mktemp("trained_here").resolve())
+    calm(typed(cwd, "train", *SHORT))
+    return cwd
+
+
 @pytest.fixture
-def pair(trained: Path, tmp_path: Path) -> Path:
+def pair(trained_here: Path, tmp_path: Path) -> Path:
     """A trained trial, and a copy under another seed's name that the tests damage."""
-    cwd = copied(trained, tmp_path / "pair")
-    study = cwd / "runs" / "copies"
+    cwd = copied(trained_here, tmp_path / "pair")
+    study = base(cwd).parent
     copied(study / "base-s1", study / "base-s2")
     content = json.loads((study / "study.json").read_text())
     content["trials"].append(content["trials"][0] | {"seed": 2})
@@ -210,34 +218,26 @@ def pair(trained: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("damage", [cut, nothing_known, folder])
 @pytest.mark.parametrize("name", ["result.json", "config.yaml"])
 def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: str, damage: Damage) -> None:
-    damage(pair / "runs" / "copies" / "base-s2" / name)
+    damage(base(pair).with_name("base-s2") / name)
     for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
-        said = refusal(pair, *verb, "base-s2", "sweep.name=copies")
+        said = refusal(pair, *verb, "base-s2")
         assert f"base-s2/{name}" in said
         assert "`ablate sweep`" in said
-    both = refusal(pair, "evaluate", "base-s2", "nobody-s1", "sweep.name=copies")
+    both = refusal(pair, "evaluate", "base-s2", "nobody-s1")
     assert name in both
     assert "nobody-s1" in both
 
 
 @pytest.mark.slow
 def test_damaged_statistics_are_computed_again(pair: Path) -> None:
-    trial = pair / "runs" / "copies" / "base-s2"
+    trial = base(pair).with_name("base-s2")
     whole = (trial / "statistics" / "dev.jsonl").read_text()
     garbage(trial / "statistics" / "dev.jsonl")
-    done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "sweep.name=copies", "--json"))
+    done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "--json"))
     assert "statistics/dev.jsonl:1 is damaged" in done.stderr
     assert [line["decoded"] for line in json.loads(done.stdout)] == [True, False, False, False]
     assert (trial / "statistics" / "dev.jsonl").read_text().splitlines()[1:] == whole.splitlines()[1:]
     assert (trial / "statistics" / "dev.jsonl.damaged").exists()
-
-
-@pytest.fixture(scope="module")
-def trained_here(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
-    """A trained trial, to be copied and damaged."""
-    cwd = furnish(tmp_path_factory.mktemp("trained_here").resolve())
-    calm(typed(cwd, "train", *SHORT))
-    return cwd
 
 
 @pytest.mark.slow
