@@ -14,7 +14,7 @@ from typed import typed
 
 pytestmark = pytest.mark.slow
 
-STEPS = 200
+STEPS = 120
 DROPOUT = ["model.p_drop=0.2", "model.attention_dropout=0.1", "model.relu_dropout=0.1"]
 SETTINGS = [
     *SMALL,
