@@ -11,7 +11,8 @@ from typing import Any
 
 from benchmarks.workloads import Workload
 from sweeps.planning.compose import compose_row
-from tracking.trial_folder import JournalLine, TrialFolder
+from tracking.journal import JournalLine
+from tracking.trial_folder import TrialFolder
 from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
@@ -26,7 +27,7 @@ def start_up(*more: str, times: int = 3) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1", *more]
         settings = compose_row(words).rows[0].settings
-        prepare(settings.data, Path(settings.paths.data))
+        prepare(settings.trial.data, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
 
 

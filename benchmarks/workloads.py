@@ -77,7 +77,7 @@ def read_pairs(folder: Path) -> ParallelSet:
     if not folder.is_dir():
         raise RefusedError([Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")])
     settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
-    return prepare(settings.data, Path(settings.paths.data)).pairs("train")
+    return prepare(settings.trial.data, Path(settings.paths.data)).pairs("train")
 
 
 def drawn_pairs(size: int = PAIRS) -> ParallelSet:

@@ -1,5 +1,6 @@
 """Plans and studies as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
 
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -7,24 +8,25 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.cautions import cautions
 from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
-from sweeps.planning.plan import Plan
+from sweeps.planning.plan import Plan, cautions
 from sweeps.planning.recorded import nested, read_record
+from sweeps.planning.schema import Schema
+from sweeps.planning.task_card import task_card
+from sweeps.planning.task_named import source_of_study
 from tracking import formats
 from tracking import table as tables
 from tracking.damage import unless_damaged
 from tracking.lag import Lag
 from tracking.study import Study, Trial, read_study
-from transformer.config import DecodeConfig
-from transformer.schema import parse
-from transformer.versions import settled
+from transformer.schema import RefusedError
+
+UNKNOWN = "unknown"
 
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
-    computed = "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
-    caption = "\n".join(map(escape, [computed, *plan.composition.notes]))
+    caption = "\n".join(map(escape, [plan.task.costs_note, *plan.composition.notes, *plan.composition.names]))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
@@ -35,18 +37,26 @@ def plan_table(plan: Plan) -> Table:
     for name in ("seed", "steps", "params", "FLOPs"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
+    params = formats.millions if task_card(plan.task).millions else formats.parameters
     for planned, following in zip(plan.trials, [*plan.trials[1:], None], strict=True):
         trial = planned.trial
-        costs = [formats.millions(planned.params), formats.flops(planned.flops)]
-        numbers = [str(trial.seed), f"{planned.settings.train.steps}", *costs]
+        costs = [params(planned.costs.params) or UNKNOWN, formats.flops(planned.costs.flops) or UNKNOWN]
+        numbers = [str(trial.seed), f"{planned.steps}", *costs]
         last = following is None or following.trial.group != trial.group
         table.add_row(escape(trial.row), escape(trial.change), *numbers, _plan_state(planned), end_section=last)
-    flops = formats.flops(sum(planned.flops for planned in plan.pending))
+    flops = formats.flops(_total_flops(plan)) or UNKNOWN
     table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
     return table
 
 
+def _total_flops(plan: Plan) -> float | None:
+    """Of the pending trials; None if that of any is unknown."""
+    known = [planned.costs.flops for planned in plan.pending]
+    return None if None in known else sum(flops for flops in known if flops is not None)
+
+
 def plan_json(plan: Plan) -> list[dict[str, Any]]:
+    unscaled = {row.name: row.before_scaling for row in plan.composition.rows}
     return [
         {
             "row": planned.trial.row,
@@ -54,9 +64,10 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
             "key": planned.trial.key,
             "group": planned.trial.group,
             "change": planned.trial.change,
-            "steps": planned.settings.train.steps,
-            "params": planned.params,
-            "flops": planned.flops,
+            "before_scaling": unscaled[planned.trial.row],
+            "steps": planned.steps,
+            "params": planned.costs.params,
+            "flops": planned.costs.flops,
             "finished": planned.finished,
             "state": planned.state,
         }
@@ -69,11 +80,13 @@ def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("row", "seed", "state", "step", "attempts", "dev PPL", ""):
-        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", "dev PPL") else "left")
+    headline = study.task.headline
+    score = escape(f"{headline.set} {headline.label}")
+    for name in ("row", "seed", "state", "step", "attempts", score, ""):
+        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", score) else "left")
     for line in lines:
-        step, ppl = line["step"], formats.number(line["dev_ppl"], 2)
-        seen = ["" if step is None else str(step), str(line["attempts"]), ppl]
+        step, value = line["step"], headline.text(line[f"{headline.set}_{headline.name}"])
+        seen = ["" if step is None else str(step), str(line["attempts"]), value]
         style = {"failed": "red", "damaged": "red", "finished": "green", "missing": "dim"}.get(line["state"])
         table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
     return table
@@ -86,7 +99,10 @@ def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
 def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
     folder = study.trial_folder(trial)
     journal, attempts = unless_damaged(folder.journal, []), unless_damaged(folder.attempts, [])
-    ppl = next((r.metrics["dev/ppl"] for r in reversed(journal) if "dev/ppl" in r.metrics), None)
+    headline = study.task.headline
+    point = f"{headline.set}/{headline.name}"
+    seen = (report.metrics[point] for report in reversed(journal) if point in report.metrics)
+    scores = (folder.finished_result(trial.key) or {}).get("scores", {}).get(headline.set, {})
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -94,21 +110,24 @@ def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
         "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
         "step": journal[-1].step if journal else None,
         "attempts": len(attempts),
-        "dev_ppl": ppl,
+        f"{headline.set}_{headline.name}": next(seen, scores.get(headline.name)),
         "synced_step": lag.steps.get(trial.key),
         "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
     }
 
 
 def _scored_with_other_settings(study: Study, trial: Trial) -> bool:
-    """Whether the trial is finished, but scored with other ``decode`` settings than the study has now."""
+    """Whether the trial is finished, but scored with other settings than the study has now."""
     result = study.trial_folder(trial).finished_result(trial.key)
     if result is None or not study.settings:
         return False
-    record = read_record(study)
-    values = nested(record.expected(trial.row, record.settings) or record.settings)
-    decode, _ = parse(DecodeConfig, values["decode"])
-    return decode is not None and any(scores["decode"] != settled(decode) for scores in result["scores"].values())
+    try:
+        source = source_of_study(study, Path.cwd())
+        record, schema = read_record(study, source), Schema.of(source.task)
+        config = schema.config(nested(record.expected(trial.row, record.settings) or record.settings))
+    except RefusedError:  # a task that cannot be imported from here: its studies can still be read
+        return False
+    return any(scores["decode"] != schema.scoring(config) for scores in result["scores"].values())
 
 
 def _plan_state(planned: Any) -> str:

@@ -51,6 +51,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("safetensors", "transformer/decoding/export.py"),
         ("ctranslate2", "transformer/decoding/ctranslate.py"),
         ("mlflow", "tracking"),
+        ("pandas", "tracking/frames.py"),
     ],
 )
 def test_an_outside_library_is_imported_in_one_file_or_folder_only(library: str, place: str) -> None:

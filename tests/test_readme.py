@@ -73,6 +73,8 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
         assert compose_row(overrides).rows
+    elif verb in ("drop", "rm"):
+        assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:
         assert read_request(verb, parsed["arguments"], parsed["average"]).names
     else:

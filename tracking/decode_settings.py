@@ -1,13 +1,14 @@
-"""The settings of `decode` behind a row's scores: whether its seeds agree, and how the row differs from base.
+"""The settings for scoring behind a row's scores, such as `decode.beam`: whether its seeds agree, and how the row
+differs from base.
 
 Scores omit a setting while it has its neutral value. So an absent setting is a value, and takes part in comparisons.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.metrics import METRICS
+from tracking.card import Card
 
 
 class _Absent:
@@ -59,15 +60,13 @@ def reference_of(rows: Iterable[DecodeSettings]) -> dict[str, Any]:
     return found
 
 
-def decides(settings: Collection[str], name: str) -> bool:
-    """Whether any of these settings of `decode` can change the metric."""
-    return bool(settings) if METRICS[name].of_translations else "average_checkpoints" in settings
-
-
-def decode_note(mixed: Mapping[str, Sequence[Any]], other: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+def decode_note(
+    card: Card, mixed: Mapping[str, Sequence[Any]], other: Mapping[str, Any], reference: Mapping[str, Any]
+) -> str:
     """Such as "decode.alpha 1.0, not 0.6; seeds mix decode.beam 4, 8"."""
-    differs = [f"decode.{name} {value}, not {reference[name]}" for name, value in other.items()]
-    return "; ".join(differs + [f"seeds mix decode.{name} {', '.join(map(str, v))}" for name, v in mixed.items()])
+    differs = [f"{card.setting(name)} {value}, not {reference[name]}" for name, value in other.items()]
+    mixes = [f"seeds mix {card.setting(name)} {', '.join(map(str, values))}" for name, values in mixed.items()]
+    return "; ".join(differs + mixes)
 
 
 def _once(values: Iterable[Any]) -> list[Any]:

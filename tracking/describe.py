@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from tracking.metrics import SetScores
-from tracking.rows import DEV
+from tracking.card import Card
 from tracking.shapes import COSTS
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
 from tracking.trial_folder import Attempt, TrialFolder
 from tracking.uri import without_password
 
-# These belong to the machine or the whole sweep. `decode` may change when a trial is scored again.
-NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "decode"})
+# These belong to the machine or the whole sweep. Settings for scoring may change, too: a trial is then scored again.
+NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row"})
 
 
 def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
@@ -26,35 +25,37 @@ def run_name(trial: Trial) -> str:
 
 
 def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
-    """Machine, code and decode settings are tags, since tags may change between attempts and params may not."""
+    """Machine, code and settings for scoring are tags: tags may change between attempts, params may not."""
     rows = list(dict.fromkeys(other.row for other in study.trials))
     folder = study.trial_folder(trial)
-    provenance = folder.provenance()
+    provenance, about = folder.provenance(), study.task.tags
     return {
         "sweep.id": study.name,
-        "table3.group": trial.group,
-        "table3.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
-        "table3.change": trial.change,
+        f"{about}.group": trial.group,
+        f"{about}.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
+        f"{about}.change": trial.change,
         "trial.key": trial.key,
         "seed": str(trial.seed),
         "attempt": str(attempts[-1].number),
         "host": attempts[-1].host,
         **{name: str(provenance[name]) for name in ("commit", "dirty", "device") if name in provenance},
-        **_decode_tags(folder, trial.key),
+        **_scoring_tags(folder, trial.key),
     }
 
 
 def params(folder: TrialFolder) -> dict[str, str]:
     """`config.yaml` flattened to dotted keys; {} without one."""
-    return _flatten({name: value for name, value in (folder.config() or {}).items() if name not in NOT_PARAMS})
+    card, config = folder.card, folder.config() or {}
+    flat = _flatten({name: of for name, of in config.items() if name not in (*NOT_PARAMS, card.scoring_group)})
+    return {name: value for name, value in flat.items() if name not in card.scoring}
 
 
-def result_points(result: dict[str, Any], ts_ms: int) -> list[Point]:
+def result_points(card: Card, result: dict[str, Any], ts_ms: int) -> list[Point]:
     """Costs, counts of pairs and scores at the result's step, such as `dev/ppl`. A null is left out."""
     values: dict[str, Any] = {name: result.get(name) for name in COSTS}
     values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
     for set_name, scores in result.get("scores", {}).items():
-        values |= {f"{set_name}/{name}": value for name, value in SetScores.of(scores).values.items()}
+        values |= {f"{set_name}/{name}": value for name, value in card.scores(scores).values.items()}
     return [
         Point(name, float(value), ts_ms, result["step"])
         for name, value in values.items()
@@ -66,12 +67,16 @@ def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def _decode_tags(folder: TrialFolder, key: str) -> dict[str, str]:
+def _scoring_tags(folder: TrialFolder, key: str) -> dict[str, str]:
     """`decode.beam` and the like, of the current scores; before the first scores, of the configuration."""
-    result = folder.result()
+    result, card = folder.result(), folder.card
     scores = result["scores"] if result is not None and result["key"] == key else {}
-    decode = SetScores.of(scores[DEV]).decode if DEV in scores else (folder.config() or {}).get("decode", {})
-    return _flatten(decode, "decode.")
+    if card.headline.set in scores:
+        settings = card.scores(scores[card.headline.set]).decode
+        return _flatten({card.setting(name): value for name, value in settings.items()})
+    config = folder.config() or {}
+    group = _flatten({name: of for name, of in config.items() if name == card.scoring_group})
+    return group | {name: value for name, value in _flatten(config).items() if name in card.scoring}
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -9,6 +9,7 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
 from tracking.ledger import SYNCED_FILE, Ledger, Synced
+from tracking.local_store import HERE, current_name, store_name
 from tracking.replay import PassOutcome, result_digest, rollback_safe
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
@@ -18,8 +19,9 @@ SYNC_FILE = "mlflow-sync.json"
 
 @dataclass(frozen=True)
 class SyncState:
-    """`mlflow-sync.json`. ``uri`` has no password. ``carried``: the last successful pass in Unix seconds, or None
-    before the first."""
+    """`mlflow-sync.json`, which names the store as the ledgers do. ``uri`` is its address without a password.
+
+    ``carried``: the last successful pass in Unix seconds, or None before the first."""
 
     uri: str
     carried: float | None = None
@@ -30,7 +32,7 @@ class SyncLog:
     """Writes `mlflow-sync.json` for the readers of a study, after every pass that changes its content."""
 
     def __init__(self, study: Path, uri: str) -> None:
-        self._path, self._written = study / SYNC_FILE, False
+        self._study, self._written = study, False
         address = without_password(uri, mark="")
         before = read_state(study)
         self._state = before if before is not None and before.uri == address else SyncState(address)
@@ -42,7 +44,7 @@ class SyncLog:
             state = replace(state, carried=time.time())
         if state != self._state:
             with suppress(OSError):
-                write_atomic(self._path, to_json(vars(state)) + "\n")
+                write_atomic(self._study / SYNC_FILE, _to_text(state, self._study.parent))
                 self._written = True
             self._state = state
 
@@ -72,7 +74,12 @@ def read_state(study: Path) -> SyncState | None:
     uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
     if not (isinstance(uri, str) and isinstance(problems, list)):
         return None
+    uri = default_uri(study.parent) if current_name(uri, study) == HERE else uri
     return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
+
+
+def _to_text(state: SyncState, runs: Path) -> str:
+    return to_json(vars(state) | {"uri": store_name(state.uri, runs)}) + "\n"
 
 
 def lag(study: Study, uri: str | None) -> Lag:

@@ -1,7 +1,8 @@
 """The run of each trial in a tracker, and how much of the trial was sent there.
 
-`mlflow-runs.json` holds {uri: {trial key: run id}}, `mlflow-synced.json` {uri: {trial key: Synced}}. Losing
-them is harmless: runs are found again by their tags, and a replay with the journal's times changes nothing.
+`mlflow-runs.json` holds {store: {trial key: run id}}, `mlflow-synced.json` {store: {trial key: Synced}}. A store is
+an address, or ``local_store.HERE``. Losing them is harmless: runs are found again by their tags, and a replay with the
+journal's times changes nothing.
 """
 
 import json
@@ -11,8 +12,8 @@ from typing import Any
 
 from tracking.damage import DamagedFileError, UnreadableError, set_aside
 from tracking.files import read_object, write_atomic
+from tracking.local_store import HERE, current_name, known_runs, store_name
 from tracking.study import read_study
-from tracking.uri import without_password
 
 RUNS_FILE, SYNCED_FILE = "mlflow-runs.json", "mlflow-synced.json"
 
@@ -30,11 +31,14 @@ class Ledger:
     """One of the two files, for one tracker: trial key -> value. Raises DamagedFileError if the file is unusable."""
 
     def __init__(self, path: Path, uri: str) -> None:
-        self._path, self._uri = path, without_password(uri, mark="")
+        self._path, self._store = path, store_name(uri, path.parent.parent)
         self._all = _read(path)
+        if self._store == HERE and (known := known_runs(path.parent.parent)) is not None:
+            ours = self._all.get(HERE, {})
+            self._all[HERE] = {key: value for key, value in ours.items() if _run_id(value) in known}
 
     def get(self, key: str) -> Any:
-        return self._all.get(self._uri, {}).get(key)
+        return self._all.get(self._store, {}).get(key)
 
     def synced(self, key: str) -> Synced | None:
         """An entry of `mlflow-synced.json`."""
@@ -43,7 +47,7 @@ class Ledger:
 
     def put(self, key: str, value: Any) -> None:
         if self.get(key) != value:
-            self._all.setdefault(self._uri, {})[key] = value
+            self._all.setdefault(self._store, {})[key] = value
             write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
 
 
@@ -90,7 +94,16 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     for uri, entries in content.items():
         if not isinstance(entries, dict) or not all(map(whole, entries.values())):
             raise DamagedFileError(path, f"the entries for {uri} are not runs of trials")
-    return content
+    named: dict[str, dict[str, Any]] = {}
+    for uri, entries in content.items():
+        name = current_name(uri, path.parent)
+        named[name] = {**entries, **named.get(name, {})} if name == uri else {**named.get(name, {}), **entries}
+    return named
+
+
+def _run_id(value: Any) -> str:
+    """Of an entry of either file."""
+    return str(value["run_id"] if isinstance(value, dict) else value)
 
 
 def _is_run(value: Any) -> bool:

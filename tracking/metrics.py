@@ -1,43 +1,74 @@
-"""The table of metrics. A new metric is one entry: checks of files, MLflow and printed tables follow from it."""
+"""A task's metrics. Checks of files, MLflow and printed tables follow from them."""
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from tracking.formats import number
 
+NAME = re.compile(r"\w[\w.-]*")
+
 
 @dataclass(frozen=True)
 class Metric:
-    """One score of a set. Its value is None if it was not finite, or if an older version did not measure it."""
+    """One score of a set. Its value is None if it was not finite, or if it was not measured."""
 
     name: str  # its key in result.json and statistics; `<set>/<name>` in MLflow
-    label: str
-    unit: str
-    better: Literal["up", "down"]
-    decimals: int
-    of_translations: bool  # then every setting of `decode` changes it; otherwise only those of the weights do
-    signature: str | None = None  # the key of its signature, if it has one
+    label: str = ""  # in tables; without one, the name
+    unit: str = ""
+    better: Literal["up", "down"] = "up"
+    decimals: int = 3
+    set: str = "dev"  # the table shows its value on this set
+    tabled: bool = True  # whether it is a column of the table
+    table_decimals: int | None = None  # if the table has other decimals
     printed: bool = True  # by `ablate evaluate` and in a model's card
+    signature: str | None = None  # the key of its signature, if it has one
+    changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
+    note: str = ""  # below the table
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+
+    @staticmethod
+    def of(content: Mapping[str, Any]) -> "Metric":
+        """From JSON. Unknown keys are ignored, missing ones have their defaults."""
+        known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
+        changed_by = known.get("changed_by")
+        return Metric(**known | ({"changed_by": tuple(changed_by)} if isinstance(changed_by, list) else {}))
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
+
+    @property
+    def places(self) -> int:
+        """The decimals in the table."""
+        return self.decimals if self.table_decimals is None else self.table_decimals
 
     def best(self, values: Iterable[float | None]) -> float | None:
         """None without a finite value."""
         known = [value for value in values if value is not None]
         return (min if self.better == "down" else max)(known, default=None)
 
+    def decided_by(self, settings: Iterable[str]) -> bool:
+        """Whether any of these settings for scoring can change it."""
+        return any(self.changed_by is None or name in self.changed_by for name in settings)
 
-_ALL = (
-    Metric("nll", "NLL", "nats per target piece, end-of-sentence included", "down", 4, False, printed=False),
-    Metric("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2, False),
-    Metric("bleu", "BLEU", "0 to 100", "up", 2, True, "signature"),
-    Metric("bleu_paper", "BLEU paper", "0 to 100", "up", 2, True, "bleu_paper_signature"),
-    Metric("chrf", "chrF", "0 to 100", "up", 2, True, "chrf_signature"),
-)
-METRICS = {metric.name: metric for metric in _ALL}
-PRINTED = tuple(metric for metric in _ALL if metric.printed)
+    def faults(self) -> list[str]:
+        """Everything that is wrong with it, such as a direction that does not exist."""
+        called = f"metric {self.name!r}"
+        texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature")}
+        wrong = [name for name, value in texts.items() if not isinstance(value, str | None)]
+        found = [f"{called} must have text as its {name}" for name in wrong]
+        if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
+            found.append(f"{called} must have a name of letters, digits, _, - and .")
+        if self.better not in ("up", "down"):
+            found.append(f"{called} must be better up or down, but is better {self.better!r}")
+        if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
+            found.append(f"{called} must have a whole number of decimals")
+        if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
+            found.append(f"{called} must have a list of settings as changed_by")
+        return found
 
 
 @dataclass(frozen=True)
@@ -46,14 +77,15 @@ class SetScores:
 
     values: dict[str, float | None]  # of every metric, by name
     signatures: dict[str, str]  # by the metric's name
-    decode: dict[str, Any]  # the settings of `decode` behind the scores
+    decode: dict[str, Any]  # the settings for scoring behind them
 
     @staticmethod
-    def of(content: Mapping[str, Any]) -> "SetScores":
+    def of(content: Mapping[str, Any], metrics: Iterable[Metric]) -> "SetScores":
         """From JSON; {} means a set without scores."""
-        signed = {name: content.get(metric.signature) for name, metric in METRICS.items() if metric.signature}
+        known = tuple(metrics)
+        signed = {metric.name: content.get(metric.signature) for metric in known if metric.signature}
         return SetScores(
-            {name: content.get(name) for name in METRICS},
+            {metric.name: content.get(metric.name) for metric in known},
             {name: signature for name, signature in signed.items() if signature is not None},
             content.get("decode", {}),
         )

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
+from tracking.local_store import follow_move
 from tracking.tracker import Point, RunSpec, Status
 from tracking.uri import artifact_folder, default_uri
 
@@ -94,6 +95,8 @@ def open_tracker(uri: str | None, runs: Path, experiment: str) -> tuple[MlflowTr
     where = uri or default_uri(runs)
     artifacts = artifact_folder(runs).as_uri() if where == default_uri(runs) else None
     with FileLock(runs / ".mlflow.lock"):
+        if where == default_uri(runs):
+            follow_move(runs)
         return MlflowTracker(where, experiment, artifacts), where
 
 

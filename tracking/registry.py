@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tracking.cause import cause_of
+from tracking.local_store import follow_move
 from tracking.mlflow_tracker import silence
+from tracking.uri import default_uri
 
 INPUT, OUTPUT = "text", "translation"
 
@@ -40,16 +42,21 @@ def save_model(folder: Path, loader_module: str, data: Path, code: Path, package
         )
 
 
-def register(folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str) -> None:
+def register(
+    folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path | None = None
+) -> None:
     """Put the model into its trial's run at ``uri``, and register it there as a new version. Raises RegistryError.
 
-    Every version gets its own path, so that earlier versions keep their files.
+    ``runs``: the folder of the runs, whose default store may have been moved with it. Every version gets its own path,
+    so that earlier versions keep their files.
     """
     silence()
     from mlflow.tracking import MlflowClient
 
     path = f"models/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     try:
+        if runs is not None and uri == default_uri(runs):
+            follow_move(runs)
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.log_artifacts(run_id, str(folder), path)
         _ensure(client, name)

@@ -11,10 +11,11 @@ from pathlib import Path
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
 from tracking.describe import params, result_points, run_spec, to_ms
+from tracking.journal import JournalLine
 from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
-from tracking.trial_folder import Attempt, JournalLine, TrialFolder, TrialState
+from tracking.trial_folder import Attempt, TrialFolder, TrialState
 
 STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
@@ -120,7 +121,7 @@ class Replay:
             return 0
         if synced.result is not None:
             end_ms = max(end_ms, to_ms(folder.result_path.stat().st_mtime))
-        points = result_points(result, end_ms)
+        points = result_points(folder.card, result, end_ms)
         self._tracker.log_points(synced.run_id, points)
         self._synced.put(trial.key, asdict(Synced(synced.run_id, synced.step, digest)))
         return len(points)

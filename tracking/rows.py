@@ -1,23 +1,24 @@
-"""The rows of the study's table: our measurements and the paper's values."""
+"""The rows of the study's table: our measurements and the published values."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.columns import SCORES
-from tracking.decode_settings import DecodeSettings, decides, decode_note, reference_of
-from tracking.metrics import SetScores
+from tracking.card import COSTS, Card
+from tracking.decode_settings import DecodeSettings, decode_note, reference_of
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder, TrialState
 
 BASE = "base"
-DEV = "dev"  # the table's set, as in the paper
 NO_SEED_IN_COMMON = "no seed in common with base"
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row: the mean over its finished seeds. None means no number; `note` explains our own missing numbers."""
+    """One row: the mean over its finished seeds. None means no number; `note` explains our own missing numbers.
+
+    Scores and differences are by the name of each metric in the table. A finished row's cost of None is unknown.
+    """
 
     row: str
     group: str
@@ -25,23 +26,19 @@ class TableRow:
     seeds: int  # finished ones
     asked: int  # all seeds of the row in the study
     steps: float | None
-    ppl: float | None  # dev, per word piece
-    bleu: float | None  # dev, 0 to 100
+    scores: dict[str, float | None]
     params: float | None
     flops: float | None  # of the whole training run
     seconds: float | None
-    paper_ppl: float | None
-    paper_bleu: float | None
-    paper_params_m: float | None  # millions
-    delta_ppl: float | None  # from our own base, over the finished seeds that both have
-    delta_bleu: float | None
+    published: dict[str, float | None]  # of the metrics, and params_m (millions)
+    deltas: dict[str, float | None]  # from our own base, over the finished seeds that both have
     delta_seeds: tuple[int, ...]  # those seeds; empty without a difference
-    paper_delta_ppl: float | None  # the paper's row from the paper's base
-    paper_delta_bleu: float | None
+    published_deltas: dict[str, float | None]  # the published row from the published base
     cells: dict[str, object]
-    decode: dict[str, Any]  # the settings of `decode` on which all seeds agree
+    decode: dict[str, Any]  # the settings for scoring on which all seeds agree
     mixed_decode: tuple[str, ...]  # the other settings: a score that they change has no mean
     other_decode: tuple[str, ...]  # unlike base, and not by the row's own change: no difference
+    before_scaling: str  # the change before scaling, if scaling touches it
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
@@ -63,7 +60,7 @@ class _Seen:
 class _Means:
     seeds: int
     steps: float | None
-    scores: dict[str, float | None]  # those of the paper, by name
+    scores: dict[str, float | None]  # those of the table, by name
     params: float | None
     flops: float | None
     seconds: float | None
@@ -89,19 +86,20 @@ def table(study: Study) -> list[TableRow]:
     rows: dict[str, list[Trial]] = {}
     for trial in study.trials:
         rows.setdefault(trial.row, []).append(trial)
+    card = study.task
     seen = {row: [_look(study, trial) for trial in trials] for row, trials in rows.items()}
     found = {row: _finished(looks) for row, looks in seen.items()}
-    means = {row: _means(list(results.values())) for row, results in found.items()}
-    base = means.get(BASE, _means([]))
+    means = {row: _means(card, list(results.values())) for row, results in found.items()}
+    base = means.get(BASE, _means(card, []))
     decode = reference_of(each.decode for each in (base, *means.values()))
     paper = rows[BASE][0].published if BASE in rows else {}
-    deltas = {row: _delta(results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
+    deltas = {row: _delta(card, results, found.get(BASE, {}), means[row], base) for row, results in found.items()}
     notes = {row: _note(looks) for row, looks in seen.items()}
     return [_row(study, trials, means[row], deltas[row], notes[row], decode, paper) for row, trials in rows.items()]
 
 
 def decode_of(rows: Iterable[TableRow]) -> dict[str, Any]:
-    """The settings with which all rows are compared: those of base, or of the first row that matches them all."""
+    """The settings for scoring with which rows are compared: those of base, or of the first row that matches all."""
     return next((row.decode for row in rows if row.decode and not row.mixed_decode and not row.other_decode), {})
 
 
@@ -114,13 +112,14 @@ def _row(
     decode: dict[str, Any],
     paper_base: dict[str, float | None],
 ) -> TableRow:
-    first = trials[0]
-    paper = first.published
+    first, card = trials[0], study.task
+    paper, names = first.published, [metric.name for metric in card.tabled]
     changed = study.cells.get(first.row, {})  # a row's own change is compared with base
-    other = {name: value for name, value in means.decode.other_than(decode).items() if name not in changed}
-    delta = delta.without([name for name in SCORES if decides(other, name)])
+    differing = means.decode.other_than(decode).items()
+    other = {name: value for name, value in differing if name.rpartition(".")[2] not in changed}
+    delta = delta.without([metric.name for metric in card.tabled if metric.decided_by(other)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
-    notes = (seeds, delta.note, decode_note(means.decode.mixed(), other, decode))
+    notes = (seeds, delta.note, decode_note(card, means.decode.mixed(), other, decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -128,23 +127,19 @@ def _row(
         seeds=means.seeds,
         asked=len(trials),
         steps=means.steps,
-        ppl=means.scores["ppl"],
-        bleu=means.scores["bleu"],
+        scores=means.scores,
         params=means.params,
         flops=means.flops,
         seconds=means.seconds,
-        paper_ppl=paper.get("ppl"),
-        paper_bleu=paper.get("bleu"),
-        paper_params_m=paper.get("params_m"),
-        delta_ppl=delta.scores["ppl"],
-        delta_bleu=delta.scores["bleu"],
+        published={name: paper.get(name) for name in (*names, "params_m")},
+        deltas=delta.scores,
         delta_seeds=delta.seeds,
-        paper_delta_ppl=_minus(paper.get("ppl"), paper_base.get("ppl")),
-        paper_delta_bleu=_minus(paper.get("bleu"), paper_base.get("bleu")),
+        published_deltas={name: _minus(paper.get(name), paper_base.get(name)) for name in names},
         cells=changed,
         decode=means.decode.agreed(),
         mixed_decode=tuple(means.decode.mixed()),
         other_decode=tuple(other),
+        before_scaling=study.before_scaling.get(first.row, ""),
         note="; ".join(filter(None, notes)),
     )
 
@@ -162,13 +157,13 @@ def _finished(looks: Iterable[_Seen]) -> dict[int, dict[str, Any]]:
 
 
 def _delta(
-    row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], means: _Means, base_means: _Means
+    card: Card, row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], means: _Means, base_means: _Means
 ) -> _Delta:
     """Paired by seed. A score without a mean on either side has no difference."""
     seeds = tuple(seed for seed in sorted(row) if seed in base)
-    ours, theirs = (_means([results[seed] for seed in seeds]).scores for results in (row, base))
-    known = [name for name in SCORES if None not in (means.scores[name], base_means.scores[name])]
-    scores = {name: _minus(ours[name], theirs[name]) if name in known else None for name in SCORES}
+    ours, theirs = (_means(card, [results[seed] for seed in seeds]).scores for results in (row, base))
+    known = [name for name in ours if None not in (means.scores[name], base_means.scores[name])]
+    scores = {name: _minus(ours[name], theirs[name]) if name in known else None for name in ours}
     if not row or not base or set(row) == set(base):
         return _Delta(scores, seeds if _any(scores) else (), "")
     if not seeds:
@@ -181,18 +176,25 @@ def _any(scores: Mapping[str, float | None]) -> bool:
     return any(value is not None for value in scores.values())
 
 
-def _means(results: Sequence[dict[str, Any]]) -> _Means:
-    dev = [SetScores.of(result["scores"][DEV]) for result in results if DEV in result["scores"]]
-    decode, whole = DecodeSettings.of([scores.decode for scores in dev]), len(dev) == len(results)
-    means = {name: _mean([scores.values[name] for scores in dev]) if whole else None for name in SCORES}
-    costs = {name: _mean([result.get(name) for result in results]) for name in ("params", "flops", "seconds")}
+def _means(card: Card, results: Sequence[dict[str, Any]]) -> _Means:
+    """A metric that any seed lacks has no mean."""
+    decode = DecodeSettings.of(_settings(card, results))
+    sets = [result["scores"] for result in results]
+    means = {each.name: _mean([of.get(each.set, {}).get(each.name) for of in sets]) for each in card.tabled}
+    costs = {name: _mean([result.get(name) for result in results]) for name in COSTS}
     return _Means(
         seeds=len(results),
         steps=_mean([result["step"] for result in results]),
-        scores={name: None if decides(decode.mixed(), name) else mean for name, mean in means.items()},
+        scores={each.name: None if each.decided_by(decode.mixed()) else means[each.name] for each in card.tabled},
         **costs,
         decode=decode,
     )
+
+
+def _settings(card: Card, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings for scoring of each seed with scores: its sets are scored with the same ones."""
+    scored = [[result["scores"][name] for name in card.scored_sets if name in result["scores"]] for result in results]
+    return [sets[0].get("decode", {}) for sets in scored if sets]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tracking import shapes
+import tracking.shapes as shapes
 from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
 from tracking.files import ShapeCheck, append_line, sorted_lines, to_json, write_atomic
 from tracking.trial_folder import TrialFolder

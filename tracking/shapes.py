@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from tracking.metrics import METRICS
+from tracking.card import Card
 
-CONFIG_GROUPS = ("model", "train", "decode", "data", "paths")
 CONFIG_PATHS = ("runs", "data", "checkpoints")
 COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
@@ -30,14 +29,14 @@ def journal_line(line: dict[str, Any]) -> str | None:
     return None
 
 
-def statistics_head(line: dict[str, Any]) -> str | None:
+def statistics_head(line: dict[str, Any], card: Card) -> str | None:
     """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
     if not isinstance(line.get("key"), str) or not _whole(line.get("step")):
         return "must have a key and a step"
-    return _scores(line.get("scores"))
+    return _scores(line.get("scores"), card)
 
 
-def result(content: dict[str, Any]) -> str | None:
+def result(content: dict[str, Any], card: Card) -> str | None:
     """``result.json``."""
     scores = content.get("scores")
     if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
@@ -46,26 +45,27 @@ def result(content: dict[str, Any]) -> str | None:
         return f"{wrong[0]} must be a number"
     if not isinstance(scores, dict):
         return "must have scores"
-    return next(filter(None, map(_scores, scores.values())), None)
+    return next(filter(None, (_scores(of_set, card) for of_set in scores.values())), None)
 
 
-def config(content: dict[str, Any]) -> str | None:
+def config(content: dict[str, Any], card: Card | None) -> str | None:
     """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
-    if wrong := [name for name in CONFIG_GROUPS if not isinstance(content.get(name, {}), dict)]:
+    groups = (*(card.groups if card else ()), "paths")
+    if wrong := [name for name in groups if not isinstance(content.get(name, {}), dict)]:
         return f"{wrong[0]} must be a group of keys"
     if "key" not in content:
         return None
     if not all(isinstance(content.get(name), str) for name in ("key", "data_fingerprint")):
         return "must have key and data_fingerprint"
-    missing = [name for name in CONFIG_GROUPS if name not in content]
+    missing = [name for name in groups if name not in content]
     missing += [f"paths.{name}" for name in CONFIG_PATHS if name not in content.get("paths", {})]
     return f"{missing[0]} is missing" if missing else None
 
 
-def _scores(scores: Any) -> str | None:
-    if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
+def _scores(scores: Any, card: Card) -> str | None:
+    if not isinstance(scores, dict) or not isinstance(scores.get("decode", None if card.scoring_group else {}), dict):
         return "must have scores with their decode settings"
-    wrong = [name for name in METRICS if not _measured(scores.get(name))]
+    wrong = [metric.name for metric in card.metrics if not _measured(scores.get(metric.name))]
     return f"{wrong[0]} must be a number" if wrong else None
 
 

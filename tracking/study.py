@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
+from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 
-Published = dict[str, float | None]  # ppl, bleu, params_m (millions)
+Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
 
 
@@ -23,7 +25,7 @@ class Trial:
     """One row trained with one seed."""
 
     row: str
-    group: str  # the row's section of the paper's table: base, A … E, big
+    group: str  # the row's section of the table: base, A … E, big
     change: str
     seed: int
     key: str  # SHA-256 of everything that determines the trained weights
@@ -36,16 +38,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class Study:
-    """`<paths.runs>/<sweep.name>`: its trials in table order."""
+    """`<paths.runs>/<sweep.name>`: its trials in table order.
+
+    A row holds its dotted `values`, its `change` in its own words, and that `before_scaling`, before scaling.
+    """
 
     folder: Path
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
     asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows; {} in older studies
-    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "published", "values"}: the row's dotted values
+    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
+    task: Card = TRANSLATION  # older studies have none
 
     @property
     def name(self) -> str:
@@ -56,8 +62,14 @@ class Study:
         """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
+    @property
+    def before_scaling(self) -> dict[str, str]:
+        """The change of each row before scaling, where scaling touches it. Older studies do not record it."""
+        found = {row["row"]: str(row.get("before_scaling") or "") for row in self.rows}
+        return {row: change for row, change in found.items() if change}
+
     def trial_folder(self, trial: Trial) -> TrialFolder:
-        return TrialFolder(self.folder / trial.name)
+        return TrialFolder(self.folder / trial.name, self.task)
 
 
 def read_study(folder: Path) -> Study:
@@ -79,10 +91,21 @@ def read_study(folder: Path) -> Study:
         raise DamagedFileError(path, f"not a study: {type(error).__name__}: {error}") from error
 
 
+def task_of(folder: Path) -> Card:
+    """The task of the study in ``folder``; translation where no study is, as for a trial that was copied alone.
+
+    Raises DamagedFileError or UnreadableError."""
+    try:
+        return read_study(folder).task
+    except StudyMissing:
+        return TRANSLATION
+
+
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
     content = {
         "name": study.name,
+        "task": study.task.to_dict(),
         "settings": study.settings,
         "rows": list(study.rows),
         "seeds": list(study.seeds),
@@ -102,7 +125,8 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1])
+    task = Card.of(content["task"]) if "task" in content else TRANSLATION
+    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task)
 
 
 def _trial(fields: dict[str, Any]) -> Trial:

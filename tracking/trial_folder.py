@@ -3,7 +3,6 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
-import math
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -12,17 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from tracking import shapes
+import tracking.shapes as shapes
+from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
+from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
-from tracking.former_names import current_metrics, current_scores
+from tracking.former_names import current_line, current_scores
+from tracking.journal import JournalLine, PastReport, journal_line
 from tracking.process import is_alive
+from tracking.translation_card import TRANSLATION
 from tracking.trial_config import read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
-PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
-NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
 @dataclass(frozen=True)
@@ -41,31 +42,12 @@ class Attempt:
         return self.ended is None and self.host == socket.gethostname() and is_alive(self.pid, self.began)
 
 
-@dataclass(frozen=True)
-class JournalLine:
-    """One line of the journal; `ts` in Unix seconds. `checkpoint`: the step of one written since the last line."""
-
-    ts: float
-    attempt: int
-    step: int
-    metrics: dict[str, float]
-    checkpoint: int | None = None
-
-    @staticmethod
-    def of(line: dict[str, Any]) -> "JournalLine":
-        """Version 0.1.0 kept the checkpoint's step among the metrics."""
-        metrics = current_metrics(line["metrics"])
-        checkpoint = metrics.pop("checkpoint", line.get("checkpoint"))
-        step = None if checkpoint is None else int(checkpoint)
-        return JournalLine(line["ts"], line["attempt"], line["step"], metrics, step)
-
-
 class TrialFolder:
     """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise DamagedFileError if the
-    file is unusable, or UnreadableError."""
+    file is unusable, or UnreadableError. ``card`` is the task of its study, which decides what the files must hold."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, card: Card = TRANSLATION) -> None:
+        self.path, self.card = path, card
         self.config_path = path / "config.yaml"
         self.provenance_path = path / "provenance.json"
         self.attempts_path = path / "attempts.jsonl"
@@ -77,11 +59,14 @@ class TrialFolder:
         """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
         return f"{elsewhere}/{self.path.parent.name}/{self.path.name}" if elsewhere else str(self.path / "checkpoints")
 
+    def artifact_path(self, artifact: str, set_name: str) -> Path:
+        return self.path / artifact / f"{set_name}.txt"
+
     def hypotheses_path(self, set_name: str) -> Path:
-        return self.path / "hypotheses" / f"{set_name}.txt"
+        return self.path / hypotheses_name(set_name)
 
     def statistics_path(self, set_name: str) -> Path:
-        return self.path / "statistics" / f"{set_name}.jsonl"
+        return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, host: str, pid: int) -> None:
         """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
@@ -120,13 +105,12 @@ class TrialFolder:
         """Append to the journal, with fsync after a checkpoint. A fenced report returns False and writes nothing.
 
         Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
-        increase. JSON has no NaN or infinity, and MLflow would store infinity as 1.8e308. Such metrics are left
-        out and counted in the metric `nonfinite`, which shows a divergence.
+        increase.
         """
         newest, last = self._newest(), last_line(self.journal_path)
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
             return False
-        line = _line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
+        line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
         append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
         return True
 
@@ -135,7 +119,7 @@ class TrialFolder:
 
         `history` holds every report up to `step`; the last ones before a crash may be missing here.
         """
-        lines = {at: _line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
+        lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
         lines |= {
             line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
         }
@@ -145,19 +129,22 @@ class TrialFolder:
     def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
         lines = read_lines(self.journal_path, shapes.journal_line)
-        return list(map(JournalLine.of, lines))
+        return [JournalLine.of(current_line(line, self.card)) for line in lines]
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
-        """One translation per line. A line break inside one becomes a space, since lines align with sources."""
-        text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
-        write_atomic(self.hypotheses_path(set_name), text)
+        self.write_artifact(hypotheses_name(set_name), hypotheses_text(lines))
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
-        """The head with the scores in the first line, then each sentence's part of them, in the set's order."""
-        path = self.statistics_path(set_name)
-        if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
-            set_aside(path)
-        write_atomic(path, "".join(to_json(line) + "\n" for line in (head, *sentences)))
+        self.write_artifact(statistics_name(set_name), statistics_text(head, sentences))
+
+    def write_artifact(self, name: str, text: str) -> None:
+        """Write a text of the trial at this path in its folder. Damaged statistics are set aside, not replaced."""
+        path, folder = self.path / name, self.path / "statistics"
+        if path.is_relative_to(folder):
+            set_name = str(path.relative_to(folder).with_suffix(""))
+            if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
+                set_aside(path)
+        write_atomic(path, text)
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """The content of ``write_statistics``; None without a file."""
@@ -168,14 +155,14 @@ class TrialFolder:
         if not content.endswith(b"\n"):
             raise DamagedFileError(path, "its last line is cut off" if content else "is empty")
         head, *sentences = read_lines(path)
-        if wrong := shapes.statistics_head(head):
+        if wrong := shapes.statistics_head(head, self.card):
             raise DamagedFileError(path, wrong, 1)
-        return _current_head(head), sentences
+        return self._current_head(head), sentences
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """The evaluated sets with the first line of their statistics. A set without hypotheses, or with a damaged file,
-        is left out, so that it is evaluated again."""
-        kept = [name for name in self._statistics_names() if self.hypotheses_path(name).is_file()]
+        """The evaluated sets with the first line of their statistics. A set without its artifacts, or with a damaged
+        file, is left out, so that it is evaluated again."""
+        kept = [name for name in self._statistics_names() if self._has_artifacts(name)]
         heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
         return {name: head for name, head in heads.items() if head is not None}
 
@@ -186,9 +173,10 @@ class TrialFolder:
     def result(self) -> dict[str, Any] | None:
         """The content of ``write_result``; None without a file."""
         content = read_object(self.result_path)
-        if content is not None and (wrong := shapes.result(content)):
+        if content is not None and (wrong := shapes.result(content, self.card)):
             raise DamagedFileError(self.result_path, wrong)
-        return content and content | {"scores": {name: current_scores(of) for name, of in content["scores"].items()}}
+        scores = {name: current_scores(of, self.card) for name, of in content["scores"].items()} if content else {}
+        return content and content | {"scores": scores}
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
         """The result of the trial with this key; None if it is not finished, or its result is damaged."""
@@ -197,7 +185,7 @@ class TrialFolder:
 
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
-        return read_config(self.config_path)
+        return read_config(self.config_path, self.card)
 
     def trained_config(self) -> dict[str, Any] | None:
         """The same, checked for the trial's key, which a sweep writes."""
@@ -278,22 +266,14 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _head(self, set_name: str) -> dict[str, Any]:
-        return _current_head(first_line(self.statistics_path(set_name), shapes.statistics_head))
+        check = partial(shapes.statistics_head, card=self.card)
+        return self._current_head(first_line(self.statistics_path(set_name), check))
+
+    def _current_head(self, head: dict[str, Any]) -> dict[str, Any]:
+        return head | {"scores": current_scores(head["scores"], self.card)}
+
+    def _has_artifacts(self, set_name: str) -> bool:
+        return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
 
     def _newest(self) -> Attempt | None:
         return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
-
-
-def _current_head(head: dict[str, Any]) -> dict[str, Any]:
-    return head | {"scores": current_scores(head["scores"])}
-
-
-def _line(ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None) -> dict[str, Any]:
-    safe = {} if checkpoint is None else {"checkpoint": checkpoint}
-    return {"ts": ts, "attempt": attempt, "step": step, **safe, "metrics": _finite(metrics)}
-
-
-def _finite(metrics: dict[str, float]) -> dict[str, float]:
-    kept = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    dropped = len(metrics) - len(kept)
-    return {**kept, NONFINITE: float(dropped)} if dropped else kept

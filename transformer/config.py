@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from transformer.roles import Divided, Fingerprinted, Observes, Scores, Seed, Symbol
 from transformer.schema import Problem, Range
 from transformer.versions import Formerly, settled, under_first_names
 
@@ -27,13 +28,13 @@ Probability = Annotated[float, Range(0, 1, below=True)]
 class ModelConfig:
     """The encoder–decoder of section 3; d_k and d_v are independent of d_model / n_heads (Table 3, row B)."""
 
-    n_layers: Count
-    d_model: Count
-    d_ff: Count
-    n_heads: Count
-    d_k: Count
-    d_v: Count
-    p_drop: Probability
+    n_layers: Annotated[Count, Symbol("N"), Divided("depth")]
+    d_model: Annotated[Count, Symbol("d_model"), Divided("width")]
+    d_ff: Annotated[Count, Symbol("d_ff"), Divided("width")]
+    n_heads: Annotated[Count, Symbol("h")]
+    d_k: Annotated[Count, Symbol("d_k"), Divided("width")]
+    d_v: Annotated[Count, Symbol("d_v"), Divided("width")]
+    p_drop: Annotated[Probability, Symbol("P_drop")]
     positions: PositionKind
     max_positions: Count
     attention_bias: bool
@@ -45,17 +46,17 @@ class ModelConfig:
 class TrainConfig:
     """Optimization (section 5). ``tokens_per_batch`` bounds sentences × longest side, over all workers."""
 
-    steps: Count
+    steps: Annotated[Count, Symbol("steps"), Divided("steps", optional=True)]
     warmup_steps: Count
     lr_factor: Annotated[float, Range(0, above=True)]
     tokens_per_batch: Count
-    label_smoothing: Probability
+    label_smoothing: Annotated[Probability, Symbol("ε_ls")]
     precision: Precision
-    seed: Annotated[int, Range(0, LARGEST)]
-    log_every: Count
-    evaluate_every: Count
-    checkpoint_every: Count
-    keep_checkpoints: Count
+    seed: Annotated[int, Range(0, LARGEST), Seed()]
+    log_every: Annotated[Count, Observes()]
+    evaluate_every: Annotated[Count, Observes()]
+    checkpoint_every: Annotated[Count, Observes()]
+    keep_checkpoints: Annotated[Count, Observes()]
 
     def checkpoint_steps(self, end: int) -> list[int]:
         """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""
@@ -71,24 +72,24 @@ class TrainConfig:
 class DecodeConfig:
     """Beam search (section 6.1): width, GNMT length penalty, extra output length, checkpoints averaged."""
 
-    beam: Annotated[int, Range(1, 32)]
-    alpha: Annotated[float, Range(0)]
-    max_extra: Annotated[int, Range(0, LARGEST)]
-    average_checkpoints: Annotated[Count, Formerly("average")]
+    beam: Annotated[int, Range(1, 32), Scores()]
+    alpha: Annotated[float, Range(0), Scores()]
+    max_extra: Annotated[int, Range(0, LARGEST), Scores()]
+    average_checkpoints: Annotated[Count, Formerly("average"), Scores()]
 
 
 @dataclass(frozen=True)
 class DataConfig:
     """The source of the text; ``train``, ``dev`` and ``test`` are [source, target] files of ``name: files``."""
 
-    name: Literal["synthetic", "multi30k", "files"]
-    source: str
-    target: str
-    vocab_size: Annotated[int, Range(8, LARGEST)]
-    mirror: str | None
-    train: list[str] | None
-    dev: list[str] | None
-    test: list[str] | None
+    name: Annotated[Literal["synthetic", "multi30k", "files"], Fingerprinted()]
+    source: Annotated[str, Fingerprinted()]
+    target: Annotated[str, Fingerprinted()]
+    vocab_size: Annotated[int, Range(8, LARGEST), Fingerprinted()]
+    mirror: Annotated[str | None, Fingerprinted(place=True, lasting=False)]
+    train: Annotated[list[str] | None, Fingerprinted(place=True)]
+    dev: Annotated[list[str] | None, Fingerprinted(place=True)]
+    test: Annotated[list[str] | None, Fingerprinted(place=True)]
 
 
 @dataclass(frozen=True)

@@ -1,64 +1,34 @@
-"""What a row changes, in the paper's symbols and with the values after scaling."""
+"""What a row changes, in the symbols of its task and with the values after scaling."""
 
-from typing import Any, assert_never
+from typing import Any
 
-from sweeps.planning.compose import ComposedRow
+from sweeps.planning.change_text import described, one_line
+from sweeps.planning.composition import ComposedRow
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
-from tracking.columns import CELLS
-from transformer.config import PositionKind
 
 
 def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
-    """The row's cells in the table: its differences from base, and all values for base itself."""
+    """The row's cells in the table: its differences from base, and all values with a symbol for base itself."""
+    schema, usual = Schema.of(base.source.task), _flat(base)
     if row.name == "base":
-        return {name: _value(row.settings, name) for name in CELLS}
-    changed = _flat(row.settings)
-    return {name: value for name, value in changed.items() if value != _flat(base)[name]}
+        return {schema.short(key): usual[schema.short(key)] for key in schema.symbols}
+    return {name: value for name, value in _flat(row.settings).items() if value != usual[name]}
+
+
+def shown_change(row: ComposedRow, base: Settings) -> str:
+    """The row's own words for its change, unless the scale has made other values of it. Base is its values."""
+    own = "" if row.name == "base" or row.before_scaling else one_line(row.settings.row.change)
+    return own or describe(row, base)
 
 
 def describe(row: ComposedRow, base: Settings) -> str:
     """The row's change as text, such as "h 4, d_k = d_v = 16"."""
-    changed = cells(row, base)
-    heads, positions = [], changed.pop("positions", None)
-    if changed.get("d_k", 0) == changed.get("d_v", None):
-        both = changed.pop("d_v")
-        del changed["d_k"]
-        heads = [f"d_k = d_v = {both}"]
-    order = [name for name in (*CELLS, *changed) if name in changed]
-    before = [
-        _phrase(name, changed[name])
-        for name in dict.fromkeys(order)
-        if name in ("n_layers", "d_model", "d_ff", "n_heads")
-    ]
-    after = [
-        _phrase(name, changed[name])
-        for name in dict.fromkeys(order)
-        if name not in ("n_layers", "d_model", "d_ff", "n_heads")
-    ]
-    return ", ".join([*before, *heads, *after, *([] if positions is None else [_positions(positions)])])
-
-
-def _positions(kind: PositionKind) -> str:
-    match kind:
-        case "learned":
-            return "learned positional embedding instead of sinusoids"
-        case "sinusoids":
-            return "sinusoids"
-        case _:
-            assert_never(kind)
+    return described(cells(row, base), Schema.of(base.source.task))
 
 
 def _flat(settings: Settings) -> dict[str, Any]:
-    """All that a row can vary, by short name. The seed is not part of a row's change."""
-    every = {**vars(settings.data), **vars(settings.model), **vars(settings.train), **vars(settings.decode)}
-    return {name: value for name, value in every.items() if name not in ("seed", "mirror")}
-
-
-def _value(settings: Settings, name: str) -> Any:
-    return _flat(settings)[name]
-
-
-def _phrase(name: str, value: Any) -> str:
-    if name == "steps":
-        return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
-    return f"{CELLS.get(name, name)} {value}"
+    """All that a row can vary, by short name. The seed is not part of a row's change, nor where data is fetched."""
+    schema = Schema.of(settings.source.task)
+    values = schema.values(settings.trial)
+    return {schema.short(key): value for key, value in values.items() if schema.is_recorded(key)}

@@ -1,40 +1,46 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
-import re
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from sweeps.planning.composition import ComposedRow as ComposedRow
 from sweeps.planning.composition import Composition as Composition
-from sweeps.planning.layers import LayerError, Layers, Tree, copied
+from sweeps.planning.found_problems import FoundProblems
+from sweeps.planning.layers import LayerError, Layers, Tree, assigned, copied
+from sweeps.planning.made_rows import MadeRows, made_rows
+from sweeps.planning.made_text import MAKERS
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
 from sweeps.planning.plain_yaml import refers
 from sweeps.planning.recorded import Record, nested
-from sweeps.planning.scaling import WRITTEN_BY_ROWS, Kept, Layered, apply_scale, keep_differences
-from sweeps.planning.settings import Scale, Settings, absolute
+from sweeps.planning.row_rules import differences, erased, foreign_keys, scale_in_row, with_base_values
+from sweeps.planning.row_selection import ALL, selected
+from sweeps.planning.scaling import Kept, Layered, apply_scale, keep_differences
+from sweeps.planning.settings import Settings, absolute, parse_scale, parse_settings
 from sweeps.planning.study_problems import study_problems
-from sweeps.planning.suggestions import option_meant, other_name
-from sweeps.planning.yaml_files import Library
-from transformer.schema import UNKNOWN_KEY, Problem, RefusedError, parse
-
-ALL = "all"
-"""``sweep.rows=all``: the rows that the sweep's file lists."""
+from sweeps.planning.task_named import library_of
+from sweeps.planning.unscaled import before_scaling
+from sweeps.planning.yaml_content import BASE
+from transformer.schema import Problem, RefusedError
 
 
 def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
-    """Every row that ``sweep.rows`` names, after those of ``record``. Raises RefusedError with every problem."""
+    """Every row that ``sweep.rows``, ``sweep.vary`` and ``sweep.grid`` name or make, after those of ``record``.
+
+    Raises RefusedError with every problem.
+    """
     composer = _Composer(overrides, here or Path.cwd(), record=record)
-    row, seed = composer.typed.choices.get("row"), composer.typed.values.get("train.seed")
+    own_seed = composer.schema.seed
+    row, seed = composer.typed.choices.get("row"), composer.typed.values.get(own_seed or "")
     if row is not None:
         allowed = "for a sweep, use sweep.rows='[base, …]'"
-        composer.refuse("row", "selects the row of `ablate train`", allowed, f"sweep.rows=[{row}]")
-    if seed is not None:
+        composer.found.refuse("row", "selects the row of `ablate train`", allowed, f"sweep.rows=[{row}]")
+    if own_seed is not None and seed is not None:
         allowed = "for a sweep, use sweep.seeds=[1,2,3]"
-        composer.refuse("train.seed", "is set by the sweep", allowed, f"sweep.seeds=[{seed}]")
-    names = composer.row_names() if row is None else [row]
+        composer.found.refuse(own_seed, "is set by the sweep", allowed, f"sweep.seeds=[{seed}]")
+    composer.make_rows()
+    names = composer.row_names() if row is None else composer.one_row(row)
     return composer.compose([*(record.rows if record else ()), *names])
 
 
@@ -46,12 +52,15 @@ def compose_row(
     Raises RefusedError with every problem.
     """
     composer = _Composer(overrides, here or Path.cwd(), record=record, one_row=True)
-    for key, single in (("sweep.rows", "row"), ("sweep.seeds", "train.seed")):
+    seed = composer.schema.seed
+    for key, single in (("sweep.rows", "row"), *([("sweep.seeds", seed)] if seed else [])):
         if key in composer.typed.values:
             listed = composer.typed.values[key]
             meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
-            composer.refuse(key, "is for `ablate sweep`", "for one trial, use row=NAME and train.seed=N", meant)
-    return composer.compose([*(record.rows if record else ()), composer.chosen.get("row", row)])
+            allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
+            composer.found.refuse(key, "is for `ablate sweep`", allowed, meant)
+    composer.make_rows()
+    return composer.compose([*(record.rows if record else ()), *composer.one_row(composer.chosen.get("row", row))])
 
 
 def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
@@ -73,114 +82,119 @@ class _Composer:
         record: Record | None = None,
         one_row: bool = False,
     ) -> None:
-        self.here, self.library, self.trains, self.record = here, Library(here), trains, record
-        self.typed, self.problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
-        self.overrides = self.typed if record is None else self.typed.after(record.options, self._recorded(record))
+        self.here, self.trains, self.record = here, trains, record
+        self.library = library_of(overrides, here, record, trains)
+        self.schema = self.library.schema
+        self.typed, problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
+        decode = "decode" in self.typed.choices
+        self.overrides = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
         guesses = self.typed.guesses or Overrides()
         self.chosen = guesses.choices | self.overrides.choices
         self.guessed = {key: value for key, value in guesses.values.items() if key not in self.overrides.values}
-        shared = {key: value for key, value in self.guessed.items() if key.split(".")[0] not in WRITTEN_BY_ROWS}
+        shared = {key: value for key, value in self.guessed.items() if key.split(".")[0] not in self.schema.groups}
         self.values = shared | self.overrides.values
-        self.told = {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
-        """Row and key of problems that are told already, or that a guess would cause; "" stands for all rows."""
+        self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
+        self.guessed = {key: value for key, value in self.guessed.items() if key not in MAKERS}
+        self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
+        self.found.told |= {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
+        if not self.library.is_first_task:
+            self.found.readable(BASE, BASE, "")
         for group in self.library.groups:
-            if group != "row" and not self._readable(group, self.chosen.get(group, self.library.defaults[group]), ""):
+            option = self.chosen.get(group, self.library.defaults[group])
+            if group != "row" and not self.found.readable(group, option, ""):
                 self.chosen.pop(group, None)  # the default lets the rest be checked
-        self.layers = Layers(self.library, self.chosen)
+        self.found.choices = {**self.library.defaults, **self.chosen}
+        self.layers, self.made = Layers(self.library, self.chosen), MadeRows()
+        self.kept: dict[str, Kept] = {}  # what became of each row's differences in keys that the scale sets
+        self.scale_faults: set[str] = set()
+        self.unscaled: dict[str, str] = {}  # each row's change at the paper's size, where a scale touches it
         if self.values.get("sweep.rows") == ALL:
             self.values["sweep.rows"] = self._listed
 
-    def _readable(self, group: str, name: str, row: str) -> bool:
-        """Whether the option's file can be read. Its problems are kept."""
-        found = self.library.examined(group, name)
-        self.problems += [*found.faults, *found.doubts]
-        self.told |= {(row, problem.key) for problem in found.doubts}
-        if found.faults:
-            self.told.add((row, group))
-        return not found.faults
+    def make_rows(self) -> None:
+        """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
+        if self._base is None:
+            return
+        if asked := self.layers.lists | self.lists:
+            self.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
+            self.found.note(self.made.problems, "")
+            self.found.told |= {("", key) for key in asked}
+            self.found.made_place = self.made.place
 
-    def _recorded(self, record: Record) -> dict[str, Any]:
-        """The study's values. A typed option of ``decode`` replaces its whole group, as in a new study."""
-        replaced = "decode." if "decode" in self.typed.choices else None
-        values = {key: value for key, value in record.values.items() if not (replaced and key.startswith(replaced))}
-        return values | {"sweep.name": record.study.name}
-
-    def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
-        self.problems.append(Problem(key, found, allowed, meant, COMMAND_LINE))
+    def _maker_place(self, key: str) -> str | None:
+        """Where a key under ``sweep`` was written."""
+        if key.startswith(tuple(self.lists)):
+            return COMMAND_LINE
+        return self.library.locate(key, {"sweep": self.layers.choices["sweep"]})
 
     def row_names(self) -> list[str]:
-        """``sweep.rows`` without unknown names, which are refused. Empty if only the record names rows."""
-        if self.record and not self.typed.names_rows:
+        """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""
+        if self.record and not self.typed.names_rows and not self.made.asked:
             return []
-        asked = self.values.get("sweep.rows", self._listed)
-        if not isinstance(asked, list) or not asked:
-            allowed = "must be a list of rows, such as [base,big], or all"
-            self._note([Problem("sweep.rows", f"is {asked}", allowed, self._rows_meant(asked))], "base")
-            self.told.add(("", "sweep.rows"))
-            return []
-        names = [str(name) for name in asked]
-        for name in names:
-            unknown = None if self._is_recorded(name) else self.library.unknown_option("row", name, None)
-            self._note([replace(unknown, key="sweep.rows")] if unknown else [], "base")
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            found = f"lists {name} {names.count(name)} times"
-            self._note([Problem("sweep.rows", found, "must list each row once")], "base")
-        return [name for name in dict.fromkeys(names) if self._exists(name)]
+        listed = self.values.get("sweep.rows", self._listed)
+        if self.made.asked and "sweep.rows" not in self.values and (listed is None or "sweep" not in self.chosen):
+            listed = ["base"]
+        selection = selected(listed, self._exists, self.library)
+        self.found.note(selection.problems, "")
+        if selection.names is None:
+            self.found.told.add(("", "sweep.rows"))
+        names = list(dict.fromkeys([*(selection.names or ()), *self.made.rows]))
+        if self.made.asked:
+            self.values["sweep.rows"] = names
+        return names
 
-    def _rows_meant(self, asked: Any) -> str | None:
-        """The list that is meant by rows without brackets."""
-        if not isinstance(asked, str) or asked.casefold() == ALL:
-            return ALL if isinstance(asked, str) else None
-        names = filter(None, re.split(r"[\s,+;|\[\]]+", asked))
-        rows = [option_meant("row", name, self.library.options("row")) for name in names]
-        return f"sweep.rows=[{','.join(filter(None, rows))}]" if rows and all(rows) else None
+    def one_row(self, name: str) -> list[str]:
+        """The row of `ablate train`. Lists of values need the name of one of their rows."""
+        typed = [key for key in self.made.asked if key in self.typed.values]
+        if not self._exists(name):
+            unknown = self.library.unknown_option("row", name, COMMAND_LINE)
+            self.found.every += [self.made.offered(unknown, name)] if unknown else []
+            return []
+        if name not in self.made.rows:
+            allowed = f"for one trial, name its row, such as row={next(iter(self.made.rows), 'NAME')}"
+            for key in typed:
+                self.found.refuse(key, "makes rows for `ablate sweep`", allowed, None)
+        return [name]
 
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         names = self._with_values(list(dict.fromkeys(asked)))
-        readable = {name: self._readable("row", name, name) for name in ["base", *names]}
+        readable = {name: self.found.readable("row", name, name) for name in ["base", *names]}
         wanted = [name for name in readable if readable[name] or name == "base"]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
         if "base" not in trees:
-            raise RefusedError(dict.fromkeys(self.problems))
+            raise RefusedError(dict.fromkeys(self.found.every))
         base = trees["base"]
-        changes = {name: _differences(base, tree, WRITTEN_BY_ROWS) for name, tree in trees.items()}
-        self._refuse_changed_keys({name: changes[name] for name in names if name in changes})
+        changes = {name: differences(base, tree, self.schema.groups) for name, tree in trees.items()}
+        changed = {name: changes[name] for name in names if name in changes}
+        self.found.every += erased(changed, self.overrides.values, self.found.source)
         for name, tree in trees.items():
-            self._refuse_foreign_keys(name, base, tree)
+            self.found.note(foreign_keys(name, base, tree, self.schema.groups), name)
         settings = {name: self._settings(name, tree, base) for name, tree in trees.items()}
-        if self.problems:
-            raise RefusedError(dict.fromkeys(self.problems))
+        if self.found.every:
+            raise RefusedError(dict.fromkeys(self.found.every))
         complete = {name: value for name, value in settings.items() if value is not None}
         rows = tuple(self._row(name, complete[name], changes[name]) for name in names)
-        listed = tuple(map(str, self._listed or ()))
-        return Composition(rows, complete["base"], listed, self.typed, self.overrides, self.library.ignored)
+        listed, made = tuple(map(str, self._listed or ())), tuple(self.made.notes)
+        return Composition(rows, complete["base"], listed, self.typed, self.overrides, self.library.ignored, made)
 
     def _with_values(self, names: list[str]) -> list[str]:
         """The rows that have values in a file or in the record; the others are refused."""
         there = list(filter(self._exists, names))
         for name in names:
             if name not in there:
-                found = f"includes {name}, which is recorded without values and has no file conf/row/{name}.yaml"
-                self._note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
+                file = f"conf/{self.library.folder('row')}/{name}.yaml"
+                found = f"includes {name}, which is recorded without values and has no file {file}"
+                allowed = "restore the file, or choose another sweep.name"
+                self.found.note([Problem("sweep.rows", found, allowed)], name)
         return there
 
     def _row(self, name: str, settings: Settings, changes: dict[str, Any]) -> ComposedRow:
         own = name in self.library.options("row") and not self.library.is_shipped("row", name)
         kept = self.kept.get(name, Kept())
-        place = self._first_line(name, [*changes, *kept.left_out]) if own else None
-        return ComposedRow(name, settings, changes, kept, place)
-
-    def _first_line(self, row: str, keys: list[str]) -> str:
-        """The line of a row's file that sets the first of these keys, or its first line."""
-        file = self.library.show(self.library.path("row", row))
-        line = self.library.locate(keys[0], {"row": row}) if keys else None
-        return line if line and line.startswith(file) else f"{file}:1"
-
-    @cached_property
-    def kept(self) -> dict[str, Kept]:
-        """What became of each row's differences in keys that the scale sets."""
-        return {}
+        lines = self.library.first_line("row", name, [*changes, *kept.left_out]) if own else None
+        place = self.made.first_place(name) or lines
+        return ComposedRow(name, settings, changes, kept, place, self.unscaled.get(name, ""))
 
     @cached_property
     def _listed(self) -> Any:
@@ -196,38 +210,52 @@ class _Composer:
     def _read(self, row: str) -> Tree | None:
         """The files' values of one row, before its scale and before overrides."""
         try:
-            return self.layers.row(row, without=(key for place, key in self.told if place == row))
+            return self.layers.row(self._own(row), without=(key for place, key in self.found.told if place == row))
         except LayerError as error:
-            self.problems.append(error.problem)
+            self.found.every.append(error.problem)
             return None
+
+    def _own(self, row: str) -> Tree:
+        """The content of a row's file. Raises LayerError."""
+        return self.made.rows[row].tree if row in self.made.rows else self.layers.row_file(row)
 
     def _layered(self, row: str) -> Layered | None:
         """One row without and with its scale. References resolve to values at the paper's size."""
         paper, scales = self._read(row), {k: v for k, v in self.values.items() if k.startswith("scale.")}
         if paper is None:
             return None
-        self._refuse_scale_in_row(row, paper.pop("scale", None))
+        place = partial(self.library.locate, choices={"row": row})
+        self.found.note(scale_in_row(row, paper.pop("scale", None), place), row)
         try:
             scaled = self.layers.scaled(paper)
         except LayerError as error:
-            self.problems.append(error.problem)
+            self.found.every.append(error.problem)
             return None
         trees = [self._assigned(tree, scales, row) for tree in ({**paper, "scale": scaled.get("scale")}, scaled)]
         return None if trees[0] is None or trees[1] is None else Layered(trees[0], trees[1])
 
     def _scaled(self, row: str) -> Tree | None:
         """One row as plain data after scaling, before all other overrides."""
-        if self._is_recorded(row) and row not in self.library.options("row"):
+        files = (*self.made.rows, *self.library.options("row"))
+        if row not in files and self._is_recorded(row):
             return self._recorded_row(row)
         layered, base = (self._base if row == "base" else self._layered(row)), self._base
         if layered is None or base is None:
             return None
         tree = copied(layered.scaled)
-        scale, problems = parse(Scale, tree.get("scale"), "scale")
+        scale, problems = parse_scale(self.library.task, tree.get("scale"))
         if scale is not None:
-            kept = self.kept[row] = keep_differences(Layered(layered.paper, tree), base, scale)
-            problems = [*kept.problems, *apply_scale(tree, scale)]
-        self._note(problems, row)
+            row_now = Layered(layered.paper, tree)
+            kept = self.kept[row] = keep_differences(row_now, base, scale, self.schema)
+            changed = differences(base.paper, layered.paper, self.schema.groups)
+            undivided = apply_scale(tree, scale, self.schema, changed)
+            problems = [] if self.scale_faults else [*kept.problems, *undivided]
+            if row == "base" and undivided:  # a fault of the scale is none of the rows
+                self.scale_faults |= {problem.key for problem in undivided}
+                divided = self.schema.divided.items()
+                self.found.told |= {("", key) for key, role in divided if f"scale.{role.by}" in self.scale_faults}
+            self.unscaled[row] = before_scaling(self._own(row), row_now, base, self.schema)
+        self.found.note(problems, row)
         return tree
 
     def _recorded_row(self, row: str) -> Tree | None:
@@ -238,114 +266,44 @@ class _Composer:
         recorded, tree = self.record.rows[row], copied(base)
         for group, values in nested(recorded.values or {}).items():
             tree[group] |= values
-        change = {"change": "", "published": {"ppl": None, "bleu": None, "params_m": None}}
-        return {**tree, "row": {**change, **recorded.about}}
+        self.unscaled[row] = recorded.before_scaling
+        return {**tree, "row": {"change": "", "published": {}, **recorded.about}}
 
     def _exists(self, row: str) -> bool:
-        return self._is_recorded(row) or self.library.unknown_option("row", row, None) is None
+        made = self._is_recorded(row) or row in self.made.rows
+        return made or self.library.unknown_option("row", row, None) is None
 
     def _is_recorded(self, row: str) -> bool:
         return self.record is not None and row in self.record.rows and self.record.rows[row].values is not None
 
     def _assigned(self, tree: Tree, values: dict[str, Any], row: str) -> Tree | None:
         """A copy with these dotted keys set and every reference resolved; None, with a problem noted, if one fails."""
-        tree = copied(tree)
-        for key, value in values.items():
-            *groups, name = key.split(".")
-            node: Any = tree
-            for group in groups:
-                node = node.get(group) if isinstance(node, dict) else None
-            if isinstance(node, dict):
-                node[name] = value
+        tree = assigned(tree, values)
         if not refers(tree):
             return tree
-        from sweeps.planning.references import resolved
+        from sweeps.planning.references import resolved  # imports OmegaConf
 
         plain, problems = resolved(tree)
-        self._note(problems, row)
+        self.found.note(problems, row)
         return plain
 
     def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
         """One complete row. Overrides are final values."""
-        changed = _differences(base, tree, WRITTEN_BY_ROWS)
+        changed = differences(base, tree, self.schema.groups)
         guessed = {key: value for key, value in self.guessed.items() if key not in changed}
         plain = self._assigned(tree, guessed | self.values, row)
         if plain is None:
             return None
-        settings, problems = parse(Settings, plain)
-        self._note((problem for problem in problems if problem.key not in guessed), row)
+        settings, problems = parse_settings(self.library.source, plain)
+        self.found.note((problem for problem in problems if problem.key not in guessed), row)
         # base's values replace wrong ones, so that problems between keys are reported too
-        checked = settings or parse(Settings, _with_base_values(plain, base, problems))[0]
+        checked = settings or parse_settings(self.library.source, with_base_values(plain, base, problems))[0]
         if checked is not None:
             wrong = {*guessed, *(problem.key for problem in problems)}
-            between = [*(checked.trial.problems() if self.trains else []), *study_problems(checked)]
-            self._note((problem for problem in between if self._stands_alone(problem.key, row, wrong)), row)
+            self.found.note(self._between(checked, row, wrong), row)
         return settings and absolute(settings, self.here)
 
-    def _stands_alone(self, key: str, row: str, wrong: set[str]) -> bool:
-        """Whether a conflict between keys does not follow from a problem of the key or of its group."""
-        told = {name for place, name in self.told if place in ("", row)}
-        return key not in wrong and key.split(".")[0] not in told
-
-    def _note(self, problems: Iterable[Problem], row: str) -> None:
-        """Keep the problems, each with the place that set the value."""
-        choices = {**self.library.defaults, **self.chosen, "row": row}
-        for problem in problems:
-            key = problem.key
-            if self.told.isdisjoint({("", key), (row, key)}):
-                place = problem.place or self._source(key) or self.library.locate(key, choices)
-                near = (problem.found == UNKNOWN_KEY and other_name(key)) or problem.nearest
-                self.problems.append(replace(problem, place=place, nearest=near))
-
-    def _refuse_changed_keys(self, changes: dict[str, dict[str, Any]]) -> None:
-        """An override of a key that a row changes would erase the row's difference."""
-        for key in self.overrides.values:
-            rows = [row for row, changed in changes.items() if key in changed]
-            if rows:
-                found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
-                allowed = "remove the override, or select rows that keep base's value"
-                self.problems.append(Problem(key, found, allowed, None, self._source(key)))
-
-    def _source(self, key: str) -> str | None:
-        """Where the value of an override comes from; None if the key has no override."""
-        if key in self.typed.values:
-            return COMMAND_LINE
-        return "study.json" if key in self.overrides.values else None
-
-    def _refuse_scale_in_row(self, row: str, scale: Any) -> None:
-        """A row holds values at the paper's size; a scale applies to all rows."""
-        found, allowed = f"is set by row {row}", "set the scale of all rows with scale=NAME or scale.width=N"
-        keys = [f"scale.{name}" for name in scale] if isinstance(scale, dict) else ["scale"] * (scale is not None)
-        place = {key: self.library.locate(key, {"row": row}) for key in keys}
-        self._note((Problem(key, found, allowed, None, place[key]) for key in keys), row)
-
-    def _refuse_foreign_keys(self, row: str, base: dict[str, Any], tree: dict[str, Any]) -> None:
-        """A row with other runs or another cluster would leave its study."""
-        groups = [group for group in tree if group not in (*WRITTEN_BY_ROWS, "row", "scale")]
-        found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(WRITTEN_BY_ROWS)}"
-        self._note((Problem(key, found, allowed) for key in _differences(base, tree, groups)), row)
-
-
-def _differences(base: dict[str, Any], row: dict[str, Any], groups: Iterable[str]) -> dict[str, Any]:
-    """Dotted keys and values by which a row differs from base in these groups."""
-    return {
-        f"{group}.{key}": value
-        for group in groups
-        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
-        for key, value in row[group].items()
-        if value != base[group].get(key, object())
-    }
-
-
-def _with_base_values(plain: dict[str, Any], base: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """A copy with base's value for every key that has a problem, and without keys that base does not have."""
-    repaired = copied(plain)
-    for problem in problems:
-        group, _, name = problem.key.partition(".")
-        if not name or not isinstance(repaired.get(group), dict):
-            repaired[group] = copied(base.get(group))
-        elif name in base.get(group, {}):
-            repaired[group][name] = base[group][name]
-        else:
-            repaired[group].pop(name, None)
-    return {group: values for group, values in repaired.items() if group in base}
+    def _between(self, settings: Settings, row: str, wrong: set[str]) -> Iterable[Problem]:
+        """Conflicts between keys that are each valid alone."""
+        between = [*(self.library.task.problems(settings.trial) if self.trains else []), *study_problems(settings)]
+        return [problem for problem in between if self.found.stands_alone(problem.key, row, wrong)]

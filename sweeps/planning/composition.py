@@ -6,6 +6,8 @@ from typing import Any
 from sweeps.planning.overrides import Overrides
 from sweeps.planning.scaling import Kept
 from sweeps.planning.settings import Settings
+from sweeps.planning.task_card import task_card
+from tracking.caption import scaling_note
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class ComposedRow:
     settings: Settings
     changes: dict[str, Any]
     kept: Kept = field(default_factory=Kept)
-    place: str | None = None  # file:line, if it is a file of the user
+    place: str | None = None  # file:line of the user's file, or the command line that made the row
+    before_scaling: str = ""  # its change before scaling, if the scale touches a key that it sets
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Composition:
     """The rows of a study. Their changes are relative to ``base``; ``listed`` is the order of the table.
 
     ``typed`` holds the overrides of the command line; ``overrides`` adds those that the study has recorded.
-    ``ignored`` is a file that looks like the base of this study and is not read.
+    ``ignored`` is a file that looks like the base of this study and is not read. ``made`` tells of rows without files.
     """
 
     rows: tuple[ComposedRow, ...]
@@ -33,17 +36,26 @@ class Composition:
     typed: Overrides = field(default_factory=Overrides)
     overrides: Overrides = field(default_factory=Overrides)
     ignored: str | None = None
+    made: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """What became of row differences in keys that the scale sets, and of the user's file."""
-        scale, steps = self.base.scale.name, self.base.train.steps
+        scale, steps = self.base.scale.name, self.base.source.task.steps(self.base.trial)
         kept = [f"{row.name} {key} {value}" for row in self.rows for key, value in row.kept.values.items()]
         left_out = [f"{key} of {row.name}" for row in self.rows for key in row.kept.left_out]
         notes = [f"Scale {scale} sets these, so rows keep them in proportion to base: {', '.join(kept)}."] * bool(kept)
         ignored = f"At scale {scale} every row trains for {steps} steps; ignored: {', '.join(left_out)}."
         notes += [ignored] * bool(left_out)
+        notes += self.made
         return notes + [f"{self.ignored} is not read: change base by a row, a scale or overrides."] * bool(self.ignored)
+
+    @property
+    def names(self) -> list[str]:
+        """A line that explains the names of rows which a scale makes other values of."""
+        card = task_card(self.base.source.task)
+        note = scaling_note(card, {row.name: row.before_scaling for row in self.rows if row.before_scaling})
+        return [note] * bool(note)
 
     @property
     def shared(self) -> Settings:

@@ -7,19 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.compose import Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
 from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
+from sweeps.planning.schema import Schema
+from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study
-from sweeps.planning.yaml_files import Library
+from sweeps.planning.task_named import KEY, library_of, source_of_study
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError
 
 RowSeed = tuple[str, int]
-DECIDING_OPTIONS = ("data", "scale", "train")
-NAMING_KEYS = ("sweep.name", "data", "scale", "paths.runs")
+NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")
 OTHER_STUDY = "remove it, or choose another sweep.name"
 
 
@@ -39,8 +40,17 @@ def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) 
     study = study_there(overrides, here)
     if study is None:
         composition = compose_row(overrides, here)
-        return make_plan(composition, [composition.shared.train.seed])
+        return make_plan(composition, [single_seed(composition.shared)])
     return _Continued(overrides, here, study, "train").row(add)
+
+
+def single_seed(settings: Settings) -> int:
+    """The seed of `ablate train`: the task's own key, or the first of ``sweep.seeds``."""
+    key = Schema.of(settings.source.task).seed
+    if key is None:
+        return settings.sweep.seeds[0]
+    group, name = key.split(".")
+    return int(getattr(getattr(settings.trial, group), name))
 
 
 def study_there(overrides: list[str], here: Path) -> Study | None:
@@ -56,7 +66,7 @@ def study_there(overrides: list[str], here: Path) -> Study | None:
 
 def _misnamed(overrides: list[str], here: Path) -> bool:
     """Whether an override that names the study or its place is refused."""
-    typed, _ = parse_overrides(overrides, Library(here))
+    typed, _ = parse_overrides(overrides, library_of(overrides, here))
     meant = {
         *typed.refused,
         *(typed.guesses.values if typed.guesses else ()),
@@ -69,8 +79,9 @@ class _Continued:
     """One command on a recorded study. Collects every contradiction to the record."""
 
     def __init__(self, overrides: list[str], here: Path, study: Study, verb: str) -> None:
-        self.argv, self.here, self.verb, self.library = overrides, here, verb, Library(here)
-        record = read_record(study)
+        record = read_record(study, source_of_study(study, here))
+        self.argv, self.here, self.verb, self.library = overrides, here, verb, library_of(overrides, here, record)
+        self.schema = self.library.schema
         self.typed, _ = parse_overrides(overrides, self.library, record.rows)
         self.record = self._composable(record)
         self.problems: list[Problem] = []
@@ -84,7 +95,7 @@ class _Continued:
     def row(self, add: bool) -> Plan:
         row = self.typed.choices.get("row") or self._usual_row()
         composition = self._composed(compose_row, row)
-        seed = self._seed(row, composition.shared.train.seed)
+        seed = self._seed(row, single_seed(composition.shared))
         return self._plan(composition, [(row, seed)], add)
 
     def _asked(self, rows: list[str] | None, seeds: list[int] | None, add: bool) -> list[RowSeed]:
@@ -143,11 +154,19 @@ class _Continued:
     def _other_choices(self) -> Iterator[Problem]:
         """Typed options that differ from the recorded option of their group."""
         usual = self.library.defaults if self.record.explicit else {}
-        for group in DECIDING_OPTIONS if self.record.study.begun else ():
+        if (task := self.typed.values.get(KEY, self.library.source.name)) != self.library.source.name:
+            found = f'is "{task}", but {self.record.study.name} is recorded with task={self.library.source.name}'
+            yield Problem(KEY, found, OTHER_STUDY, None, COMMAND_LINE)
+        for group in self._deciding_options() if self.record.study.begun else ():
             typed, recorded = self.typed.choices.get(group), self.record.options.get(group, usual.get(group))
             if typed is not None and recorded is not None and typed != recorded:
                 found = f'is "{typed}", but {self.record.study.name} is recorded with {group}={recorded}'
                 yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)
+
+    def _deciding_options(self) -> list[str]:
+        """The groups of options with a key that decides the weights."""
+        deciding = {key.partition(".")[0] for key in self.schema.short_names if self.schema.decides_weights(key)}
+        return [group for group in self.library.groups if group in {*deciding, "scale"}]
 
     def _contradictions(self, composition: Composition) -> list[Problem]:
         """Differences between composition and record, caused by overrides or by files edited since."""
@@ -159,7 +178,7 @@ class _Continued:
         for row in composition.rows:
             if row.name in self.record.rows:
                 expected = self.record.expected(row.name, base)
-                places = partial(self._place_in_row, row.name)
+                places = partial(self._place_in_row, row)
                 problems += self._differences(f" in row {row.name}", expected, values_of(row.settings), places)
         return problems
 
@@ -176,17 +195,23 @@ class _Continued:
 
     def _differing(self, recorded: Values, now: Values) -> list[str]:
         """Differing keys among those fixed for the study and the ``decode`` keys that nobody typed."""
-        held = [key for key in recorded if key in now and (decides_weights(key) or self._decodes_as_before(key))]
+        held = [
+            key
+            for key in recorded
+            if key in now and (decides_weights(self.schema, key) or self._decodes_as_before(key))
+        ]
         return [key for key in held if recorded[key] != now[key]]
 
     def _decodes_as_before(self, key: str) -> bool:
-        typed = "decode" in self.typed.choices or key in self.typed.values
-        return key.startswith("decode.") and not typed
+        typed = key.partition(".")[0] in self.typed.choices or key in self.typed.values
+        return key in self.schema.scores and not typed
 
-    def _place_in_row(self, row: str, key: str) -> str | None:
-        """The line of the row's file, or the file if the line is gone."""
-        place = self.library.locate(key, {"row": row})
-        path = self.library.show(self.library.path("row", row))
+    def _place_in_row(self, row: ComposedRow, key: str) -> str | None:
+        """The line of the row's file, or the file if the line is gone; what made a row without a file."""
+        place = self.library.locate(key, {"row": row.name})
+        path = self.library.show(self.library.path("row", row.name))
+        if row.name not in self.library.options("row"):
+            return row.place
         return place if place is not None and place.startswith(path) else path
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:
@@ -198,7 +223,7 @@ class _Continued:
         parts = [_listed("row", new_rows)] * bool(new_rows) + [_listed("seed", new_seeds)] * bool(new_seeds)
         found = f"names {' and '.join(parts) or ', '.join(names)}, not yet in {self.record.study.name}"
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
-        keys = ("row", "train.seed") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
+        keys = ("row", self.schema.seed or "sweep.seeds") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
         command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
         return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
@@ -214,19 +239,22 @@ class _Continued:
         return rows[0]
 
     def _seed(self, row: str, usual: int) -> int:
-        """``train.seed`` as typed; by default the usual one, unless the row is recorded only with others."""
-        recorded = [seed for name, seed in self.record.pairs if name == row]
-        if "train.seed" in self.typed.values or usual in recorded or not recorded:
+        """The seed as typed; by default the usual one, unless the row is recorded only with others."""
+        recorded, key = [seed for name, seed in self.record.pairs if name == row], self.schema.seed or "sweep.seeds"
+        if key in self.typed.values or usual in recorded or not recorded:
             return usual
         if len(recorded) > 1:
             found = f"is missing, and {row} is recorded with seeds {', '.join(map(str, recorded))}"
-            raise RefusedError([Problem("train.seed", found, f"name one of them, such as train.seed={recorded[0]}")])
+            example = f"{key}={recorded[0]}" if self.schema.seed else f"{key}=[{recorded[0]}]"
+            raise RefusedError([Problem(key, found, f"name one of them, such as {example}")])
         return recorded[0]
 
     def _refuse_scoring_others(self, others: list[str]) -> None:
         """Refuse decode settings for one trial: its table would mix scores of different settings."""
-        keys = [key for key in self.typed.values if key.startswith("decode.")]
-        keys += ["decode"] * ("decode" in self.typed.choices)
+        keys = [key for key in self.typed.values if key in self.schema.scores]
+        keys += [
+            group for group in self.typed.choices if any(key.startswith(f"{group}.") for key in self.schema.scores)
+        ]
         if others and keys:
             found = f"would leave {', '.join(others)} scored with other settings"
             allowed = "use it with `ablate sweep` to score all trials again"

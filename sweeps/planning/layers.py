@@ -1,6 +1,6 @@
 """The values in the files of ``conf/``, layer by layer, before overrides: Hydra composes the shipped ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -8,10 +8,11 @@ from typing import Any, TypeVar, cast
 import yaml
 
 from sweeps.planning.base import composed
+from sweeps.planning.made_text import MAKERS
 from sweeps.planning.plain_yaml import read_yaml
-from sweeps.planning.settings import Settings
-from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS
-from sweeps.planning.yaml_files import Library
+from sweeps.planning.row_selection import ALL
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE
+from sweeps.planning.yaml_files import FULL, PLATFORM_GROUPS, Library
 from transformer.schema import Problem
 from transformer.versions import current_names
 
@@ -34,9 +35,13 @@ class Layers:
         self.library, self.choices = library, {**library.defaults, **choices}
         self.read: dict[Path, Tree] = {}
 
-    def row(self, name: str, without: Iterable[str] = ()) -> Tree:
-        """Base and this row, at the paper's size, with base's values for some keys. Raises LayerError."""
-        own = copied(self._file("row", name))
+    def row_file(self, name: str) -> Tree:
+        """The content of a row's file. Raises LayerError."""
+        return self._file("row", name)
+
+    def row(self, own: Tree, without: Iterable[str] = ()) -> Tree:
+        """Base and a row's content, at the paper's size, with base's values for some keys. Raises LayerError."""
+        own = copied(own)
         for group, _, key in (dotted.partition(".") for dotted in without):
             if isinstance(own.get(group), dict):
                 own[group].pop(key, None)
@@ -47,31 +52,62 @@ class Layers:
         return _merged(row, self._file("scale", self.choices["scale"]))
 
     def _file(self, group: str, name: str) -> Tree:
+        if self.library.is_implied(group, name):
+            return self._implied(group)
         path = self.library.path(group, name)
         if path not in self.read:
             self.read[path] = self._read(path, f"{group} {name}")
         return self.read[path]
 
+    def _implied(self, group: str) -> Tree:
+        """Base without a change, or the scale that divides nothing."""
+        divisors = {role.by: 1 for role in self.library.schema.divided.values()}
+        implied: dict[str, Tree] = {
+            "row": {"row": {"group": BASE}},
+            "scale": {"scale": {"name": FULL, **divisors}},
+        }
+        return implied[group]
+
     def _read(self, path: Path, name: str) -> Tree:
         try:
-            return current_names(Settings, read_yaml(path))
+            return current_names(self.library.tree, read_yaml(path))
         except (yaml.YAMLError, ValueError, OSError) as error:
             found = f"cannot be read: {str(error).splitlines()[0]}"
             place = self.library.show(path)
             raise LayerError(Problem(name, found, "must hold groups of keys", None, place)) from error
 
     @cached_property
+    def lists(self) -> Tree:
+        """The lists of values in the sweep's file, of which rows are made, by dotted key. Raises LayerError."""
+        sweep = self._files["sweep"]
+        return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
+
+    @cached_property
     def _base(self) -> Tree:
-        """The values before any row: shipped options as Hydra composes them, and the user's own. Raises LayerError."""
+        """The values before any row, without lists: their references belong to the rows that are made of them."""
+        sweep = {key: value for key, value in self._files["sweep"].items() if f"sweep.{key}" not in MAKERS}
+        if sweep.get("rows") == ALL:
+            sweep["rows"] = list(dict.fromkeys([BASE, *self.library.options("row")]))
+        return {**self._files, "sweep": sweep}
+
+    @cached_property
+    def _files(self) -> Tree:
+        """Shipped options as Hydra composes them, and the user's own. Raises LayerError."""
         chosen = {group: name for group, name in self.choices.items() if group not in ABOUT_ALL_GROUPS}
         own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
         shipped = composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
-        return {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
+        values = {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
+        return values if self.library.is_first_task else {**_platform(values), **self._file(BASE, BASE)}
 
     def _own_group(self, group: str, name: str) -> Tree:
-        values = current_names(Settings, {group: self._file(group, name)})[group]
+        values = current_names(self.library.tree, {group: self._file(group, name)})[group]
         assert isinstance(values, dict)
         return values
+
+
+def _platform(values: Tree) -> Tree:
+    """What all tasks share."""
+    return {group: values[group] for group in (*PLATFORM_GROUPS, "paths")}
 
 
 def copied(value: Value) -> Value:
@@ -79,6 +115,19 @@ def copied(value: Value) -> Value:
     if isinstance(value, dict):
         return cast(Value, {key: copied(item) for key, item in value.items()})
     return cast(Value, [copied(item) for item in value]) if isinstance(value, list) else value
+
+
+def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """A copy with these dotted keys set, where their groups exist."""
+    tree = copied(tree)
+    for key, value in values.items():
+        *groups, name = key.split(".")
+        node: Any = tree
+        for group in groups:
+            node = node.get(group) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node[name] = value
+    return tree
 
 
 def _merged(below: Tree, above: Tree) -> Tree:

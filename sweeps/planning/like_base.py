@@ -1,28 +1,37 @@
 """Rows of the user that train the same model as base."""
 
 from sweeps.planning.composition import ComposedRow
-from sweeps.planning.scaling import WRITTEN_BY_ROWS
+from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import Settings
+from sweeps.planning.yaml_content import BASE
 from transformer.schema import Problem
 
 
 def is_like_base(row: ComposedRow, base: Settings) -> bool:
     """Whether a row of the user's own file changes nothing that is trained."""
-    trained = [group for group in WRITTEN_BY_ROWS if group != "decode"]
-    return row.place is not None and all(getattr(row.settings, group) == getattr(base, group) for group in trained)
+    schema = Schema.of(base.source.task)
+    ours, theirs = schema.values(row.settings.trial), schema.values(base.trial)
+    return (
+        row.name != BASE
+        and row.place is not None
+        and all(ours[key] == theirs[key] for key in ours if key not in schema.scores)
+    )
 
 
 def like_base_problem(row: ComposedRow) -> Problem:
     """What the row changes instead, and where that belongs."""
-    decodes = [key for key in row.changes if key.startswith("decode.")]
+    task = row.settings.source.task
+    decodes = [key for key in row.changes if key in Schema.of(task).scores]
     if decodes:
         settings = " ".join(f"{key}={row.changes[key]}" for key in decodes)
         found = f"changes only {', '.join(decodes)}, so row {row.name} would train the same model as base"
-        return Problem(
-            decodes[0], found, f"decode base in that way: ablate evaluate base-s1 {settings}", None, row.place
-        )
+        allowed = f"decode base in that way: ablate evaluate base-s1 {settings}"
+        if task.name != FIRST_TASK:
+            allowed = f"score all rows in that way: {settings}"
+        return Problem(decodes[0], found, allowed, None, row.place)
     if row.kept.left_out:
         found = f"changes only {', '.join(row.kept.left_out)}, which the scale sets for every row"
-        return Problem(row.name, found, "choose another scale, such as scale=half or scale=paper", None, row.place)
-    allowed = "set a key of model, train or data to another value than base's; `ablate config` shows base"
+        return Problem(row.name, found, "choose another scale, which leaves them to the rows", None, row.place)
+    groups = " or ".join(Schema.of(task).groups)
+    allowed = f"set a key of {groups} to another value than base's; `ablate config` shows base"
     return Problem(row.name, "would train the same model as base: it changes nothing", allowed, None, row.place)

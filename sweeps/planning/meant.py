@@ -44,6 +44,8 @@ SAME_VALUE = {
     "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
     "cluster.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
+    "sweep.vary": "vary params hydra.sweeper.params variations one_at_a_time",
+    "sweep.grid": "grid grid_search param_grid product cartesian",
     "sweep.max_failures": "retries max_retries num_retries failures",
     "tracking.uri": "tracking_uri mlflow_uri mlflow_tracking_uri mlflow uri",
     "tracking.experiment": "experiment exp experiment_name mlflow_experiment project",
@@ -118,6 +120,7 @@ VERBS = {
     "sweep": "run start resume continue launch go",
     "evaluate": "eval score test",
     "translate": "infer predict decode generate",
+    "studies": "experiments projects",
     "status": "ls list show ps progress",
     "table": "results report summary compare",
     "ui": "mlflow dashboard view serve",
@@ -127,5 +130,7 @@ VERBS = {
     "doctor": "diagnose info env",
     "export": "convert save",
     "sync": "upload push",
+    "drop": "delete remove del exclude discard",
+    "rm": "rmdir purge trash clean",
 }
 """Our verb: its other names."""

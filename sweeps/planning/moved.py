@@ -4,21 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError
-from tracking.study import Study
-
-
-def recorded_runs(study: Study) -> str | None:
-    """``paths.runs`` in the study's trials; None if no configuration can be read."""
-    for trial in study.trials:
-        try:
-            config = study.trial_folder(trial).config()
-        except DamagedFileError:
-            continue
-        if config is not None and "runs" in config.get("paths", {}):
-            return str(config["paths"]["runs"])
-    return None
-
 
 def moved(path: str, before: str | None, now: Path) -> str:
     """A recorded path if it exists; otherwise the same path relative to today's runs, if that exists.

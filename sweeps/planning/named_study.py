@@ -1,11 +1,24 @@
-"""The recorded study that a command names."""
+"""The recorded study that a command names, or takes if it names none."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.naming import names_study
 from sweeps.planning.settings import Settings
-from sweeps.planning.stored_study import known_study, studies_there, study_names
+from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
+from tracking.studies import studies
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError, nearest
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A study with the settings that name it. ``notices`` say which one was taken, if there was a choice."""
+
+    study: Study
+    settings: Settings
+    notices: tuple[str, ...] = ()
 
 
 def named_study(settings: Settings) -> Study:
@@ -17,3 +30,40 @@ def named_study(settings: Settings) -> Study:
         found = f'is "{folder.name}", but {runs} has no such study'
         raise RefusedError([Problem("sweep.name", found, studies_there(runs), near and f"sweep.name={near}")])
     return study
+
+
+def study_to_read(overrides: list[str] | None) -> Taken:
+    """The named study; without a name, the one that was active last. Raises RefusedError."""
+    settings = compose_settings(overrides or [])
+    if names_study(overrides):
+        return Taken(named_study(settings), settings)
+    found, faults = studies(Path(settings.paths.runs))
+    if not found and faults:
+        raise RefusedError(map(damaged, faults))
+    if not found:
+        return Taken(named_study(settings), settings)
+    unread = tuple(f"Passed over: {fault}" for fault in faults)
+    return Taken(found[0], _named(settings, found[0].name), (*_choice(found), *unread))
+
+
+def study_to_change(overrides: list[str] | None) -> Taken:
+    """The named study, or the only one: what removes something does not guess. Raises RefusedError."""
+    settings = compose_settings(overrides or [])
+    names = study_names(Path(settings.paths.runs))
+    if not names_study(overrides) and len(names) > 1:
+        found = f"is missing, and {settings.paths.runs} has {len(names)} studies"
+        raise RefusedError([Problem("sweep.name", found, f"name one of {', '.join(names)}")], "Nothing was moved.")
+    named = settings if names_study(overrides) or not names else _named(settings, names[0])
+    return Taken(named_study(named), named)
+
+
+def _named(settings: Settings, study: str) -> Settings:
+    return replace(settings, sweep=replace(settings.sweep, name=study))
+
+
+def _choice(found: list[Study]) -> list[str]:
+    """Which of several studies was taken."""
+    if len(found) == 1:
+        return []
+    chosen = f"Study {found[0].name}, the newest of {len(found)}"
+    return [f"{chosen}; sweep.name=NAME takes another, and `ablate studies` lists them"]

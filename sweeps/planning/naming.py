@@ -3,20 +3,30 @@
 import re
 from pathlib import Path
 
-from sweeps.planning.yaml_files import SHIPPED, Library
-from transformer.config import OBSERVATION
+from sweeps.planning.schema import Schema
+from sweeps.planning.task_named import source_named
+from sweeps.planning.yaml_files import shipped_defaults
+from sweeps.task import RefusedError
+from tracking.studies import studies
 
 PLACES = ("paths.", "tracking")
-NAMING = ("data=", "scale=", "sweep=", "sweep.name=", *PLACES)
-FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=", *(f"train.{name}=" for name in sorted(OBSERVATION)))
-"""The settings of a study that may change at any time."""
-DECODING = ("decode=", "decode.")
-SELECTING = ("sweep=", "sweep.rows=", "sweep.seeds=", "row=", "train.seed=")
+NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
+NAMING = (*NAMES, *PLACES)
+FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=")
+"""The settings of a study that may change at any time, besides those that only observe its training."""
+DECODING = ("decode=",)
+"""The settings that score trials again, besides those keys of the task that only score."""
+SELECTING = ("sweep=", "sweep.rows=", "sweep.vary", "sweep.grid", "sweep.seeds=", "row=", "train.seed=")
 
 
 def naming(overrides: list[str] | None) -> list[str]:
     """The overrides that identify a study and its location."""
     return chosen(overrides, NAMING)
+
+
+def names_study(overrides: list[str] | None) -> bool:
+    """Whether the overrides name a study, and not only its location."""
+    return bool(chosen(overrides, NAMES))
 
 
 def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
@@ -27,7 +37,7 @@ def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
 
 def called(study: Path) -> list[str]:
     """The shortest overrides that name a recorded study; none for the default study."""
-    defaults = Library(SHIPPED).defaults
+    defaults = shipped_defaults()
     if study.name == f"{defaults['data']}-{defaults['scale']}":
         return []
     plain = re.fullmatch(r"[A-Za-z_][\w.-]*", study.name, re.ASCII) and study.name not in ("null", "true", "false")
@@ -36,10 +46,23 @@ def called(study: Path) -> list[str]:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """The overrides for a verb that reads the study: its name and its places."""
-    return [*called(study), *chosen(overrides, PLACES)]
+    """The overrides for a verb that reads the study: its name and its places. Without a name it takes the newest."""
+    newest, _ = studies(study.parent)
+    default = [] if not newest or newest[0].name == study.name else [f"sweep.name={study.name}"]
+    return [*(called(study) or default), *chosen(overrides, PLACES)]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
     """The overrides for a verb that runs the study: its name, and the settings that may change."""
-    return [*called(study), *chosen(overrides, FREE, *more)]
+    observing, scoring = _keys(overrides)
+    kinds = [(*kind, *scoring) if kind is DECODING else kind for kind in more]
+    return [*called(study), *chosen(overrides, (*FREE, *observing), *kinds)]
+
+
+def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:
+    """The keys of the task that only observe, and those that only score; none if the task cannot be imported."""
+    try:
+        schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
+    except RefusedError:
+        return [], []
+    return [f"{key}=" for key in sorted(schema.observes)], [f"{key}=" for key in sorted(schema.scores)]

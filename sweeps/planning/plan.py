@@ -4,43 +4,74 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.changes import cells, describe
+from sweeps.planning.changes import cells, shown_change
 from sweeps.planning.compose import Composition
+from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.like_base import is_like_base, like_base_problem
-from sweeps.planning.recorded import NEUTRAL, decides_weights, dotted, values_of
+from sweeps.planning.recorded import dotted, values_of
 from sweeps.planning.recording import recording
+from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
+from sweeps.planning.task_card import task_card
+from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
-from transformer.config import SEMANTICS, trial_key
-from transformer.cost import parameters, planned_lengths, training_flops
-from transformer.data.fingerprint import fingerprint
 from transformer.schema import Problem, RefusedError
-from transformer.versions import current_names, settled
+from transformer.versions import current_names
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One row with one seed. ``params`` and ``flops`` are computed, the latter from the corpus's mean lengths."""
+    """One row with one seed. Its costs are computed, before training."""
 
     trial: Trial
     settings: Settings
     fingerprint: str
-    params: int
-    flops: float
+    costs: Costs
+
+    @property
+    def task(self) -> Task[Any]:
+        return self.settings.source.task
+
+    @property
+    def config(self) -> Any:
+        """The task's configuration."""
+        return self.settings.trial
+
+    @property
+    def steps(self) -> int:
+        return self.task.steps(self.config)
+
+    @property
+    def effort(self) -> float:
+        """What the trial takes, relative to the others of its study: its FLOPs, or its steps if these are unknown."""
+        return self.costs.flops or float(self.steps)
+
+    @property
+    def scoring(self) -> dict[str, Any]:
+        """The settings that only score, by name."""
+        return Schema.of(self.task).scoring(self.config)
+
+    @property
+    def prepared_folder(self) -> Path:
+        return data_place(self.task, Path(self.settings.paths.data), self.fingerprint)
+
+    def prepared_as(self) -> str:
+        """The identity of the prepared data."""
+        return identity(self.task, Path(self.settings.paths.data), self.fingerprint)
 
     @property
     def folder(self) -> TrialFolder:
-        return TrialFolder(self.settings.study_folder / self.trial.name)
+        return TrialFolder(self.settings.study_folder / self.trial.name, task_card(self.task))
 
     @property
     def checkpoints(self) -> str:
@@ -55,8 +86,7 @@ class PlannedTrial:
     def finished(self) -> bool:
         """Trained, and scored with these decode settings."""
         result = self.folder.finished_result(self.trial.key)
-        decode = settled(self.settings.decode)
-        return result is not None and all(scores["decode"] == decode for scores in result["scores"].values())
+        return result is not None and all(scores["decode"] == self.scoring for scores in result["scores"].values())
 
 
 @dataclass(frozen=True)
@@ -67,6 +97,10 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     before: Study | None = None
     added: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> Task[Any]:
+        return self.composition.shared.source.task
 
     @property
     def folder(self) -> Path:
@@ -81,7 +115,7 @@ class Plan:
     @cached_property
     def pending(self) -> list[PlannedTrial]:
         """Unfinished trials, longest first, so that no long trial runs alone at the end. Reads every result once."""
-        return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.flops)
+        return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.effort)
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""
@@ -105,27 +139,30 @@ def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded
 
 
 def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[PlannedTrial]:
-    shared, rows = composition.shared, {row.name: row for row in composition.rows}
-    data_fingerprint = fingerprint(shared.data)
+    rows = {row.name: row for row in composition.rows}
+    task = composition.shared.source.task
+    schema, fingerprints = Schema.of(task), dict[str, str]()
     for name, seed in pairs:
         row = rows[name]
-        settings = replace(row.settings, train=replace(row.settings.train, seed=seed))
-        # a row may have other data
-        own = data_fingerprint if settings.data == shared.data else fingerprint(settings.data)
-        published = {"ppl": None, "bleu": None, "params_m": None} | vars(settings.row.published)
-        key, change = trial_key(settings.trial, own), describe(row, composition.base)
-        trial = Trial(name, settings.row.group, change, seed, key, published)
-        params = parameters(settings.model, settings.data.vocab_size)
-        yield PlannedTrial(trial, settings, own, params, planned_flops(settings))
+        settings = replace(row.settings, trial=schema.seeded(row.settings.trial, seed))
+        declared = repr(schema.declared_data(row.settings.trial))  # a row may have other data
+        if declared not in fingerprints:
+            fingerprints[declared] = task.fingerprint(row.settings.trial)
+        fingerprint = fingerprints[declared]
+        key = schema.trial_key(settings.trial, seed, fingerprint)
+        trial = Trial(name, settings.row.group, shown_change(row, composition.base), seed, key, settings.row.published)
+        yield PlannedTrial(trial, settings, fingerprint, task.costs(settings.trial))
 
 
-def planned_flops(settings: Settings) -> float:
-    """Training FLOPs if every batch were full and every sentence of the corpus's declared mean length."""
-    from transformer.data.corpora import corpus
-
-    means = corpus(settings.data).mean_lengths
-    lengths = planned_lengths(settings.train.tokens_per_batch, settings.train.steps, *means)
-    return training_flops(settings.model, settings.data.vocab_size, lengths)
+def cautions(plan: Plan) -> Iterator[str]:
+    """What is allowed but hardly meant: one line per fault, with the trials that have it."""
+    found: dict[str, list[str]] = {}
+    for planned in plan.pending:
+        for line in planned.task.cautions(planned.config, planned.prepared_folder):
+            found.setdefault(line, []).append(planned.trial.name)
+    for line, names in found.items():
+        others = f" and {len(names) - 1} more" * (len(names) > 1)
+        yield f"{names[0]}{others}: {line}"
 
 
 def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
@@ -153,9 +190,10 @@ def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
 def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
     name, place = planned.trial.name, str(planned.folder.path)
-    if version := _older_semantics(stored, planned):
-        found = f"names a study whose {name} was trained with semantics {version}"
-        found += f"; semantics {SEMANTICS} gives other weights for the same settings"
+    if version := _older_version(stored, planned):
+        word = "semantics" if planned.task.name == FIRST_TASK else "version"
+        found = f"names a study whose {name} was trained with {word} {version}"
+        found += f"; {word} {planned.task.version} gives other weights for the same settings"
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
         return Problem("sweep.name", found, allowed, None, place)
     differing = _differing_keys(stored, planned) or ["the text of its data"]
@@ -165,23 +203,20 @@ def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
 
 def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now 700"."""
-    before, now = NEUTRAL | dotted(current_names(Settings, _groups(stored))), dotted(_groups(config_dict(planned)))
+    schema = Schema.of(planned.task)
+    recorded = {group: stored[group] for group in schema.groups if group in stored}
+    before, now = schema.neutral | dotted(current_names(planned.task.schema, recorded)), schema.values(planned.config)
     return [
         f"{key} {before.get(key)}, now {value}"
         for key, value in now.items()
-        if before.get(key) != value and decides_weights(key)
+        if before.get(key) != value and schema.decides_weights(key)
     ]
 
 
-def _groups(config: dict[str, Any]) -> dict[str, Any]:
-    return {group: config[group] for group in ("model", "train", "data") if group in config}
-
-
-def _older_semantics(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
-    """The semantics version of the folder's trial, if only that differs."""
-    versions = range(SEMANTICS - 1, 0, -1)
-    keys = {trial_key(planned.settings.trial, planned.fingerprint, version): version for version in versions}
-    return keys.get(stored["key"])
+def _older_version(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
+    """The version of the task with which the folder's trial was trained, if only that differs."""
+    make = partial(Schema.of(planned.task).trial_key, planned.config, planned.trial.seed, planned.fingerprint)
+    return next((version for version in range(planned.task.version - 1, 0, -1) if make(version) == stored["key"]), None)
 
 
 def is_recorded(planned: PlannedTrial) -> bool:
@@ -195,7 +230,8 @@ def is_recorded(planned: PlannedTrial) -> bool:
 def config_dict(planned: PlannedTrial) -> dict[str, Any]:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     settings = without_passwords(planned.settings.to_dict())
-    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **settings}
+    named = {} if planned.task.name == FIRST_TASK else {"task": planned.settings.source.name}
+    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **named, **settings}
 
 
 def recorded(plan: Plan, command: list[str]) -> Study:
@@ -232,9 +268,10 @@ def _refuse_changed_settings(plan: Plan, before: Study) -> None:
 
 
 def _table_order(plan: Plan, before: Study) -> Any:
-    """Sections as in the paper, then rows as the sweep's file lists them or as first requested, then seeds."""
+    """Sections as in the paper, then others; rows as the sweep's file lists them or as first requested; then seeds."""
     asked = [*(t.row for t in before.trials), *(p.trial.row for p in plan.trials)]
     listed = dict.fromkeys([*plan.composition.listed, *asked])
     place = {row: i for i, row in enumerate(listed)}
-    section = {group: i for i, group in enumerate(GROUPS)}
-    return lambda trial: (section.get(trial.group, len(GROUPS)), place[trial.row], trial.seed)
+    groups = [*GROUPS, *(t.group for t in before.trials), *(p.trial.group for p in plan.trials)]
+    section = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    return lambda trial: (section[trial.group], place[trial.row], trial.seed)

@@ -5,7 +5,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from sweeps.planning.compose import ComposedRow, Composition
-from sweeps.planning.recorded import DECIDING_GROUPS, Values, nested, values_of
+from sweeps.planning.recorded import Values, nested, values_of
+from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.task_card import task_card
 from sweeps.planning.yaml_files import SHIPPED, Library
 from tracking.study import Study, Trial
 
@@ -16,17 +18,20 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
     rows = {row["row"]: row for row in before.rows} | {row.name: _row(row, base) for row in composition.rows}
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
-    given = composition.overrides
-    options = {**Library(SHIPPED).defaults, **given.choices}
+    given, source = composition.overrides, composition.base.source
+    options = {**Library(SHIPPED, source).defaults, **given.choices}
+    deciding = (*Schema.of(source.task).groups, "scale")
+    named = {} if source.task.name == FIRST_TASK else {"task": source.name}
     chosen = {
-        "options": {group: name for group, name in options.items() if group in DECIDING_GROUPS},
+        "options": named | {group: name for group, name in options.items() if group in deciding},
         "values": {key: base[key] for key in given.values if key in base},
     }
     ordered = tuple(rows[name] for name in names if name in rows)
-    return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen)
+    card = task_card(source.task)
+    return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen, task=card)
 
 
 def _row(row: ComposedRow, base: Values) -> dict[str, Any]:
     about, values = asdict(row.settings.row), values_of(row.settings)
     differing = {key: value for key, value in values.items() if value != base[key]}
-    return {"row": row.name, "group": about["group"], "published": about["published"], "values": differing}
+    return {"row": row.name, **about, "values": differing, "before_scaling": row.before_scaling}

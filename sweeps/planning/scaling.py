@@ -4,19 +4,17 @@ The scale divides widths, depth and steps, which must divide evenly. It may also
 A row that changes such a value keeps a number in proportion to base, and text or a switch unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
-from typing import Any
+from typing import Any, TypeGuard
 
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Scale
 from transformer.schema import Problem
 
 Tree = dict[str, Any]
-WIDTHS = ("d_model", "d_ff", "d_k", "d_v")
-WRITTEN_BY_ROWS = ("model", "train", "decode", "data")
-STEPS = "train.steps"
 
 
 @dataclass(frozen=True)
@@ -36,12 +34,12 @@ class Kept:
     problems: list[Problem] = field(default_factory=list)
 
 
-def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
-    """Restore the row's differences in ``row.scaled``. Steps without a divisor are the same for every row."""
-    kept = Kept()
-    for key, value, was, now in _taken(row, base):
+def keep_differences(row: Layered, base: Layered, scale: Scale, schema: Schema) -> Kept:
+    """Restore the row's differences in ``row.scaled``. A key whose divisor is null is the same for every row."""
+    kept, undivided = Kept(), [key for key, by in schema.divided.items() if scale.divisors[by.by] is None]
+    for key, value, was, now in _taken(row, base, schema.groups):
         group, name = key.split(".")
-        if key == STEPS and scale.steps is None:
+        if key in undivided and _is_count(value):
             kept.left_out.append(key)
             continue
         found = _in_proportion(value, was, now)
@@ -54,27 +52,32 @@ def keep_differences(row: Layered, base: Layered, scale: Scale) -> Kept:
     return kept
 
 
-def apply_scale(tree: Tree, scale: Scale) -> list[Problem]:
-    """Divide in place; returns what does not divide. The schema checks values that are not whole numbers."""
-    divisions = [("model", name, "width", scale.width) for name in WIDTHS]
-    divisions += [("model", "n_layers", "depth", scale.depth), ("train", "steps", "steps", scale.steps or 1)]
-    problems = []
-    for group, name, divisor_name, divisor in divisions:
-        values = tree.get(group)
-        value = values.get(name) if isinstance(values, dict) else None
-        if values is None or not isinstance(value, int) or isinstance(value, bool):
+def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[str] = ()) -> list[Problem]:
+    """Divide in place; returns what does not divide. The schema refuses values that are no positive whole numbers.
+
+    ``changed`` are the keys by which a row differs from base: there the row's value is the fault, not the scale's.
+    """
+    problems, undivided = [], dict[str, list[str]]()
+    for key, role in schema.divided.items():
+        group, _, inner = key.partition(".")
+        name, values, divisor = role.by, tree.get(group), scale.divisors[role.by] or 1
+        if not isinstance(values, dict) or not _is_count(value := values.get(inner)):
             continue
-        if value % divisor:
-            allowed = f"must divide {group}.{name}, which is {value}"
-            problems.append(Problem(f"scale.{divisor_name}", f"is {divisor}", allowed))
+        if value % divisor == 0:
+            values[inner] = value // divisor
+        elif key in changed:
+            found = f"is {value}, which scale.{name}={divisor} does not divide"
+            problems.append(Problem(key, found, f"must be a multiple of {divisor}, or choose another scale"))
         else:
-            values[name] = value // divisor
+            undivided.setdefault(name, []).append(f"{key}, which is {value}")
+    for name, keys in undivided.items():
+        problems.append(Problem(f"scale.{name}", f"is {scale.divisors[name]}", f"must divide {', '.join(keys)}"))
     return problems
 
 
-def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
+def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple[str, Any, Any, Any]]:
     """Each key in which the row differs from base until the scale sets it, with the values of row, base and scale."""
-    for group in WRITTEN_BY_ROWS:
+    for group in groups:
         trees = [tree.get(group) for tree in (row.paper, base.paper, row.scaled, base.scaled)]
         paper, base_paper, scaled, base_scaled = (tree if isinstance(tree, dict) else {} for tree in trees)
         for name, value in paper.items():
@@ -82,6 +85,10 @@ def _taken(row: Layered, base: Layered) -> Iterator[tuple[str, Any, Any, Any]]:
                 continue
             if scaled.get(name) == base_scaled[name]:
                 yield f"{group}.{name}", value, base_paper[name], base_scaled[name]
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _in_proportion(value: Any, was: Any, now: Any) -> Any:

@@ -1,41 +1,37 @@
 """The schema of everything that ``conf/`` and the command line may set."""
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from transformer.config import Count, DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
-from transformer.schema import Range
-from transformer.versions import Formerly
+from sweeps.planning.schema import Schema
+from sweeps.planning.task_source import TaskSource
+from sweeps.task import Formerly, Problem, Range, Task
+from transformer.schema import parse
+from transformer.versions import field_types
 
-
-@dataclass(frozen=True)
-class Published:
-    """The paper's figures of a row; null for a blank cell."""
-
-    ppl: float | None
-    bleu: float | None
-    params_m: float | None
+PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
+"""The groups of keys that every task has."""
+Count = Annotated[int, Range(1, 2**31 - 1)]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The line of the study's table that a configuration fills."""
+    """The line of the study's table that a configuration fills. ``published`` holds a paper's figures by metric."""
 
     group: str
     change: str = ""
-    published: Published = Published(None, None, None)
+    published: dict[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Divisors that shrink all rows equally; ``steps: null`` keeps the steps that the scale sets."""
+    """Divisors that shrink all rows equally; a divisor of null keeps what the scale sets."""
 
     name: str
-    width: Count
-    depth: Count
-    steps: Annotated[int | None, Range(1)]
+    divisors: dict[str, int | None]
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,14 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Sweep:
+    """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then."""
+
     name: str | None
     seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
     max_failures: Annotated[int, Range(0)]
-    rows: list[str]
+    rows: list[str] = field(default_factory=lambda: ["base"])
+    vary: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,29 +72,76 @@ class Paths:
 
 @dataclass(frozen=True)
 class Settings:
-    """One row of a study, complete."""
+    """One row of a study, complete. ``trial`` is the configuration of the task."""
 
+    source: TaskSource
     row: Row
     scale: Scale
-    model: ModelConfig
-    train: TrainConfig
-    decode: DecodeConfig
-    data: DataConfig
+    trial: Any
     cluster: Cluster
     sweep: Sweep
     tracking: Tracking
     paths: Paths
 
     @property
-    def trial(self) -> TrialConfig:
-        return TrialConfig(self.model, self.train, self.decode, self.data)
-
-    @property
     def study_folder(self) -> Path:
-        return Path(self.paths.runs) / (self.sweep.name or f"{self.data.name}-{self.scale.name}")
+        task = self.source.task
+        return Path(self.paths.runs) / (self.sweep.name or f"{task.title(self.trial) or task.name}-{self.scale.name}")
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As in ``conf/``: the platform's groups and the task's."""
+        shared = {name: asdict(getattr(self, name)) for name in ("row", "cluster", "sweep", "tracking", "paths")}
+        scale = {"name": self.scale.name, **self.scale.divisors}
+        return {"row": shared.pop("row"), "scale": scale, **asdict(self.trial), **shared}
+
+
+@cache
+def tree_type(task: Task[Any]) -> type:
+    """A dataclass with the form of the files: every group of the platform and of the task. For keys and types."""
+    schema = Schema.of(task)
+    optional = {divided.by: divided.optional for divided in schema.divided.values()}
+    divisors = [(name, Annotated[int | None, Range(1)] if null else Count) for name, null in optional.items()]
+    names = dict.fromkeys([metric.name for metric in task.metrics if metric.tabled])
+    figures = [(name, float | None, field(default=None)) for name in (*names, "params_m")]
+    published = make_dataclass("Published", figures, frozen=True)
+    row = make_dataclass(
+        "Row",
+        [
+            ("group", str),
+            ("change", str, field(default="")),
+            ("published", published, field(default_factory=published)),
+        ],
+        frozen=True,
+    )
+    scale = make_dataclass("Scale", [("name", str), *divisors], frozen=True)
+    hints = field_types(task.schema)
+    shared = [("cluster", Cluster), ("sweep", Sweep), ("tracking", Tracking), ("paths", Paths)]
+    named = ("task", str, field(default=task.name))
+    groups = [(group, hints[group]) for group in schema.groups]
+    return make_dataclass("Tree", [("row", row), ("scale", scale), *groups, *shared, named], frozen=True)
+
+
+def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, list[Problem]]:
+    """One row's settings from plain data, or every problem with it."""
+    found, problems = parse(tree_type(source.task), tree)
+    return (None if found is None else _settings(source, found)), problems
+
+
+def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Problem]]:
+    """The scale alone."""
+    found, problems = parse(field_types(tree_type(task))["scale"], tree, "scale")
+    return (None if found is None else _scale(found)), problems
+
+
+def _settings(source: TaskSource, tree: Any) -> Settings:
+    row = Row(tree.row.group, tree.row.change, asdict(tree.row.published))
+    trial = source.task.schema(**{group: getattr(tree, group) for group in Schema.of(source.task).groups})
+    return Settings(source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths)
+
+
+def _scale(tree: Any) -> Scale:
+    divisors = dict(vars(tree))
+    return Scale(divisors.pop("name"), divisors)
 
 
 def absolute(settings: Settings, here: Path) -> Settings:
@@ -103,29 +150,15 @@ def absolute(settings: Settings, here: Path) -> Settings:
     def path(text: str) -> str:
         return text if "://" in text else os.path.realpath(here / _at_home(text))
 
-    paths, data = settings.paths, settings.data
+    paths = settings.paths
     checkpoints = paths.checkpoints and path(paths.checkpoints)
     return replace(
         settings,
         paths=replace(paths, runs=path(paths.runs), data=path(paths.data), checkpoints=checkpoints),
-        data=replace(
-            data,
-            mirror=data.mirror and path(data.mirror),
-            train=data.train and [_absolute_file(name, here) for name in data.train],
-            dev=data.dev and [_absolute_file(name, here) for name in data.dev],
-            test=data.test and [_absolute_file(name, here) for name in data.test],
-        ),
+        trial=settings.source.task.resolved(settings.trial, here),
     )
 
 
 def _at_home(text: str) -> str:
     """``~`` as the home folder. ``~NAME`` of an unknown user stays, and is refused later."""
     return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
-
-
-def _absolute_file(name: str, here: Path) -> str:
-    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
-    if "://" in name:
-        return name
-    path = here / _at_home(name)
-    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link

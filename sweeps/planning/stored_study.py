@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tracking.damage import DamagedFileError
+from tracking.studies import study_folders
 from tracking.study import Study, StudyMissing, read_study
 from transformer.schema import Problem, RefusedError
 
@@ -24,7 +25,7 @@ def damaged(error: DamagedFileError) -> Problem:
 
 def study_names(runs: Path) -> list[str]:
     """The studies recorded in this folder."""
-    return [path.parent.name for path in sorted(runs.glob("*/study.json"))]
+    return [folder.name for folder in study_folders(runs)]
 
 
 def studies_there(runs: Path) -> str:

@@ -5,35 +5,41 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from sweeps.planning.settings import Settings
+from sweeps.planning.row_and_scale_files import EXAMPLES, form_faults, line_of
+from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.settings import tree_type
+from sweeps.task import Task
 from transformer.schema import Problem, kind_of
 
 HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
+BASE = "base"
+"""The file of a task's base values."""
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of other groups. Without the header, Hydra would read those as the group's keys."""
-EXAMPLES = {
-    "row": 'row: {group: mine, change: "16 heads"}',
-    "scale": "scale: {name: mine, width: 2, depth: 1, steps: 1}",
-}
 LARGEST = 1_000_000  # bytes
 TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True)
 class Examined:
-    """``faults`` keep the file from being read. ``doubts`` concern single keys; the other keys can be checked too."""
+    """``faults`` keep the file from being read. ``doubts`` concern single keys; the other keys can be checked too.
+
+    ``follows`` are the keys whose problems follow from a doubt.
+    """
 
     faults: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
+    follows: tuple[str, ...] = ()
 
 
-def examined(path: Path, shown: str, group: str) -> Examined:
+def examined(path: Path, shown: str, group: str, task: Task[Any]) -> Examined:
     """Every problem of the file ``path``, which messages call ``shown``."""
     try:
-        return _Examination(path.stem, shown, group).of(_text(path))
+        return _Examination(path.stem, shown, group, task).of(_text(path))
     except _FaultError as error:
         place = f"{shown}:{error.line}" if error.line else shown
         return Examined((Problem(path.stem, error.found, error.allowed, None, place),))
@@ -77,10 +83,12 @@ def _decoded(content: bytes) -> str:
 class _Examination:
     """One text, and the problems found in it."""
 
-    def __init__(self, name: str, shown: str, group: str) -> None:
+    def __init__(self, name: str, shown: str, group: str, task: Task[Any]) -> None:
         self.name, self.shown, self.group = name, shown, group
+        self.tree, self.schema, self.needs_header = tree_type(task), Schema.of(task), task.name == FIRST_TASK
         self.faults: list[Problem] = []
         self.doubts: list[Problem] = []
+        self.follows: list[str] = []
 
     def of(self, text: str) -> Examined:
         self._check_events(text)
@@ -92,13 +100,13 @@ class _Examination:
                 self._fault(
                     self.name, f"is {_described(root)}", self._must_set(), root.start_mark.line + 1 if root else 1
                 )
-        return Examined(tuple(self.faults), tuple(self.doubts))
+        return Examined(tuple(self.faults), tuple(self.doubts), tuple(self.follows))
 
     def _check_events(self, text: str) -> None:
         """Syntax, tags, aliases of groups, and further documents."""
         anchors, documents = set[str](), 0
         for event in _events(text):
-            line = _line(event)
+            line = line_of(event)
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
@@ -112,18 +120,19 @@ class _Examination:
 
     def _check_root(self, root: yaml.MappingNode, text: str) -> None:
         self._check_header(text)
-        self._check_mapping(root, "" if self.group in ABOUT_ALL_GROUPS else self.group)
+        self._check_mapping(root, "" if self.group in (*ABOUT_ALL_GROUPS, BASE) else self.group)
         top = {key.value: (key, value) for key, value in root.value}
         if "defaults" in top:
             allowed = "remove it, and write the values into this file"
-            self._fault("defaults", f"is not supported in conf/{self.group}/", allowed, _line(top["defaults"][0]))
+            self._fault("defaults", f"is not supported in conf/{self.group}/", allowed, line_of(top["defaults"][0]))
         for key, (node, value) in top.items():
             if "." in key:
                 group, _, rest = key.partition(".")
                 shown = value.value if isinstance(value, yaml.ScalarNode) else "…"
-                self._fault(key, "has a dot", f"write {group}: {{{rest}: {shown}}}", _line(node))
-        if self.group == "row":
-            self._check_row(top)
+                self._fault(key, "has a dot", f"write {group}: {{{rest}: {shown}}}", line_of(node))
+        for fault in form_faults(self.group, self.name, top, self.schema):
+            self._doubt(fault.key, fault.found, fault.allowed, fault.line, fault.nearest)
+            self.follows += fault.follows
 
     def _check_header(self, text: str) -> None:
         """The first comments may hold a license before the header."""
@@ -134,39 +143,28 @@ class _Examination:
             head.append(line)
         packages = [(number, found[1]) for number, line in enumerate(head, 1) if (found := HEADER.match(line))]
         if self.group in ABOUT_ALL_GROUPS:
-            if [package for _, package in packages] != ["_global_"]:
+            given = [package for _, package in packages]
+            if given != ["_global_"] and (given or self.needs_header):
                 self._fault(self.name, 'lacks "# @package _global_"', "must begin with that line", 1)
         else:
             for number, package in packages:
                 allowed = f"remove that line: files in conf/{self.group}/ set the keys of {self.group}"
                 self._fault(self.name, f'has "# @package {package}"', allowed, number)
 
-    def _check_row(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> None:
-        about = top["row"][1] if "row" in top else None
-        if about is None:
-            self._doubt("row", "is missing", f"must be given: {EXAMPLES['row']}", 1)
-        elif isinstance(about, yaml.MappingNode) and "group" not in [key.value for key, _ in about.value]:
-            self._doubt("row.group", "is missing", f"must be given: {EXAMPLES['row']}", _line(about))
-        train = top["train"][1] if "train" in top else None
-        for key, _ in train.value if isinstance(train, yaml.MappingNode) else ():
-            if key.value == "seed":
-                allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
-                self._doubt("train.seed", "is set by a row", allowed, _line(key))
-
     def _check_mapping(self, mapping: yaml.MappingNode, prefix: str) -> None:
         first: dict[str, int] = {}
         for key, value in mapping.value:
             name = f"{prefix}.{key.value}" if prefix else str(key.value)
             if key.tag == f"{TAG}merge":
-                self._fault(prefix or self.name, "takes keys by <<", "write the keys out", _line(key))
+                self._fault(prefix or self.name, "takes keys by <<", "write the keys out", line_of(key))
             elif key.tag != f"{TAG}str":
                 shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or group"
-                self._fault(prefix or self.name, f"has {shown} as a key", "keys must be words", _line(key))
+                self._fault(prefix or self.name, f"has {shown} as a key", "keys must be words", line_of(key))
             elif key.value in first:
                 found = f"is given twice, first in line {first[key.value]}"
-                self._fault(name, found, "keep one of them", _line(key))
+                self._fault(name, found, "keep one of them", line_of(key))
             else:
-                first[key.value] = _line(key)
+                first[key.value] = line_of(key)
                 self._check_value(value, name)
 
     def _check_value(self, value: yaml.Node, key: str) -> None:
@@ -182,15 +180,15 @@ class _Examination:
         """A value without quotes that YAML reads as another than it looks like."""
         text, kind = value.value, value.tag.removeprefix(TAG)
         if text == "???":
-            self._doubt(key, "is ???, a value that is missing", "give a value", _line(value))
+            self._doubt(key, "is ???, a value that is missing", "give a value", line_of(value))
         elif kind in ("int", "float") and (re.match(r"[-+]?0[\d_]+$", text) or ":" in text or "0b" in text):
             read = yaml.safe_load(text)
             allowed = f"write {read}, or put quotes around a text"
-            self._doubt(key, f"is {text}, which YAML reads as {read}", allowed, _line(value))
-        elif kind == "bool" and text.lower() not in ("true", "false") and kind_of(Settings, key) is not bool:
+            self._doubt(key, f"is {text}, which YAML reads as {read}", allowed, line_of(value))
+        elif kind == "bool" and text.lower() not in ("true", "false") and kind_of(self.tree, key) is not bool:
             read = str(yaml.safe_load(text)).lower()
             found = f"is {text}, which YAML reads as {read}"
-            self._doubt(key, found, f'write "{text}" in quotes, or {read}', _line(value))
+            self._doubt(key, found, f'write "{text}" in quotes, or {read}', line_of(value))
 
     def _must_set(self) -> str:
         example = EXAMPLES.get(self.group)
@@ -199,8 +197,8 @@ class _Examination:
     def _fault(self, key: str, found: str, allowed: str, line: int) -> None:
         self.faults.append(Problem(key, found, allowed, None, f"{self.shown}:{line}"))
 
-    def _doubt(self, key: str, found: str, allowed: str, line: int) -> None:
-        self.doubts.append(Problem(key, found, allowed, None, f"{self.shown}:{line}"))
+    def _doubt(self, key: str, found: str, allowed: str, line: int, near: str | None = None) -> None:
+        self.doubts.append(Problem(key, found, allowed, near, f"{self.shown}:{line}"))
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
@@ -239,8 +237,3 @@ def _described(root: yaml.Node | None) -> str:
 
 def _tag(tag: str) -> str:
     return f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
-
-
-def _line(part: yaml.Node | yaml.Event) -> int:
-    assert part.start_mark is not None
-    return int(part.start_mark.line) + 1

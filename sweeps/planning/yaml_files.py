@@ -1,16 +1,26 @@
 """The YAML files of ``conf/``: the shipped ones and the user's in ``./conf``, and the line that sets a key."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 import sweeps
+from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.settings import tree_type
 from sweeps.planning.suggestions import option_meant
-from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, Examined, examined
-from transformer.schema import Problem
+from sweeps.planning.task_source import TaskSource
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, Examined, examined
+from sweeps.task import Problem, Task
+
+PLATFORM_GROUPS = ("cluster", "tracking", "sweep")
+"""Groups of options that all tasks share."""
+FULL = "full"
+"""The scale that every task has: it divides nothing."""
 
 
 def shipped_folder(package: Path) -> Path:
@@ -22,11 +32,44 @@ def shipped_folder(package: Path) -> Path:
 SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
 
 
+@cache
+def shipped_defaults() -> dict[str, str]:
+    """The default option of each group of translation."""
+    listed = yaml.safe_load((SHIPPED / "config.yaml").read_text("utf-8"))["defaults"]
+    return {group: name for entry in listed if isinstance(entry, dict) for group, name in entry.items()}
+
+
 @dataclass(frozen=True)
 class Library:
-    """Every configuration file that can be named from ``here``. Files that nobody names are not opened."""
+    """Every configuration file that can be named from ``here`` for a task. Files that nobody names are not opened.
+
+    Translation's files lie in ``conf/`` itself. Base, rows and scales of another task lie in ``conf/task/NAME/``.
+    """
 
     here: Path
+    source: TaskSource
+
+    @property
+    def task(self) -> Task[Any]:
+        return self.source.task
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(self.task)
+
+    @property
+    def tree(self) -> type:
+        """The form of all settings, for their keys and types."""
+        return tree_type(self.task)
+
+    @property
+    def row_groups(self) -> tuple[str, ...]:
+        """The groups of keys that a row may change."""
+        return self.schema.groups
+
+    @property
+    def all_options(self) -> dict[str, list[str]]:
+        return {group: self.options(group) for group in self.groups}
 
     @cached_property
     def own(self) -> Path | None:
@@ -34,15 +77,30 @@ class Library:
         folder = Path(os.path.realpath(self.here / "conf"))
         return folder if folder.is_dir() and folder != SHIPPED else None
 
+    @property
+    def is_first_task(self) -> bool:
+        return self.task.name == FIRST_TASK
+
     @cached_property
     def groups(self) -> list[str]:
-        return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir() and any(path.glob("*.yaml")))
+        """The groups that have options."""
+        if self.is_first_task:
+            return sorted(path.name for path in SHIPPED.iterdir() if any(path.glob("*.yaml")))
+        return sorted([*PLATFORM_GROUPS, *ABOUT_ALL_GROUPS])
 
     @cached_property
     def defaults(self) -> dict[str, str]:
         """The default option of each group."""
-        listed = yaml.safe_load((SHIPPED / "config.yaml").read_text("utf-8"))["defaults"]
-        return {group: name for entry in listed if isinstance(entry, dict) for group, name in entry.items()}
+        shipped = shipped_defaults()
+        if self.is_first_task:
+            return shipped
+        return {group: shipped[group] for group in PLATFORM_GROUPS} | {"sweep": "all", "row": "base", "scale": FULL}
+
+    def folder(self, group: str) -> str:
+        """The group's folder below a ``conf``."""
+        own = group in (*ABOUT_ALL_GROUPS, BASE) and not self.is_first_task
+        name = "" if group == BASE else group
+        return f"task/{self.task.name}/{name}".rstrip("/") if own else group
 
     def options(self, group: str) -> list[str]:
         """The names that ``group=`` takes."""
@@ -50,11 +108,19 @@ class Library:
 
     @cached_property
     def _options(self) -> dict[str, list[str]]:
-        folders = [SHIPPED, self.own] if self.own else [SHIPPED]
-        return {
-            group: sorted({path.stem for folder in folders for path in _yaml_files(folder / group) if path.is_file()})
-            for group in self.groups
-        }
+        return {group: sorted({*self._implied(group), *self._files(group)}) for group in self.groups}
+
+    def _files(self, group: str) -> Iterator[str]:
+        for conf in (SHIPPED, self.own):
+            yield from (path.stem for path in _yaml_files(conf / self.folder(group)) if path.is_file()) if conf else ()
+
+    def _implied(self, group: str) -> tuple[str, ...]:
+        """Options that need no file: base without a change, and the scale that divides nothing."""
+        return () if self.is_first_task else {"row": ("base",), "scale": (FULL,)}.get(group, ())
+
+    def is_implied(self, group: str, name: str) -> bool:
+        """Whether the option has no file and needs none."""
+        return name in self._implied(group) and not self.path(group, name).is_file()
 
     def unknown_option(self, group: str, name: str, place: str | None) -> Problem | None:
         """The refusal of a name for which no file exists. A file that cannot be read is no unknown option."""
@@ -64,16 +130,16 @@ class Library:
         misplaced = self._misplaced(group, name)
         if misplaced is not None:
             found = f'is "{name}", but its file is {self.show(misplaced)}'
-            return Problem(group, found, f"move or rename it to conf/{group}/{name}.yaml", None, place)
+            return Problem(group, found, f"move or rename it to conf/{self.folder(group)}/{name}.yaml", None, place)
         allowed = f"must be one of {', '.join(options)}"
-        found = f'is "{name}", but conf/{group}/ has no such file'
+        found = f'is "{name}", but conf/{self.folder(group)}/ has no such file'
         return Problem(group, found, allowed, option_meant(group, name, options), place)
 
     def examined(self, group: str, name: str) -> Examined:
         """Every problem of the user's file of this option, line by line. Shipped files have none."""
-        path, shipped = self._own_file(group, name), SHIPPED / group / f"{name}.yaml"
+        path, shipped = self._own_file(group, name), SHIPPED / self.folder(group) / f"{name}.yaml"
         if path is None or not shipped.exists():
-            return Examined() if path is None else examined(path, self.show(path), group)
+            return Examined() if path is None else examined(path, self.show(path), group, self.source.task)
         if not _differs(path, shipped):
             return Examined()
         allowed = "rename it, or make it identical to the shipped file"
@@ -86,12 +152,12 @@ class Library:
         return self.show(path) if path and path.is_file() and _differs(path, SHIPPED / "config.yaml") else None
 
     def is_shipped(self, group: str, name: str) -> bool:
-        return (SHIPPED / group / f"{name}.yaml").exists()
+        return (SHIPPED / self.folder(group) / f"{name}.yaml").exists()
 
     def path(self, group: str, name: str) -> Path:
         """The file of an option. The shipped one comes first."""
-        shipped = SHIPPED / group / f"{name}.yaml"
-        return shipped if shipped.exists() or self.own is None else self.own / group / f"{name}.yaml"
+        shipped = SHIPPED / self.folder(group) / f"{name}.yaml"
+        return shipped if shipped.exists() or self.own is None else self.own / self.folder(group) / f"{name}.yaml"
 
     def show(self, path: Path) -> str:
         """A path in the form that the user can open: relative to ``here`` if it lies inside."""
@@ -104,27 +170,40 @@ class Library:
         others = sorted(group for group in there if group not in last)
         files = [
             *((self.path(group, choices[group]), "") for group in last),
+            *([] if self.is_first_task else [(self.path(BASE, BASE), "")]),
             (SHIPPED / "config.yaml", ""),
             *((self.path(group, choices[group]), group) for group in others),
         ]
         for path, package in files:
+            if not path.is_file():
+                continue
             inner = key.removeprefix(f"{package}.") if package else key
-            line = (
-                _line(yaml.compose(path.read_text("utf-8")), inner.split(".")) if inner != key or not package else None
-            )
+            line = _line(yaml.compose(path.read_text("utf-8")), inner) if inner != key or not package else None
             if line:
                 return f"{self.show(path)}:{line}"
         return None
 
+    def first_line(self, group: str, name: str, keys: list[str]) -> str:
+        """The line of an option's file that sets the first of these keys, or its first line."""
+        file = self.show(self.path(group, name))
+        line = self.locate(keys[0], {group: name}) if keys else None
+        return line if line and line.startswith(file) else f"{file}:1"
+
     def _own_file(self, group: str, name: str) -> Path | None:
         """The user's file of this option, whatever it is: also a folder, a pipe or a link to nowhere."""
-        path = self.own / group / f"{name}.yaml" if self.own else None
+        path = self.own / self.folder(group) / f"{name}.yaml" if self.own else None
         return path if path and os.path.lexists(path) else None
 
     def _misplaced(self, group: str, name: str) -> Path | None:
         """A file that was probably meant for this option: x.yml, X.YAML, or a file in a similar folder."""
         conf = self.here / "conf"
-        folders = [conf / group, conf / f"{group}s", self.here / group, *[conf, self.here] * (group == "row")]
+        folders = [
+            conf / self.folder(group),
+            conf / group,
+            conf / f"{group}s",
+            self.here / group,
+            *[conf, self.here] * (group == "row"),
+        ]
         wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
         names = (path for folder in folders for path in _entries(folder) if path.name.casefold() in wanted)
         return next(names, None)
@@ -141,13 +220,16 @@ def _yaml_files(folder: Path) -> list[Path]:
     return [path for path in _entries(folder) if path.suffix == ".yaml"]
 
 
-def _line(node: yaml.Node | None, names: list[str]) -> int | None:
-    """The line, counted from 1, on which a mapping sets the dotted key."""
+def _line(node: yaml.Node | None, key: str) -> int | None:
+    """The line, counted from 1, on which a mapping sets the dotted key, which it may write as ``a: {b: 1}``."""
     if not isinstance(node, yaml.MappingNode):
         return None
     for name_node, value_node in node.value:
-        if name_node.value == names[0]:
-            return name_node.start_mark.line + 1 if len(names) == 1 else _line(value_node, names[1:])
+        if name_node.value == key:
+            return int(name_node.start_mark.line) + 1
+        inner = key.removeprefix(f"{name_node.value}.")
+        if inner != key and (line := _line(value_node, inner)):
+            return line
     return None
 
 

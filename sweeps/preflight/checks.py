@@ -9,12 +9,10 @@ from sweeps.planning.naming import chosen, naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Settings
-from sweeps.planning.yaml_files import Library
+from sweeps.planning.task_named import library_of
 from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
-from transformer.data.corpora import corpus
-from transformer.data.fingerprint import prepared_folder
 from transformer.schema import Problem, RefusedError
 
 SHARED = ("cluster",)
@@ -31,7 +29,7 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
     except RefusedError as error:
         raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
     shared = plan.composition.shared
-    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_text_problems(plan)]
+    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_data_problems(plan)]
     if plan.pending:
         problems += _machine_problems(shared, plan)
     if problems:
@@ -50,7 +48,7 @@ def _problems_without_plan(overrides: list[str]) -> list[Problem]:
 
 def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
     """The problems with the place that sets each key: the command line, or a line of a file."""
-    library = Library(Path.cwd())
+    library = library_of(overrides, Path.cwd())
     typed, _ = parse_overrides(overrides, library)
     choices = {**library.defaults, **typed.choices, "row": "base"}
 
@@ -64,12 +62,11 @@ def _place_problems(shared: Settings) -> list[Problem]:
     return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs))]
 
 
-def _text_problems(plan: Plan) -> Iterator[Problem]:
-    """What is known of text that is not prepared yet; preparation reads it."""
+def _data_problems(plan: Plan) -> Iterator[Problem]:
+    """What is known of data that is not prepared yet; preparation reads it."""
     for planned in {planned.fingerprint: planned for planned in plan.pending}.values():
-        data = planned.settings.data
-        if not prepared_folder(Path(planned.settings.paths.data), planned.fingerprint).is_dir():
-            yield from corpus(data).problems(data)
+        if not planned.prepared_folder.is_dir() or planned.prepared_folder == Path(planned.settings.paths.data):
+            yield from planned.task.data_problems(planned.config)
 
 
 def _machine_problems(shared: Settings, plan: Plan | None = None) -> list[Problem]:

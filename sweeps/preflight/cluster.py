@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Cluster
 from sweeps.preflight import machine
 from transformer.schema import Problem, RefusedError
@@ -72,9 +73,14 @@ def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
     """Models that no machine here can hold."""
     cluster = plan.composition.shared.cluster
     limit, where = _memory_of_a_worker(cluster, nodes)
-    large = [planned for planned in plan.pending if BYTES_PER_PARAMETER * planned.params > limit]
+    large = [planned for planned in plan.pending if _bytes_in_training(planned) > limit]
     if large:
-        yield _too_large(max(large, key=lambda planned: planned.params), len(large), limit, where)
+        yield _too_large(max(large, key=_bytes_in_training), len(large), limit, where)
+
+
+def _bytes_in_training(planned: PlannedTrial) -> int:
+    """0 if the number of parameters is unknown."""
+    return BYTES_PER_PARAMETER * (planned.costs.params or 0)
 
 
 def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
@@ -86,15 +92,19 @@ def _memory_of_a_worker(cluster: Cluster, nodes: list[Node]) -> tuple[float, str
 
 
 def _too_large(planned: PlannedTrial, count: int, limit: float, where: str) -> Problem:
-    model = planned.settings.model
     others = f" (and {count - 1} other trials)" * (count > 1)
-    needed = BYTES_PER_PARAMETER * planned.params
-    found = f"of {planned.trial.name}{others} gives {_many(planned.params)} parameters, which need {_bytes(needed)}"
-    largest = max(("n_layers", "d_model", "d_ff", "d_k", "d_v", "n_heads"), key=lambda name: getattr(model, name))
-    key = f"model.{largest}"
-    if planned.settings.data.vocab_size > getattr(model, largest):
-        key = "data.vocab_size"
-    return Problem(key, found, f"must fit into {where}, {_bytes(limit)}")
+    params = planned.costs.params or 0
+    found = f"of {planned.trial.name}{others} gives {_many(params)} parameters, which need"
+    found += f" {_bytes(BYTES_PER_PARAMETER * params)}"
+    return Problem(_largest_key(planned), found, f"must fit into {where}, {_bytes(limit)}")
+
+
+def _largest_key(planned: PlannedTrial) -> str:
+    """The size that most likely was mistyped: the largest whole number under model or data, or of any group."""
+    values = Schema.of(planned.task).values(planned.config)
+    whole = {key: value for key, value in values.items() if type(value) is int}
+    sizes = {key: value for key, value in whole.items() if key.startswith(("model.", "data."))} or whole
+    return max(sizes, key=lambda key: sizes[key], default="model")
 
 
 def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Paths
+from tracking.formats import size
 from transformer.schema import Problem, nearest
 
 ANSWER_S = 8.0
 """How long a remote filesystem may take to write and remove one small file."""
-BYTES_PER_PARAMETER = 12
-"""Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
 LOCAL = ("file://", "local://")
 LONGEST_PART = 255  # bytes of one name, on the common filesystems
 LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
@@ -35,18 +34,12 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
     new = [planned for planned in plan.pending if planned.state == "missing"]
     if folder is None or not new:
         return
-    needed = sum(_checkpoint_bytes(planned) for planned in new)
+    needed = sum(planned.costs.checkpoint_bytes or 0 for planned in new)
     free = shutil.disk_usage(_nearest_existing(folder)).free
     if needed > free:
-        found = f"has {_size(free)} free, but the checkpoints of {len(new)} trials need {_size(needed)}"
-        allowed = "choose a larger disk, fewer rows, or a smaller train.keep_checkpoints"
+        found = f"has {size(free)} free, but the checkpoints of {len(new)} trials need {size(needed)}"
+        allowed = "choose a larger disk, fewer rows, or fewer checkpoints"
         yield Problem("paths.runs" if place is None else "paths.checkpoints", found, allowed, None, str(folder))
-
-
-def _checkpoint_bytes(planned: PlannedTrial) -> int:
-    """The least that the trial's checkpoints take at its end."""
-    train = planned.settings.train
-    return BYTES_PER_PARAMETER * planned.params * min(train.keep_checkpoints, train.checkpoints_written)
 
 
 def name_problems(plan: Plan) -> Iterator[Problem]:
@@ -159,7 +152,3 @@ def _within(seconds: float, action: Callable[[], None]) -> bool:
     thread.start()
     thread.join(seconds)
     return not thread.is_alive()
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayTaskError
 
-from transformer.messages import Lost
+from sweeps.events import Lost
 
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"

@@ -4,14 +4,15 @@ import traceback
 
 from rich.console import Console
 
+from sweeps.events import Failed, Stopped
 from sweeps.planning.plan import Plan
+from sweeps.running.driver import work
 from sweeps.running.open_study import open_study
 from sweeps.running.peers import peers_of
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
-from transformer.messages import Failed, Stopped
-from transformer.schema import RefusedError
+from sweeps.task import RefusedError
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
@@ -53,8 +54,6 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         return stopping.requested()
 
     with peers_of(assignment, workers) as address, stopping.gentle():
-        from transformer.worker import work
-
         for event in work(assignment, 0, workers, address, stop):
             recorder.take(assignment.attempt, event)
             progress.take(name, event)

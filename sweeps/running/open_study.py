@@ -8,18 +8,16 @@ from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
-from sweeps.planning.cautions import cautions
-from sweeps.planning.plan import Plan, recorded
-from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.plan import Plan, cautions, recorded
+from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.preparing import prepare_texts
+from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
 from sweeps.running.syncing import syncing
 from tracking.damage import unless_damaged
 from tracking.study import write_study
-from transformer.data.prepare import Prepared
 from transformer.schema import Problem, RefusedError
 
 
@@ -41,7 +39,8 @@ def open_study(
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
-        texts = prepare_texts(plan, console)
+        pending = {planned.fingerprint for planned in plan.pending}
+        prepare_data(plan, console)
         for caution in cautions(plan):
             console.print(escape(caution), style="yellow", soft_wrap=True)
         if plan.pending:
@@ -51,7 +50,7 @@ def open_study(
             stack.enter_context(trial_lock(planned.folder))
         repair(plan, console)
         plan = plan.read_again()
-        _refuse_other_vocabularies(plan, texts)
+        _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
@@ -59,15 +58,15 @@ def open_study(
             yield plan, stopping
 
 
-def _refuse_other_vocabularies(plan: Plan, texts: dict[str, Prepared]) -> None:
-    """Refuse the plan unless its trials with the same text share one vocabulary.
+def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
+    """Refuse the plan unless its trials with the same data share one prepared copy.
 
-    Finished trials are checked too: a trial whose record was damaged must not resume with another vocabulary.
+    Finished trials are checked too: a trial whose record was damaged must not resume with another copy.
     """
     problems: list[Problem] = []
     for planned in plan.trials:
-        if planned.fingerprint in texts:
-            check = partial(check_vocabulary, texts[planned.fingerprint], planned.folder)
+        if planned.fingerprint in prepared:
+            check = partial(check_data, planned.folder, planned.prepared_as(), planned.prepared_folder)
             problems += unless_damaged(check, [])  # still damaged: another process runs that trial and repairs it
     if problems:
         raise RefusedError(dict.fromkeys(problems))

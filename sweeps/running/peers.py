@@ -12,9 +12,11 @@ from contextlib import contextmanager, suppress
 from multiprocessing import parent_process, resource_tracker
 from multiprocessing.connection import Connection
 
+from sweeps.events import Failed, Lost
+from sweeps.running.driver import imported, work
+from sweeps.running.lost import is_lost_peer
 from sweeps.running.stopping import held
-from transformer.messages import Assignment, Failed, Lost
-from transformer.schema import RefusedError
+from sweeps.task import Assignment, RefusedError
 
 PATIENCE_S = 1.0
 """How long rank zero waits for the cause of a worker's end after it lost the connection."""
@@ -39,8 +41,6 @@ def peers_of(assignment: Assignment, workers: int) -> Iterator[str]:
         for peer in peers:
             peer.process.join(timeout=10)
     except RuntimeError as error:
-        from transformer.training.parallel import is_lost_peer
-
         if cause := _cause(error, peers) if is_lost_peer(error) else None:
             raise cause from error
         raise
@@ -54,7 +54,7 @@ class Peer:
 
     def __init__(self, assignment: Assignment, rank: int, workers: int, address: str) -> None:
         context = multiprocessing.get_context("spawn")
-        self.rank = rank
+        self.assignment, self.rank = assignment, rank
         self.failure: RefusedError | Failed | Lost | None = None
         self._receiver, self._sender = context.Pipe(duplex=False)
         arguments = (assignment, rank, workers, address, self._sender)
@@ -106,7 +106,7 @@ def _start(peers: list[Peer]) -> None:
     with held():  # a signal to the process group is for rank zero
         for peer in peers:
             peer.start()
-    import transformer.worker  # noqa: F401 — while the processes start
+    imported(peers[0].assignment)  # while the processes start
 
     if not all(peer.is_ready() for peer in peers):
         symptom = RuntimeError("the workers could not meet")
@@ -125,10 +125,9 @@ def _ending(code: int) -> str:
 def _follow(assignment: Assignment, rank: int, workers: int, address: str, sender: Connection) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
-        from transformer.worker import work
-
+        imported(assignment)
         sender.send(None)
-        for _ in work(assignment, rank, workers, address):
+        for _ in work(assignment, rank, workers, address, lambda: False):
             pass
     except Exception as error:
         sender.send(_failure(error))
@@ -138,8 +137,6 @@ def _follow(assignment: Assignment, rank: int, workers: int, address: str, sende
 def _failure(error: Exception) -> RefusedError | Failed | Lost:
     if isinstance(error, RefusedError):
         return error
-    from transformer.training.parallel import is_lost_peer
-
     kind = Lost if is_lost_peer(error) else Failed
     return kind(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
 

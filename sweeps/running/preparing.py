@@ -1,4 +1,4 @@
-"""The text of a plan, prepared before its trials start; a bar shows how far it is."""
+"""The data of a plan, prepared before its trials start; a bar shows how far it is."""
 
 import time
 from collections.abc import Iterator
@@ -10,42 +10,36 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.planning.plan import Plan, PlannedTrial
-from transformer.data.fingerprint import prepared_folder
-from transformer.data.lengths import check_lengths
-from transformer.data.prepare import Prepared, prepare
-from transformer.data.working_copy import Told
-from transformer.schema import Problem, RefusedError
+from sweeps.running.prepared import prepared_folder
+from sweeps.task import Told
 
 
-def prepare_texts(plan: Plan, console: Console) -> dict[str, Prepared]:
-    """Prepare every corpus of the plan, and refuse models with too few positions for its sentences. By fingerprint.
+def prepare_data(plan: Plan, console: Console) -> None:
+    """Prepare all data of the plan's pending trials. Raises RefusedError for data that they cannot use.
 
     Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
     """
-    texts: dict[str, Prepared] = {}
-    for planned in {trial.fingerprint: trial for trial in plan.pending}.values():
-        texts[planned.fingerprint] = prepared = _prepare(planned, console)
-        models = {
-            trial.settings.model.max_positions: trial.settings.model
-            for trial in plan.pending
-            if trial.fingerprint == planned.fingerprint
-        }
-        data, problems = planned.settings.data, list[Problem]()
-        for model in models.values():
-            problems += check_lengths(prepared, model, data)
-        if problems:
-            raise RefusedError(dict.fromkeys(problems))
-    return texts
+    for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
+        sharing = [planned for planned in plan.pending if planned.fingerprint == fingerprint]
+        first = sharing[0]
+        name = first.settings.source.task.title(first.config) or first.settings.source.task.name
+        with _shown(name, not first.prepared_folder.is_dir() and _prepares(first), console) as told:
+            _prepare(sharing, told)
 
 
-def _prepare(planned: PlannedTrial, console: Console) -> Prepared:
-    data, folder = planned.settings.data, Path(planned.settings.paths.data)
-    new = not prepared_folder(folder, planned.fingerprint).is_dir()
-    with _shown(data.name, new, console) as told:
-        prepared = prepare(data, folder, planned.fingerprint, told)
-        told("checking", None)
-        prepared.check()
-    return prepared
+def _prepares(planned: PlannedTrial) -> bool:
+    task = planned.settings.source.task
+    return task.prepare is not None or task.preparation is not None
+
+
+def _prepare(sharing: list[PlannedTrial], told: Told) -> None:
+    planned = sharing[0]
+    task, folder = planned.settings.source.task, Path(planned.settings.paths.data)
+    if task.preparation is not None:
+        configs = [each.config for each in sharing]
+        task.preparation.prepare(configs, folder, planned.fingerprint, told)
+    else:
+        prepared_folder(task, planned.config, folder, planned.fingerprint)
 
 
 @contextmanager

@@ -10,11 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.running.stopping import ONCE
-from tracking import formats
-from tracking.damage import unless_damaged
-from transformer.messages import (
+from sweeps.events import (
     Evaluated,
     Evaluating,
     Event,
@@ -27,6 +23,11 @@ from transformer.messages import (
     Started,
     Stopped,
 )
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.running.stopping import ONCE
+from tracking import formats
+from tracking.damage import unless_damaged
+from tracking.metrics import Metric
 
 LINE_EVERY_SECONDS = 30
 
@@ -46,7 +47,7 @@ class Line:
 
     @property
     def steps(self) -> int:
-        return self.planned.settings.train.steps
+        return self.planned.steps
 
     @property
     def progress(self) -> str:
@@ -67,11 +68,11 @@ class Progress:
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
         self.lines = {
-            t.trial.name: Line(t, "finished", t.settings.train.steps)
-            if t.finished
-            else Line(t, "waiting", safe=_safe(t))
+            t.trial.name: Line(t, "finished", t.steps) if t.finished else Line(t, "waiting", safe=_safe(t))
             for t in plan.trials
         }
+        self.task = plan.task
+        self.headline_metric = next(metric for metric in self.task.metrics if metric.tabled)
         self.began, self._said, self.stopping = time.monotonic(), time.monotonic(), False
         self.live = Live(get_renderable=self.table, console=console, refresh_per_second=2, transient=True)
 
@@ -113,7 +114,7 @@ class Progress:
             case Evaluated(_, set_name):
                 line.note = f"{set_name} is evaluated"
             case Finished(_, _, scores):
-                self._finish(line, scores.get("dev", {}))
+                self._finish(line, scores)
             case Failed(cause):
                 self.fail(name, cause)
             case Lost():
@@ -162,13 +163,13 @@ class Progress:
     def table(self) -> Table:
         """The whole study, one line per trial."""
         table = Table(title=Text(f"{self.plan.folder.name}: {self.headline()}", "bold"), title_justify="left", box=None)
-        for name, justify in (("row", "left"), ("seed", "right"), ("", "left"), ("step", "right"), ("loss", "right")):
+        for name, justify in (("row", "left"), ("seed", "right"), ("", "left")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for name in ("dev PPL", "tokens/s", "left"):
+        for name in ("step", *self.task.watched.values(), _labelled(self.headline_metric), "left"):
             table.add_column(name, justify="right")
         table.add_column("", overflow="ellipsis", no_wrap=True)
         for line in self._visible():
-            table.add_row(*_cells(line), style=_style(line.state))
+            table.add_row(*self._cells(line), style=_style(line.state))
         return table
 
     def _visible(self) -> list[Line]:
@@ -179,23 +180,36 @@ class Progress:
         order = {"running": 0, "evaluating": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}
         return sorted(lines, key=lambda line: order[line.state])[:room]
 
-    def _finish(self, line: Line, dev: dict[str, Any]) -> None:
-        line.state, line.step, line.note = "finished", line.steps, f"BLEU {dev.get('bleu', 0):.1f}"
-        line.metrics["dev/ppl"] = dev.get("ppl", float("nan"))
+    def _finish(self, line: Line, scores: dict[str, dict[str, Any]]) -> None:
+        """The table shows the headline in its column, and the other scores as a note."""
+        line.state, line.step = "finished", line.steps
+        line.metrics |= {f"{name}/{metric}": value for name, of in scores.items() for metric, value in of.items()}
+        tabled = [metric for metric in self.task.metrics if metric.tabled]
+        values = [_score(metric, scores.get(metric.set, {}).get(metric.name)) for metric in tabled]
+        labels = [_labelled(metric) if metric.set != tabled[0].set else metric.label for metric in tabled]
+        texts = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]
+        line.note = ", ".join(texts[1:])
         name, took = line.planned.trial.name, formats.time(time.monotonic() - self.began)
-        if self.console.is_terminal:
-            return  # the table shows it
-        self._say(f"{name}: finished at {took}: dev PPL {dev.get('ppl', 0):.2f}, BLEU {dev.get('bleu', 0):.1f}")
+        if not self.console.is_terminal:
+            self._say(f"{name}: finished at {took}: {tabled[0].set} {', '.join(texts)}")
+
+    def _cells(self, line: Line) -> list[str]:
+        trial, headline = line.planned.trial, self.headline_metric
+        watched = [_number(line.metrics.get(name)) for name in self.task.watched]
+        score = _score(headline, line.metrics.get(f"{headline.set}/{headline.name}"))
+        left = "" if line.seconds_left is None else formats.time(line.seconds_left)
+        step = f"{line.step}/{line.steps}" if line.step else ""
+        return [escape(trial.row), str(trial.seed), line.state, step, *watched, score, left, escape(line.note)]
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
         self.console.print(escape(text), soft_wrap=True, highlight=False)
 
     def _seconds_left(self) -> float | None:
-        """Extrapolated: the remaining FLOPs at the rate of this run."""
-        done = sum(line.planned.flops * (line.step - line.began_step) / line.steps for line in self._timed())
+        """Extrapolated: the remaining FLOPs, or steps, at the rate of this run."""
+        done = sum(line.planned.effort * (line.step - line.began_step) / line.steps for line in self._timed())
         left = sum(
-            line.planned.flops * (1 - line.step / line.steps)
+            line.planned.effort * (1 - line.step / line.steps)
             for line in self.lines.values()
             if line.state not in ("finished", "FAILED")
         )
@@ -218,22 +232,17 @@ def _resumes(name: str, line: Line) -> str:
     return f"{name} resumes from step {line.safe}{lost}"
 
 
-def _cells(line: Line) -> list[str]:
-    metrics, trial = line.metrics, line.planned.trial
-    step = f"{line.step}/{line.steps}" if line.step else ""
-    loss, ppl, speed = (metrics.get(name) for name in ("train/loss", "dev/ppl", "train/tokens_per_s"))
-    left = "" if line.seconds_left is None else formats.time(line.seconds_left)
-    return [
-        escape(trial.row),
-        str(trial.seed),
-        line.state,
-        step,
-        f"{loss:.3f}" if loss is not None else "",
-        f"{ppl:.2f}" if ppl is not None else "",
-        f"{speed:,.0f}" if speed is not None and line.state == "running" else "",
-        left,
-        escape(line.note),
-    ]
+def _labelled(metric: Metric) -> str:
+    return f"{metric.set} {metric.label}"
+
+
+def _score(metric: Metric, value: float | None) -> str:
+    return formats.number(value, metric.places)
+
+
+def _number(value: float | None) -> str:
+    """A watched metric: a loss, or a large rate."""
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
 def _style(state: str) -> str:

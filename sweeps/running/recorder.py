@@ -2,28 +2,17 @@
 
 import os
 import socket
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import yaml
 
+from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.planning.task_files import task_files
+from sweeps.task import Assignment
 from tracking.files import to_json, write_atomic
 from tracking.provenance import collect
-from transformer.data.here import known_vocabulary
-from transformer.messages import (
-    Assignment,
-    Evaluated,
-    Event,
-    Failed,
-    Finished,
-    Lost,
-    Report,
-    Resumed,
-    Started,
-    Stopped,
-)
-from transformer.versions import settled
 
 
 class Recorder:
@@ -34,7 +23,7 @@ class Recorder:
 
     def __init__(self, planned: PlannedTrial) -> None:
         self.planned, self.folder = planned, planned.folder
-        self.vocabulary = known_vocabulary(Path(planned.settings.paths.data), planned.fingerprint)
+        self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
@@ -44,7 +33,10 @@ class Recorder:
         """The attempt as its workers receive it."""
         settings = self.planned.settings
         return Assignment(
-            settings.trial,
+            settings.source.name,
+            settings.source.folder,
+            asdict(settings.trial),
+            self.planned.trial.seed,
             self.attempt,
             settings.paths.data,
             self.planned.fingerprint,
@@ -52,14 +44,13 @@ class Recorder:
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
             settings.cluster.tokens_per_micro_batch,
-            self.vocabulary,
+            self.prepared_as,
             self.evaluated(),
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """Scores by set of an attempt that ended during evaluation, if the settings are the same."""
-        settings = self.planned.settings
-        end = (self.planned.trial.key, settings.train.steps, settled(settings.decode))
+        end = (self.planned.trial.key, self.planned.steps, self.planned.scoring)
         heads = self.folder.evaluated().items()
         return {
             name: head["scores"] for name, head in heads if (head["key"], head["step"], head["scores"]["decode"]) == end
@@ -92,7 +83,8 @@ class Recorder:
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         match event:
             case Started(device):
-                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.vocabulary}
+                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.prepared_as}
+                content |= {"task": files} if (files := task_files(self.planned.settings.source)) else {}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
                 self._restore(step, reports)
@@ -101,8 +93,9 @@ class Recorder:
                 self.folder.report(attempt, step, metrics, ts, checkpoint)
             case Stopped():
                 self.end("interrupted")
-            case Evaluated():
-                self._keep(event)
+            case Evaluated(_, _, _, artifacts):
+                for name, text in artifacts.items():
+                    self.folder.write_artifact(name, text)
             case Finished():
                 self._finish(event)
             case Failed(cause, details):
@@ -127,11 +120,6 @@ class Recorder:
         """Record the end of the attempt, unless it never began or already ended."""
         if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
             self.folder.end_attempt(self.attempt, reason)
-
-    def _keep(self, event: Evaluated) -> None:
-        self.folder.write_hypotheses(event.set_name, event.hypotheses)
-        head = {"key": self.planned.trial.key, "step": event.step, "scores": event.scores}
-        self.folder.write_statistics(event.set_name, head, event.statistics)
 
     def _finish(self, event: Finished) -> None:
         trial, before = self.planned.trial, self.folder.result()

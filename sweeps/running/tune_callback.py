@@ -7,11 +7,11 @@ from typing import Any
 from ray import tune
 from ray.tune.progress_reporter import TrialProgressCallback
 
+from sweeps.events import Failed, Finished, Lost, Stopped
 from sweeps.running.deaths import describe
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
-from transformer.messages import Failed, Finished, Lost, Stopped
 
 
 class SilentProgress(TrialProgressCallback):  # type: ignore[misc]

@@ -11,9 +11,10 @@ from typing import Any
 import ray
 from ray.util import get_node_ip_address
 
+from sweeps.events import Event, Failed, Lost
 from sweeps.running.bell import listener
-from transformer.messages import Assignment, Event, Failed, Lost
-from transformer.schema import RefusedError
+from sweeps.running.lost import is_lost_peer
+from sweeps.task import Assignment, RefusedError
 
 
 @ray.remote(max_restarts=0)
@@ -30,8 +31,7 @@ class WorkerActor:
             return f"{get_node_ip_address()}:{probe.getsockname()[1]}"
 
     def run(self, assignment: Assignment, rank: int, world: int, address: str, bell: Any) -> Iterator[Event]:
-        from transformer.training.parallel import is_lost_peer
-        from transformer.worker import work
+        from sweeps.running.driver import work
 
         self.rung = self.rung or listener(bell)
         try:

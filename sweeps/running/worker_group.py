@@ -12,11 +12,12 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from sweeps.events import Event, Failed, Lost, Stopped
 from sweeps.planning.settings import Cluster
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
 from sweeps.running.worker_actor import WorkerActor
-from transformer.messages import Assignment, Event, Failed, Lost, Stopped
+from sweeps.task import Assignment
 
 EVENTS_AHEAD = 4
 """How many events a worker may send before the sweep takes one; then the worker and its peers wait."""

@@ -9,7 +9,7 @@ from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.saved_trial import SavedTrial
 from sweeps.trained.scores import signatures
 from tracking import formats
-from tracking.metrics import PRINTED, SetScores
+from tracking.translation_card import TRANSLATION
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 
@@ -101,12 +101,12 @@ class Card:
         if not self.scores:
             yield "Not measured with these settings: `ablate evaluate` does it."
             return
-        yield _table(["set", *(metric.label for metric in PRINTED)], map(self._score_line, self.scores))
+        yield _table(["set", *(metric.label for metric in TRANSLATION.printed)], map(self._score_line, self.scores))
         yield "\n".join(f"- {label}: `{each}`" for label, each in signatures(self.scores.values()))
 
     def _score_line(self, name: str) -> list[str]:
-        values = SetScores.of(self.scores[name]).values
-        return [name, *(metric.text(values[metric.name]) for metric in PRINTED)]
+        values = TRANSLATION.scores(self.scores[name]).values
+        return [name, *(metric.text(values[metric.name]) for metric in TRANSLATION.printed)]
 
     def _data(self) -> Iterable[str]:
         data = self.config.data

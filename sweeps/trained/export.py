@@ -74,7 +74,7 @@ def export(
             _write(trial, translator, to, made)
             (made / "README.md").write_text(card, "utf-8")
             if registration:
-                _register(made, registration, card)
+                _register(made, registration, card, trial.path.parents[1])
     return folder, registration
 
 
@@ -134,8 +134,8 @@ def _not_registered(trial: SavedTrial, to: ExportKind, name: str, registration: 
         yield Problem("--register", found, "run `ablate sync` to create it")
 
 
-def _register(folder: Path, to: Registration, card: str) -> None:
+def _register(folder: Path, to: Registration, card: str, runs: Path) -> None:
     try:
-        register(folder, to.name, to.alias, to.run_id, to.uri, card)
+        register(folder, to.name, to.alias, to.run_id, to.uri, card, runs)
     except RegistryError as error:
         raise RefusedError([Problem("--register", f"failed: {error}", "fix the cause, then run it again")]) from error

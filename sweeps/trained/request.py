@@ -8,7 +8,7 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.settings import Settings
-from sweeps.planning.yaml_files import Library
+from sweeps.planning.task_named import library_of
 from transformer.config import DecodeConfig
 from transformer.schema import Problem, RefusedError, parse
 
@@ -34,7 +34,7 @@ def read_request(verb: str, arguments: list[str], average: int | None = None, se
     """Arguments without ``=`` name models, the others are overrides. Raises RefusedError with every problem."""
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]
-    parsed, problems = parse_overrides(overrides, Library(Path.cwd()))
+    parsed, problems = parse_overrides(overrides, library_of([], Path.cwd()))
     decode = {k.removeprefix("decode."): v for k, v in parsed.values.items() if k.startswith("decode.")}
     problems += [_foreign(verb, key) for key in (*parsed.choices, *parsed.values) if not _means(key)]
     if average is not None and "average_checkpoints" in decode:

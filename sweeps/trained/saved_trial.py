@@ -4,17 +4,20 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sweeps.planning.moved import moved, moved_value
-from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.same_data import check_data
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, studies_there
 from sweeps.trained.request import Request, read_request
-from tracking.damage import DamagedFileError
+from tracking.card import Card
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.ledger import trial_of_run
-from tracking.study import StudyMissing, read_study
+from tracking.study import StudyMissing, read_study, task_of
+from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 from tracking.uri import without_password
 from transformer.config import TrialConfig
@@ -57,7 +60,7 @@ class SavedTrial:
     def prepared(self) -> Prepared:
         """Its text and vocabulary, prepared again if they are gone. Raises RefusedError."""
         prepared = self._prepared()
-        if problems := list(check_vocabulary(prepared, self.folder)):
+        if problems := check_data(self.folder, prepared.vocabulary_sha256, prepared.folder):
             raise RefusedError(problems)
         return prepared
 
@@ -92,7 +95,7 @@ def find(name: str, shared: Settings, allowed: str = KINDS) -> Path:
 
 def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial:
     """The trial of this folder. Raises RefusedError or DamagedFileError."""
-    folder = TrialFolder(path)
+    folder = TrialFolder(path, _translation(path))
     if not folder.config_path.exists():
         state = folder.state()
         raise RefusedError(
@@ -104,10 +107,10 @@ def read_trial(path: Path, shared: Settings, allowed: str = KINDS) -> SavedTrial
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
     before, now = stored["paths"]["runs"], path.parent.parent
     data = (Path(shared.paths.data), Path(moved(stored["paths"]["data"], before, now)))
-    mirror = _as_typed(config.data.mirror, shared.data.mirror)
+    mirror = _as_typed(config.data.mirror, getattr(getattr(shared.trial, "data", None), "mirror", None))
     files = {name: moved_value(getattr(config.data, name), before, now) for name in ("train", "dev", "test")}
     config = replace(config, data=replace(config.data, mirror=mirror, **files))
-    checkpoints = folder.checkpoints_url(_as_typed(stored["paths"]["checkpoints"], shared.paths.checkpoints))
+    checkpoints = folder.checkpoints_url(_elsewhere(stored["paths"], shared.paths.checkpoints, now))
     return SavedTrial(path, config, stored["key"], stored["data_fingerprint"], checkpoints, data)
 
 
@@ -135,6 +138,24 @@ def named_trials(request: Request) -> list[SavedTrial]:
     if problems:
         raise RefusedError(problems)
     return list(trials.values())
+
+
+def _elsewhere(stored: dict[str, Any], typed: str | None, now: Path) -> str | None:
+    """``paths.checkpoints`` of the trial. A folder may have been moved with the runs, or to where it is typed."""
+    if stored["checkpoints"] is None:
+        return None
+    place = moved(stored["checkpoints"], stored["runs"], now)
+    gone = "://" not in place and not Path(place).exists()
+    return typed if gone and typed else _as_typed(place, typed)
+
+
+def _translation(path: Path) -> Card:
+    """The card of the trial's study. Raises RefusedError if its task is not translation."""
+    task = unless_damaged(partial(task_of, path.parent), TRANSLATION)
+    if task.name != TRANSLATION.name:
+        allowed = "must be a translation; `ablate table` shows the results of other tasks"
+        raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {task.name}", allowed)])
+    return task
 
 
 def _as_typed(stored: str | None, typed: str | None) -> str | None:

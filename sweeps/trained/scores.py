@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.trained.evaluate import Evaluation
-from tracking.metrics import METRICS, PRINTED, Metric, SetScores
+from tracking.metrics import Metric
+from tracking.translation_card import TRANSLATION
 
 
 def scores_table(evaluations: list[Evaluation]) -> Table:
@@ -17,14 +18,14 @@ def scores_table(evaluations: list[Evaluation]) -> Table:
     shown = Table(box=box.SIMPLE_HEAD)
     shown.add_column("set", no_wrap=True)
     shown.add_column("trial", overflow="fold")
-    for metric in PRINTED:
+    for metric in TRANSLATION.printed:
         shown.add_column(metric.label.replace(" ", "\n"), justify="right", no_wrap=True)
     shown.add_column("lines", justify="right", no_wrap=True)
     by_set = sorted(evaluations, key=lambda each: [e.set_name for e in evaluations].index(each.set_name))
     for name, section in groupby(by_set, key=lambda each: each.set_name):
         lines = list(section)
         for place, line in enumerate(lines):
-            cells = [_cell(line, metric, lines) for metric in PRINTED]
+            cells = [_cell(line, metric, lines) for metric in TRANSLATION.printed]
             head = name if place == 0 else ""
             last = place + 1 == len(lines)
             shown.add_row(head, escape(line.trial.name), *cells, str(line.sentences), end_section=last)
@@ -48,7 +49,7 @@ def scores_json(evaluations: list[Evaluation]) -> list[dict[str, Any]]:
 
 def notes(evaluations: list[Evaluation]) -> list[str]:
     """How to read the numbers, one line per note: signatures, decode settings, reused evaluations."""
-    lines = [f"{metric.label}: {metric.unit}" for metric in PRINTED if metric.signature is None]
+    lines = [f"{metric.label}: {metric.unit}" for metric in TRANSLATION.printed if metric.signature is None]
     lines += [f"{label}: {each}" for label, each in signatures(line.scores for line in evaluations)]
     for settings in dict.fromkeys(tuple(line.scores["decode"].items()) for line in evaluations):
         lines.append("decode: " + ", ".join(f"{key} {value}" for key, value in settings))
@@ -59,14 +60,14 @@ def notes(evaluations: list[Evaluation]) -> list[str]:
 
 
 def signatures(scores: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Each metric's label and signature, as the sets' scores have them; every pair once, in the order of METRICS."""
-    found = [SetScores.of(each).signatures for each in scores]
-    named = ((metric.label, each[name]) for name, metric in METRICS.items() for each in found if name in each)
+    """Each metric's label and signature, as the sets' scores have them; every pair once, in their order."""
+    found, metrics = [TRANSLATION.scores(each).signatures for each in scores], TRANSLATION.metrics
+    named = ((metric.label, each[metric.name]) for metric in metrics for each in found if metric.name in each)
     return list(dict.fromkeys(named))
 
 
 def _cell(line: Evaluation, metric: Metric, section: list[Evaluation]) -> str:
-    values = [SetScores.of(each.scores).values[metric.name] for each in section]
-    value = SetScores.of(line.scores).values[metric.name]
+    values = [TRANSLATION.scores(each.scores).values[metric.name] for each in section]
+    value = TRANSLATION.scores(line.scores).values[metric.name]
     best = len(section) > 1 and value is not None and value == metric.best(values)
     return f"[bold]{metric.text(value)}[/]" if best else metric.text(value)

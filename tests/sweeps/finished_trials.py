@@ -17,10 +17,10 @@ def finish(planned: PlannedTrial) -> None:
         "bleu": 30.0,
         "chrf": 50.0,
         "signature": "",
-        "decode": asdict(planned.settings.decode),
+        "decode": asdict(planned.settings.trial.decode),
     }
     head = {"key": planned.trial.key, "row": planned.trial.row, "seed": planned.trial.seed, "step": 600, "attempt": 1}
-    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
     recorder = Recorder(planned)
     recorder.begin()
     planned.folder.write_result({**head, **costs, "scores": {"dev": scores, "test": scores}})

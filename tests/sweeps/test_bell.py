@@ -13,13 +13,14 @@ from ablate_in_folder import plan
 from ray.cluster_utils import Cluster
 from studies import SMALL
 
+from sweeps.events import Failed
 from sweeps.planning.compose import compose_settings
 from sweeps.running.bell import start_bell
 from sweeps.running.deaths import describe
 from sweeps.running.recorder import Recorder
 from sweeps.running.worker_actor import WorkerActor
 from sweeps.running.worker_group import run_trial
-from transformer.messages import Assignment, Failed
+from sweeps.task import Assignment
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ROUNDS = 3

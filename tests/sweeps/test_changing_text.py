@@ -14,14 +14,15 @@ from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
 from typed import typed
 
+from sweeps.events import Started
 from sweeps.planning.plan import Plan
 from sweeps.running.open_study import open_study
 from sweeps.running.recorder import Recorder
 from tracking.describe import result_points
 from tracking.study import read_study
 from tracking.table import table
+from tracking.translation_card import TRANSLATION
 from transformer.data.prepare import prepare
-from transformer.messages import Started
 from transformer.schema import RefusedError
 
 LONG = " ".join(LETTERS * 10) + "\n"
@@ -80,7 +81,7 @@ def test_left_out_pairs_are_reported_and_counted_in_the_result(workplace: Path) 
         json.dumps({name: value for name, value in result(workplace, "base-s1").items() if name != "pairs"})
     )
     (row,) = table(read_study(workplace / "runs" / "own"))  # as an earlier version wrote it
-    assert row.ppl is not None
+    assert row.scores["ppl"] is not None
 
 
 @pytest.mark.parametrize("verb", ["train", "sweep"])
@@ -97,7 +98,7 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(fold
 def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) -> None:
     planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base]")
     settings = planned.trials[0].settings
-    path = prepare(settings.data, Path(settings.paths.data)).folder / "test.target.txt"
+    path = prepare(settings.trial.data, Path(settings.paths.data)).folder / "test.target.txt"
     path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
     with (
         pytest.raises(RefusedError, match=r"test\.target\.txt was changed after it was prepared"),
@@ -112,7 +113,7 @@ def two(folder: Path) -> Plan:
     """Two interrupted trials."""
     planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]")
     settings = planned.trials[0].settings
-    prepare(settings.data, Path(settings.paths.data))
+    prepare(settings.trial.data, Path(settings.paths.data))
     for trial in planned.trials:
         recorder = Recorder(trial)
         recorder.begin()
@@ -152,4 +153,7 @@ def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two:
 
 def test_counts_of_pairs_are_carried_to_mlflow() -> None:
     result = {"step": 7, "pairs": {"train": 300, "blank": None, "too_long": 50}, "scores": {}}
-    assert [(p.name, p.value) for p in result_points(result, 0)] == [("pairs/train", 300.0), ("pairs/too_long", 50.0)]
+    assert [(p.name, p.value) for p in result_points(TRANSLATION, result, 0)] == [
+        ("pairs/train", 300.0),
+        ("pairs/too_long", 50.0),
+    ]

@@ -15,11 +15,11 @@ from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
 from typer.testing import CliRunner
 
 from sweeps.cli import app
+from sweeps.events import Failed, Finished
 from sweeps.planning.compose import compose_row
 from sweeps.planning.plan import recorded
 from sweeps.running.recorder import Recorder
 from tracking.study import write_study
-from transformer.messages import Failed, Finished
 
 VERBS = sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback)
 ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
@@ -39,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "bleu": 30.0,
         "chrf": 50.0,
         "signature": "",
-        "decode": asdict(base.settings.decode),
+        "decode": asdict(base.settings.trial.decode),
     }
-    costs = {"params": base.params, "flops": 2.5e12, "seconds": 61.0, "tokens_per_s": 900.0}
+    costs = {"params": base.costs.params, "flops": 2.5e12, "seconds": 61.0, "tokens_per_s": 900.0}
     for trial, event in (
         (base, Finished(600, costs, {"dev": scores, "test": scores})),
         (failed, Failed("OutOfMemoryError: too wide", "a traceback")),
@@ -66,7 +66,20 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_the_verbs_are_listed(tmp_path: Path) -> None:
     done = ablate(tmp_path, "--help")
     assert done.returncode == 0
-    of_studies = {"plan", "sweep", "train", "status", "table", "config", "doctor", "sync", "ui"}
+    of_studies = {
+        "plan",
+        "sweep",
+        "train",
+        "status",
+        "table",
+        "config",
+        "doctor",
+        "sync",
+        "ui",
+        "studies",
+        "drop",
+        "rm",
+    }
     assert set(VERBS) == of_studies | {"translate", "evaluate", "export"}
     assert all(re.search(rf"\b{verb}\b", done.stdout) for verb in VERBS)
 

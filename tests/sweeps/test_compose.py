@@ -29,14 +29,15 @@ def settings(folder: Path, *overrides: str) -> Settings:
     ],
 )
 def test_each_layer_applies_in_turn(tmp_path: Path, overrides: list[str], steps: int) -> None:
-    assert settings(tmp_path, *overrides).train.steps == steps
+    assert settings(tmp_path, *overrides).trial.train.steps == steps
 
 
 def test_overrides_are_final_and_not_divided(tmp_path: Path) -> None:
     overrides = ["scale=half", "model.d_ff=96", "model.d_k=7", "model.n_layers=5", "train.steps=33"]
     found = settings(tmp_path, *overrides)
-    assert (found.model.d_ff, found.model.d_k, found.model.n_layers, found.train.steps) == (96, 7, 5, 33)
-    assert (found.model.d_model, found.model.d_v) == (256, 32), "the others are divided"
+    model = found.trial.model
+    assert (model.d_ff, model.d_k, model.n_layers, found.trial.train.steps) == (96, 7, 5, 33)
+    assert (found.trial.model.d_model, found.trial.model.d_v) == (256, 32), "the others are divided"
 
 
 def test_the_order_of_overrides_does_not_matter(tmp_path: Path) -> None:
@@ -45,19 +46,19 @@ def test_the_order_of_overrides_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_divisor_can_be_given_alone(tmp_path: Path) -> None:
-    model = settings(tmp_path, "scale=paper", "scale.width=4", "scale.depth=3").model
+    model = settings(tmp_path, "scale=paper", "scale.width=4", "scale.depth=3").trial.model
     assert (model.d_model, model.d_ff, model.d_k, model.d_v, model.n_layers) == (128, 512, 16, 16, 2)
 
 
 def test_group_choices(tmp_path: Path) -> None:
     found = settings(tmp_path, "data=multi30k", "cluster=nodes", "scale=half")
-    assert (found.data.name, found.data.vocab_size) == ("multi30k", 8000)
-    assert (found.cluster.address, found.cluster.workers, found.scale.width) == ("auto", 8, 2)
+    assert (found.trial.data.name, found.trial.data.vocab_size) == ("multi30k", 8000)
+    assert (found.cluster.address, found.cluster.workers, found.scale.divisors["width"]) == ("auto", 8, 2)
 
 
 def test_the_default_study_is_small_and_local(tmp_path: Path) -> None:
     found = settings(tmp_path)
-    assert (found.data.name, found.scale.name, found.cluster.address) == ("synthetic", "tiny", None)
+    assert (found.trial.data.name, found.scale.name, found.cluster.address) == ("synthetic", "tiny", None)
     assert found.cluster.gpus_per_worker == 0
 
 
@@ -70,18 +71,18 @@ def test_a_study_is_named_by_its_data_and_scale(tmp_path: Path) -> None:
 def test_local_paths_become_absolute_and_addresses_stay(tmp_path: Path) -> None:
     files = ["data.train=[t.en,sub/t.de]", "data.dev=[d.en,/abs/d.de]", "data.test=['~/x.en',x.de]"]
     found = settings(tmp_path, "data=files", *files, "paths.runs=../r", "paths.checkpoints=c", "data.mirror=m")
-    assert found.data.train == [str(tmp_path / "t.en"), str(tmp_path / "sub/t.de")]
-    assert found.data.dev == [str(tmp_path / "d.en"), "/abs/d.de"]
-    assert found.data.test == [str(Path("~/x.en").expanduser()), str(tmp_path / "x.de")]
+    assert found.trial.data.train == [str(tmp_path / "t.en"), str(tmp_path / "sub/t.de")]
+    assert found.trial.data.dev == [str(tmp_path / "d.en"), "/abs/d.de"]
+    assert found.trial.data.test == [str(Path("~/x.en").expanduser()), str(tmp_path / "x.de")]
     assert (found.paths.runs, found.paths.data) == (str(tmp_path.parent / "r"), str(tmp_path / "data"))
-    assert (found.paths.checkpoints, found.data.mirror) == (str(tmp_path / "c"), str(tmp_path / "m"))
+    assert (found.paths.checkpoints, found.trial.data.mirror) == (str(tmp_path / "c"), str(tmp_path / "m"))
     remote = settings(tmp_path, "paths.checkpoints=s3://bucket/c", "data.mirror=https://mirror.example/raw")
-    assert (remote.paths.checkpoints, remote.data.mirror) == ("s3://bucket/c", "https://mirror.example/raw")
+    assert (remote.paths.checkpoints, remote.trial.data.mirror) == ("s3://bucket/c", "https://mirror.example/raw")
 
 
 def test_a_value_may_refer_to_another(tmp_path: Path) -> None:
     found = settings(tmp_path, "scale=half", "model.d_ff=${model.d_model}", "sweep.name=w${train.warmup_steps}")
-    assert (found.model.d_ff, found.sweep.name) == (256, "w1000")
+    assert (found.trial.model.d_ff, found.sweep.name) == (256, "w1000")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_value_may_refer_to_another(tmp_path: Path) -> None:
 )
 def test_a_row_may_refer_to_a_width_which_is_divided_once(tmp_path: Path, body: str, expected: dict[str, int]) -> None:
     own_row(tmp_path, body)
-    model = settings(tmp_path, "row=mine", "scale=half").model
+    model = settings(tmp_path, "row=mine", "scale=half").trial.model
     assert {name: getattr(model, name) for name in expected} == expected
 
 
@@ -102,7 +103,7 @@ def test_a_new_ablation_is_one_new_file(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1536, n_heads: 2}\n")
     composition = compose_sweep(["sweep.rows=[base,mine]", "scale=half"], tmp_path)
     base, mine = composition.rows
-    assert (mine.name, mine.settings.row.group, mine.settings.model.d_ff) == ("mine", "F", 768)
+    assert (mine.name, mine.settings.row.group, mine.settings.trial.model.d_ff) == ("mine", "F", 768)
     assert mine.changes == {"model.d_ff": 768, "model.n_heads": 2}
     assert (base.changes, base.settings) == ({}, composition.base)
     assert describe(mine, composition.base) == "d_ff 768, h 2"
@@ -135,7 +136,7 @@ def test_a_user_s_own_files_in_other_groups(tmp_path: Path) -> None:
     own(tmp_path, "sweep/short", f"{SWEEP}rows: [base, big]\n")
     composition = compose_sweep(["data=talks", "sweep=short"], tmp_path)
     assert [row.name for row in composition.rows] == ["base", "big"]
-    assert composition.shared.data.train == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert composition.shared.trial.data.train == [str(tmp_path / "a"), str(tmp_path / "b")]
     assert composition.shared.study_folder.name == "files-tiny"
 
 
@@ -165,7 +166,7 @@ def test_a_row_without_its_header_is_refused_by_its_file(tmp_path: Path) -> None
 def test_a_header_may_be_written_as_hydra_reads_it(tmp_path: Path, header: str) -> None:
     own(tmp_path, "row/mine", f"{header}\nrow: {{group: F, change: mine}}\nmodel: {{d_ff: 512}}\n")
     base, mine = compose_sweep(["sweep.rows=[base,mine]", "scale=paper"], tmp_path).rows
-    assert (base.settings.model.d_ff, mine.settings.model.d_ff) == (2048, 512)
+    assert (base.settings.trial.model.d_ff, mine.settings.trial.model.d_ff) == (2048, 512)
 
 
 @pytest.mark.parametrize("override", ["big", "big-s2"])
@@ -218,4 +219,4 @@ def test_a_row_may_not_change_what_all_rows_share(tmp_path: Path, body: str) -> 
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     here = tmp_path / name
     own_row(here, "model: {d_ff: 1024}\n")
-    assert settings(here, "row=mine", "scale=paper").model.d_ff == 1024
+    assert settings(here, "row=mine", "scale=paper").trial.model.d_ff == 1024

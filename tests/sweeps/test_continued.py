@@ -76,9 +76,9 @@ def test_without_overrides_it_resumes_as_recorded(folder: Path, older: bool) -> 
     plan = again(folder)
     assert names(plan) == ["base-s1", "d_smoothing_0-s1"]
     assert [planned.trial.name for planned in plan.pending] == ["d_smoothing_0-s1"]
-    steps = {(t.settings.train.steps, t.settings.train.keep_checkpoints) for t in plan.trials}
+    steps = {(t.settings.trial.train.steps, t.settings.trial.train.keep_checkpoints) for t in plan.trials}
     assert steps == {(200, 7)}
-    assert plan.trials[1].settings.train.label_smoothing == 0
+    assert plan.trials[1].settings.trial.train.label_smoothing == 0
 
 
 def test_it_resumes_by_its_name_alone(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_name_identifies_its_study_whatever_its_data_are(tmp_path: Path) -> No
     sweep(tmp_path, "data=multi30k", "sweep.name=synthetic-tiny", "sweep.rows=[base]", ends=0)
     plan = again(tmp_path)
     assert plan.folder == tmp_path / "runs/synthetic-tiny"
-    assert plan.trials[0].settings.data.name == "multi30k"
+    assert plan.trials[0].settings.trial.data.name == "multi30k"
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -241,14 +241,14 @@ def test_train_follows_the_same_rules(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, "train.steps=60", train=True)
     assert problem.found == "is 60, but synthetic-tiny is recorded with 50"
     added = plan_row(["row=c_ff_1024"], add=True, here=tmp_path)
-    assert (names(added), added.trials[0].settings.train.steps) == (["c_ff_1024-s1"], 50)
+    assert (names(added), added.trials[0].settings.trial.train.steps) == (["c_ff_1024-s1"], 50)
 
 
 def test_a_study_without_any_trial_left_may_change_its_settings(folder: Path) -> None:
     for trial in ("base-s1", "d_smoothing_0-s1"):
         shutil.rmtree(folder / STUDY / trial, ignore_errors=True)
     plan = again(folder, "train.steps=40")
-    assert {planned.settings.train.steps for planned in plan.trials} == {40}
+    assert {planned.settings.trial.train.steps for planned in plan.trials} == {40}
     write_study(recorded(plan, ["ablate"]))
     assert study_in(folder).settings["train"]["steps"] == 40
 
@@ -295,9 +295,9 @@ def test_a_user_s_own_text_may_move_later(tmp_path: Path) -> None:
 def test_a_decode_option_replaces_the_recorded_decode_values(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
     sweep(tmp_path, ROWS, "train.steps=200", "decode.beam=8", ends=1)
-    assert {planned.settings.decode.beam for planned in again(tmp_path).trials} == {8}
+    assert {planned.settings.trial.decode.beam for planned in again(tmp_path).trials} == {8}
     plan = again(tmp_path, "decode=paper")
-    assert {planned.settings.decode.beam for planned in plan.trials} == {4}
+    assert {planned.settings.trial.decode.beam for planned in plan.trials} == {4}
     assert not any(planned.finished for planned in plan.trials)
 
 

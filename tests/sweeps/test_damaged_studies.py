@@ -19,12 +19,13 @@ from studies import SMALL
 from typed import refusal, typed
 from typer.testing import Result
 
+from sweeps.events import Evaluated, Event, Finished, Report, Started
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable, repair
+from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
 from tracking.study import write_study
-from transformer.messages import Evaluated, Event, Finished, Report, Started
 from transformer.schema import RefusedError
 
 Damage = Callable[[Path], None]
@@ -53,16 +54,21 @@ def cwd(written: Path, tmp_path: Path) -> Path:
 
 def _finish(planned: PlannedTrial) -> None:
     scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "bleu_paper": 30.0, "signature": "nrefs:1"}
-    scores |= {"decode": vars(planned.settings.decode)}
-    costs = {"params": planned.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    scores |= {"decode": vars(planned.settings.trial.decode)}
+    costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
     recorder = Recorder(planned)
     attempt = recorder.assignment().attempt
     recorder.begin()
-    steps = planned.settings.train.steps
+    steps = planned.settings.trial.train.steps
+    head = {"key": planned.trial.key, "step": steps, "scores": scores}
+    texts = {
+        hypotheses_name("dev"): hypotheses_text(["a", "b"]),
+        statistics_name("dev"): statistics_text(head, [{"nats": 1.0}, {"nats": 2.0}]),
+    }
     events: tuple[Event, ...] = (
         Started("cpu", 1),
         *(Report(step, {"train/loss": 1.0}) for step in (1, 2, steps)),
-        Evaluated(steps, "dev", scores, ["a", "b"], [{"nats": 1.0}, {"nats": 2.0}]),
+        Evaluated(steps, "dev", scores, texts),
         Finished(steps, costs, {"dev": scores, "test": scores}),
     )
     for event in events:

@@ -7,6 +7,7 @@ import pytest
 from ablate_in_folder import own, plan
 from rich.console import Console
 
+from sweeps.events import Failed, Noticed, Started
 from sweeps.planning.plan import recorded
 from sweeps.running.progress import Progress
 from sweeps.show import plan_table, status_json, status_table
@@ -14,7 +15,6 @@ from tracking.lag import lag
 from tracking.rows import table
 from tracking.study import write_study
 from tracking.table import render
-from transformer.messages import Failed, Noticed, Started
 
 GLOO = "[/__w/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4711"
 ODD = "[/odd] [bold]"

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from studies import lines
 from typed import typed
 
 from sweeps.planning.continued import plan_sweep
+from sweeps.translation.task import TRANSLATION
 from transformer.schema import RefusedError
 
 ROOT = Path(__file__).parents[2]
@@ -34,12 +36,18 @@ for words in json.loads(sys.argv[1]):
 """
 ADDED = {
     "ModelConfig": ("    relu_dropout: Probability\n", 'norm: Annotated[Literal["post", "pre"], Neutral("post")]'),
-    "TrainConfig": ("    keep_checkpoints: Count\n", "weight_decay: Annotated[float, Range(0), Neutral(0.0)]"),
-    "DecodeConfig": (
-        "    max_extra: Annotated[int, Range(0, LARGEST)]\n",
-        "temperature: Annotated[float, Neutral(1.0)]",
+    "TrainConfig": (
+        "    keep_checkpoints: Annotated[Count, Observes()]\n",
+        "weight_decay: Annotated[float, Range(0), Neutral(0.0)]",
     ),
-    "DataConfig": ("    test: list[str] | None\n", "lowercase: Annotated[bool, Neutral(False)]"),
+    "DecodeConfig": (
+        "    max_extra: Annotated[int, Range(0, LARGEST), Scores()]\n",
+        "temperature: Annotated[float, Neutral(1.0), Scores()]",
+    ),
+    "DataConfig": (
+        "    test: Annotated[list[str] | None, Fingerprinted(place=True)]\n",
+        "lowercase: Annotated[bool, Neutral(False), Fingerprinted()]",
+    ),
 }
 """Fields that a later version may add: after which line, and how."""
 
@@ -152,8 +160,7 @@ def test_an_older_study_without_prepared_data_prepares_its_text_again(older: Pat
 
 def test_other_semantics_are_refused_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copied(tmp_path)
-    monkeypatch.setattr("transformer.config.trial_key.__defaults__", (4,))
-    monkeypatch.setattr("sweeps.planning.plan.SEMANTICS", 4)
+    monkeypatch.setattr("sweeps.planning.load_task._loaded", lambda name, here: replace(TRANSLATION, version=4))
     with pytest.raises(RefusedError) as caught:
         plan_sweep([NAME], here=folder)
     assert [problem.key for problem in caught.value.problems] == ["sweep.name"] * 2
@@ -175,12 +182,12 @@ def test_reading_verbs_ignore_the_semantics(later_version: Path, older: Path) ->
 def test_former_names_are_read_in_overrides_and_files(tmp_path: Path) -> None:
     words = ["decode.average=2", "cluster.tokens_per_pass=500", "train.keep_checkpoints=2"]
     plan = plan_sweep(words, here=tmp_path)
-    assert {planned.settings.decode.average_checkpoints for planned in plan.trials} == {2}
+    assert {planned.settings.trial.decode.average_checkpoints for planned in plan.trials} == {2}
     assert plan.composition.shared.cluster.tokens_per_micro_batch == 500
     path = tmp_path / "conf/decode/mean.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("beam: 4\nalpha: 0.6\nmax_extra: 50\naverage: 1\n", "utf-8")
-    assert plan_sweep(["decode=mean"], here=tmp_path).trials[0].settings.decode.average_checkpoints == 1
+    assert plan_sweep(["decode=mean"], here=tmp_path).trials[0].settings.trial.decode.average_checkpoints == 1
 
 
 def test_the_fixture_is_small_and_names_no_machine() -> None:

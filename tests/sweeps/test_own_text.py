@@ -9,7 +9,7 @@ from ablate_in_folder import contents, plan
 from rich.console import Console
 from typed import refusal, typed
 
-from sweeps.running.preparing import prepare_texts
+from sweeps.running.preparing import prepare_data
 from transformer.schema import RefusedError
 
 
@@ -72,12 +72,12 @@ def test_a_preparation_says_what_it_does(folder: Path, terminal: bool) -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=terminal, width=120, color_system=None)
     planned = plan(folder, *WORDS, "sweep.rows=[base]", f"paths.data={folder}/data")
-    prepare_texts(planned, console)
+    prepare_data(planned, console)
     first = shown.getvalue()
     assert "Preparing files" in first
     assert ("Prepared files in " in first) != terminal
     if not terminal:
-        prepare_texts(planned, console)
+        prepare_data(planned, console)
         assert shown.getvalue() == first, "prepared text is only opened"
 
 
@@ -85,7 +85,7 @@ def test_long_lines_are_named_with_their_file(folder: Path) -> None:
     (folder / "dev").write_text(TEXT + "a b c d " * 2000 + "\n")
     planned = plan(folder, *of_files(dev="[dev,dev]"), "sweep.rows=[base]", f"paths.data={folder}/data")
     with pytest.raises(RefusedError) as caught:
-        prepare_texts(planned, Console(quiet=True))
+        prepare_data(planned, Console(quiet=True))
     (problem,) = caught.value.problems
     assert problem.found.startswith(f"{folder}/dev:4 has ")
     assert "is it one sentence per line?" in problem.allowed

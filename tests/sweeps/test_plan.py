@@ -13,7 +13,7 @@ from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
 from finished_trials import finish
 
 from sweeps.planning.compose import compose_row
-from sweeps.planning.plan import Plan, PlannedTrial, config_dict, planned_flops, recorded
+from sweeps.planning.plan import Plan, PlannedTrial, config_dict, recorded
 from sweeps.running.recorder import Recorder
 from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig, trial_key
@@ -48,7 +48,8 @@ def other(config: Any, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialConfig:
-    return compose_row([], tmp_path_factory.mktemp("empty")).rows[0].settings.trial
+    config: TrialConfig = compose_row([], tmp_path_factory.mktemp("empty")).rows[0].settings.trial
+    return config
 
 
 @pytest.fixture(scope="module")
@@ -260,13 +261,14 @@ def test_planned_flops_at_the_paper_s_batches(tmp_path: Path, row: str, expected
     """25 000 tokens of sentences of 25, a vocabulary of 37 000."""
     files = ["data=files", "data.train=[a,b]", "data.dev=[a,b]", "data.test=[a,b]", "data.vocab_size=37000"]
     settings = compose_row([f"row={row}", "scale=paper", *files], tmp_path).rows[0].settings
-    assert f"{planned_flops(settings):.2e}" == expected
+    assert f"{settings.source.task.costs(settings.trial).flops:.2e}" == expected
 
 
 def test_planned_flops_by_the_formula(tmp_path: Path) -> None:
     """Every sentence of the declared mean length n, m; every batch full of the longer side."""
     planned = only(tmp_path, "data=multi30k", "model.d_k=5", "model.d_v=7")
-    model, train, n, m = planned.settings.model, planned.settings.train, 14.4, 15.1
+    config: TrialConfig = planned.config
+    model, train, n, m = config.model, config.train, 14.4, 15.1
     d, h, k, v, ff = model.d_model, model.n_heads, model.d_k, model.d_v, model.d_ff
 
     def own_layer(length: float) -> float:
@@ -276,4 +278,4 @@ def test_planned_flops_by_the_formula(tmp_path: Path) -> None:
     cross = 2 * m * d * h * k + 2 * n * d * h * (k + v) + 2 * m * h * v * d + 2 * m * n * h * (k + v)
     sentence = model.n_layers * (own_layer(n) + own_layer(m) + cross) + 2 * m * d * 8000
     sentences = train.steps * train.tokens_per_batch / m
-    assert planned.flops == pytest.approx(3 * sentence * sentences, rel=1e-12)
+    assert planned.costs.flops == pytest.approx(3 * sentence * sentences, rel=1e-12)

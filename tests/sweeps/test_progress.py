@@ -7,9 +7,9 @@ import pytest
 from ablate_in_folder import plan
 from rich.console import Console
 
+from sweeps.events import Report, Resumed, Started
 from sweeps.planning.plan import Plan
 from sweeps.running.progress import Progress
-from transformer.messages import Report, Resumed, Started
 
 
 @pytest.fixture

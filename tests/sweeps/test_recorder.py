@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import pytest
 import yaml
 from ablate_in_folder import plan
 
+from sweeps.events import Evaluated, Evaluating, Event, Failed, Finished, Report, Resumed, Started
 from sweeps.planning.plan import PlannedTrial
-from sweeps.planning.same_vocabulary import check_vocabulary
+from sweeps.planning.same_data import check_data
 from sweeps.running.recorder import Recorder
+from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
 from tracking.damage import DamagedFileError
 from transformer.data.prepare import prepare
-from transformer.messages import Evaluated, Evaluating, Event, Failed, Finished, Report, Resumed, Started
 
 COSTS = {"params": 411_904, "flops": 2.5e12, "seconds": 12.5, "tokens_per_s": 900.0}
 SCORES = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "signature": "nrefs:1"}
@@ -38,9 +39,15 @@ def finished() -> Finished:
     return Finished(600, COSTS, {name: {**SCORES, "decode": DECODE} for name in ("dev", "test")})
 
 
-def evaluated(set_name: str, *hypotheses: str, step: int = 600, **decode: Any) -> Evaluated:
+def evaluated(planned: PlannedTrial, set_name: str, *hypotheses: str, step: int = 600, **decode: Any) -> Evaluated:
     scores = {**SCORES, "decode": DECODE | decode}
-    return Evaluated(step, set_name, scores, list(hypotheses), [{"nats": 1.5, "pieces": 3} for _ in hypotheses])
+    head = {"key": planned.trial.key, "step": step, "scores": scores}
+    sentences = [{"nats": 1.5, "pieces": 3} for _ in hypotheses]
+    texts = {
+        hypotheses_name(set_name): hypotheses_text(hypotheses),
+        statistics_name(set_name): statistics_text(head, sentences),
+    }
+    return Evaluated(step, set_name, scores, texts)
 
 
 def journal(planned: PlannedTrial) -> list[tuple[int, int, dict[str, float]]]:
@@ -85,7 +92,8 @@ def test_an_event_of_an_attempt_that_never_began_is_an_error(planned: PlannedTri
 
 def test_an_assignment_is_what_was_planned(planned: PlannedTrial, tmp_path: Path) -> None:
     assignment = Recorder(planned).assignment()
-    assert assignment.config == planned.settings.trial
+    assert assignment.config == asdict(planned.config)
+    assert (assignment.task, assignment.seed) == ("translation", 1)
     assert assignment.key == planned.trial.key
     assert assignment.data_folder == str(tmp_path / "data")
     assert assignment.data_fingerprint == planned.fingerprint
@@ -129,20 +137,20 @@ def test_the_configuration_stands_when_the_attempt_cannot_be_written(planned: Pl
 
 def test_a_trial_that_began_with_another_vocabulary_is_found(planned: PlannedTrial, tmp_path: Path) -> None:
     """The same text was prepared again, by another version of SentencePiece."""
-    data = planned.settings.data
+    data = planned.settings.trial.data
     first = prepare(replace(data, vocab_size=1000), tmp_path / "data", planned.fingerprint)
     recorder = begun(planned)
     recorder.take(1, Started("a device", 1))
     assert planned.folder.provenance()["vocabulary"] == first.vocabulary_sha256
-    assert recorder.assignment().vocabulary == first.vocabulary_sha256
-    assert list(check_vocabulary(first, planned.folder)) == []
+    assert recorder.assignment().prepared_as == first.vocabulary_sha256
+    assert check_data(planned.folder, first.vocabulary_sha256, first.folder) == []
     other = prepare(replace(data, vocab_size=900), tmp_path / "other")
-    (problem,) = check_vocabulary(other, planned.folder)
+    (problem,) = check_data(planned.folder, other.vocabulary_sha256, other.folder)
     assert problem.found == "has another vocabulary of this text than base-s1 was trained with"
     content = planned.folder.provenance()
     content.pop("vocabulary")
     planned.folder.provenance_path.write_text(json.dumps(content))  # as an earlier version wrote it
-    assert list(check_vocabulary(other, planned.folder)) == []
+    assert check_data(planned.folder, other.vocabulary_sha256, other.folder) == []
 
 
 def test_provenance_is_of_the_data_and_the_device(planned: PlannedTrial) -> None:
@@ -165,7 +173,7 @@ def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
         finished(),
         Failed("old", "old"),
     ]
-    assert [recorder.take(1, event) for event in [*late, evaluated("dev", "old")]] == [False] * 6
+    assert [recorder.take(1, event) for event in [*late, evaluated(planned, "dev", "old")]] == [False] * 6
     assert journal(planned) == [(1, 1, {"train/loss": 5.0})]
     assert not planned.folder.provenance_path.exists()
     assert planned.folder.result() is None
@@ -216,8 +224,8 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
     recorder.take(1, Report(600, {"train/loss": 2.0}, checkpoint=600))
     recorder.take(1, Evaluating(600))
     assert planned.folder.state(planned.trial.key) == "running"
-    recorder.take(1, evaluated("dev", "ein Hund", "zwei\nHunde"))
-    recorder.take(1, evaluated("test", "drei Hunde"))
+    recorder.take(1, evaluated(planned, "dev", "ein Hund", "zwei\nHunde"))
+    recorder.take(1, evaluated(planned, "test", "drei Hunde"))
     recorder.take(1, finished())
     result = planned.folder.result()
     assert result == {
@@ -236,7 +244,7 @@ def test_finishing_writes_the_result_the_hypotheses_and_the_end(planned: Planned
 def test_the_next_attempt_reuses_evaluations(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     assert recorder.assignment().evaluated == {}
-    recorder.take(1, evaluated("dev", "ein Hund", "zwei Hunde"))
+    recorder.take(1, evaluated(planned, "dev", "ein Hund", "zwei Hunde"))
     again = Recorder(planned)
     assert again.assignment().evaluated == {"dev": {**SCORES, "decode": DECODE}}
     assert planned.folder.statistics("dev") == (
@@ -249,9 +257,9 @@ def test_the_next_attempt_reuses_evaluations(planned: PlannedTrial) -> None:
 
 def test_evaluations_with_other_settings_are_not_reused(planned: PlannedTrial) -> None:
     recorder = begun(planned)
-    recorder.take(1, evaluated("dev", "ein Hund", step=400))
-    recorder.take(1, evaluated("test", "ein Hund", beam=8))
-    recorder.take(1, evaluated("wmt14/full", "ein Hund"))
+    recorder.take(1, evaluated(planned, "dev", "ein Hund", step=400))
+    recorder.take(1, evaluated(planned, "test", "ein Hund", beam=8))
+    recorder.take(1, evaluated(planned, "wmt14/full", "ein Hund"))
     assert list(recorder.assignment().evaluated) == ["wmt14/full"]
     other = replace(planned, trial=replace(planned.trial, key="0" * 64))
     assert Recorder(other).assignment().evaluated == {}

@@ -89,7 +89,7 @@ def test_a_value_that_is_not_allowed(tmp_path: Path, override: str, found: str, 
 
 
 def test_learned_positions_need_no_even_width(tmp_path: Path) -> None:
-    model = compose_row(["model.positions=learned", "model.d_model=65"], tmp_path).rows[0].settings.model
+    model = compose_row(["model.positions=learned", "model.d_model=65"], tmp_path).rows[0].settings.trial.model
     assert (model.positions, model.d_model) == ("learned", 65)
 
 
@@ -157,7 +157,7 @@ def test_a_key_that_a_selected_row_changes_cannot_be_overridden(tmp_path: Path) 
     assert {problem.key for problem in problems} == {"model.n_heads"}
     assert [row in found for row in ("base", "a_heads_1", "c_ff_1024", "big")] == [False, True, False, True]
     rows = compose_sweep(["sweep.rows=[base,c_ff_1024,c_layers_2]", "model.n_heads=4"], tmp_path).rows
-    assert {row.settings.model.n_heads for row in rows} == {4}
+    assert {row.settings.trial.model.n_heads for row in rows} == {4}
 
 
 def test_an_override_of_the_value_that_the_row_has_is_refused_too(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ def pieces(vocab_size: int, length: int) -> Tensor:
 @pytest.mark.parametrize("row", ROWS)
 def test_flops_of_a_row_equal_what_torch_counts(row: str) -> None:
     settings = half_scale()[row]
-    vocab_size, train = settings.data.vocab_size, settings.train
-    model = Transformer(settings.model, vocab_size).train()
+    vocab_size, train = settings.trial.data.vocab_size, settings.trial.train
+    model = Transformer(settings.trial.model, vocab_size).train()
     source, target = pieces(vocab_size, SOURCE), pieces(vocab_size, TARGET)
     with autocast(train.precision, source.device):
         with FlopCounterMode(display=False) as forward:  # under no_grad it cannot follow a learned table
             model.logits(model(source, target))
         with FlopCounterMode(display=False) as training:  # the fused loss makes its gradients on the way forward
             summed_loss(model, model(source, target), target, train.label_smoothing).backward()
-    assert forward.get_total_flops() == forward_flops(settings.model, vocab_size, LENGTHS)
-    assert training.get_total_flops() == training_flops(settings.model, vocab_size, LENGTHS)
+    assert forward.get_total_flops() == forward_flops(settings.trial.model, vocab_size, LENGTHS)
+    assert training.get_total_flops() == training_flops(settings.trial.model, vocab_size, LENGTHS)

@@ -50,7 +50,7 @@ def spreads(model: ModelConfig) -> dict[Kind, float]:
 
 def started(row: str, scale: str) -> dict[Kind, float]:
     """A row's. Rows that differ only in what changes no start are built once, and wide ones with few layers."""
-    model = composed(row, scale).settings.model
+    model = composed(row, scale).settings.trial.model
     layers = min(model.n_layers, 2) if scale == "paper" else model.n_layers
     d_k, d_v = model.n_heads * model.d_k, model.n_heads * model.d_v
     return spreads(replace(model, p_drop=0.0, n_layers=layers, n_heads=1, d_k=d_k, d_v=d_v))
@@ -96,7 +96,7 @@ def test_all_rows_see_the_same_batches_and_the_same_factors_of_the_rate(scale: s
     """Batches are a function of these and of the text; the rate is one of d_model, warm-up and factor."""
     shared = ("tokens_per_batch", "seed", "warmup_steps", "lr_factor", "precision")
     settings = [composed(row, scale).settings for row in ROWS]
-    trains = [{name: asdict(each.train)[name] for name in shared} for each in settings]
+    trains = [{name: asdict(each.trial.train)[name] for name in shared} for each in settings]
     assert all(train == trains[0] for train in trains)
-    assert len({each.model.max_positions for each in settings}) == 1
-    assert all(each.data == settings[0].data for each in settings)
+    assert len({each.trial.model.max_positions for each in settings}) == 1
+    assert all(each.trial.data == settings[0].trial.data for each in settings)

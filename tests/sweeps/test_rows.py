@@ -95,9 +95,9 @@ MILLIONS |= {"c_width_1024": 163.815, "c_ff_1024": 50.450, "c_ff_4096": 88.236, 
 
 def test_base_is_frozen() -> None:
     base = composed("base", "paper").settings
-    assert asdict(base.model) == MODEL
-    assert asdict(base.train) == {**DECIDING, **OBSERVING, "seed": 1}
-    assert asdict(base.decode) == DECODE
+    assert asdict(base.trial.model) == MODEL
+    assert asdict(base.trial.train) == {**DECIDING, **OBSERVING, "seed": 1}
+    assert asdict(base.trial.decode) == DECODE
 
 
 def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
@@ -113,9 +113,13 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
     settings = composed(row, "paper").settings
     model = {name: printed.get(name, value) for name, value in MODEL.items()}
     train = {name: printed.get(name, value) for name, value in {**DECIDING, **OBSERVING, "seed": 1}.items()}
-    assert (asdict(settings.model), asdict(settings.train), asdict(settings.decode)) == (model, train, DECODE)
+    assert (asdict(settings.trial.model), asdict(settings.trial.train), asdict(settings.trial.decode)) == (
+        model,
+        train,
+        DECODE,
+    )
     assert settings.row.group == group
-    assert asdict(settings.row.published) == {"ppl": ppl, "bleu": bleu, "params_m": params_m}
+    assert settings.row.published == {"ppl": ppl, "bleu": bleu, "params_m": params_m}
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -156,14 +160,14 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
     settings = composed(row, scale).settings
     assert settings.trial.problems() == []
     with torch.device("meta"):
-        model = Transformer(settings.model, settings.data.vocab_size)
+        model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
     built = sum(parameter.numel() for parameter in model.parameters())
-    assert built == parameters(settings.model, settings.data.vocab_size)
+    assert built == parameters(settings.trial.model, settings.trial.data.vocab_size)
 
 
 @pytest.mark.parametrize("row", MILLIONS)
 def test_parameters_at_the_paper_s_vocabulary(row: str) -> None:
-    counted = parameters(composed(row, "paper").settings.model, 37_000)
+    counted = parameters(composed(row, "paper").settings.trial.model, 37_000)
     assert round(counted / 1e6, 3) == MILLIONS[row]
     assert row != "base" or counted == 63_045_632
 
@@ -177,7 +181,7 @@ def test_parameters_at_the_paper_s_vocabulary(row: str) -> None:
     ],
 )
 def test_what_base_becomes_at_a_scale(scale: str, widths: tuple[int, ...], training: tuple[Any, ...] | None) -> None:
-    model, train = (getattr(composed("base", scale).settings, part) for part in ("model", "train"))
+    model, train = (getattr(composed("base", scale).settings.trial, part) for part in ("model", "train"))
     assert (model.n_layers, model.d_model, model.d_ff, model.d_k) == widths
     assert (model.d_v, model.n_heads) == (model.d_k, 8)
     if training:
@@ -187,9 +191,9 @@ def test_what_base_becomes_at_a_scale(scale: str, widths: tuple[int, ...], train
 
 
 def test_big_trains_three_times_as_long_but_at_tiny_every_row_as_long() -> None:
-    steps = {scale: composed("big", scale).settings.train.steps for scale in ("paper", "half")}
+    steps = {scale: composed("big", scale).settings.trial.train.steps for scale in ("paper", "half")}
     assert steps == {"paper": 300_000, "half": 6000}
-    assert len({composed(row, "tiny").settings.train.steps for row in ROWS}) == 1
+    assert len({composed(row, "tiny").settings.trial.train.steps for row in ROWS}) == 1
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -9,11 +9,12 @@ from ablate_in_folder import own, own_row, plan, refused
 from sweeps.planning.changes import describe
 from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from sweeps.planning.recorded import dotted
-from sweeps.planning.scaling import WRITTEN_BY_ROWS
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
-from transformer.schema import keys
+from sweeps.translation.task import TRANSLATION
 
-KEYS = [key for key in keys(Settings) if key.split(".")[0] in WRITTEN_BY_ROWS]
+SCHEMA = Schema.of(TRANSLATION)
+KEYS = list(SCHEMA.short_names)
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
     "model.max_positions": 256,  # a batch holds the longest pair
@@ -45,7 +46,7 @@ def row_of(key: str) -> str:
 
 def values(settings: Settings) -> dict[str, Any]:
     tree = settings.to_dict()
-    return dotted({group: tree[group] for group in WRITTEN_BY_ROWS})
+    return dotted({group: tree[group] for group in SCHEMA.groups})
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +114,16 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
     )
     body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
     base, mine = composed(tmp_path, body, "scale=mine").rows
-    assert (base.settings.train.steps, base.settings.model.d_ff, base.settings.model.p_drop) == (100, 256, 0.2)
-    assert (mine.settings.train.steps, mine.settings.model.d_ff, mine.settings.model.p_drop) == (300, 128, 0.6)
+    assert (base.settings.trial.train.steps, base.settings.trial.model.d_ff, base.settings.trial.model.p_drop) == (
+        100,
+        256,
+        0.2,
+    )
+    assert (mine.settings.trial.train.steps, mine.settings.trial.model.d_ff, mine.settings.trial.model.p_drop) == (
+        300,
+        128,
+        0.6,
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_each_is_named_and_the_other_trial_is_unaffected(pair: Study, name: str,
     state = "damaged" if name == "result.json" else "finished"
     assert where.state(pair.trials[0].key) == state
     rows = table(pair)
-    assert (rows[0].ppl is None, rows[1].ppl) == (state == "damaged", 4.5)
-    assert ("damaged: result.json" in to_markdown(rows)) == (state == "damaged")
+    assert (rows[0].scores["ppl"] is None, rows[1].scores["ppl"]) == (state == "damaged", 4.5)
+    assert ("damaged: result.json" in to_markdown(pair, rows)) == (state == "damaged")
     assert lag(pair, "memory").behind > 0
 
 
@@ -246,7 +246,7 @@ def test_a_score_that_is_not_a_number_is_damage(pair: Study) -> None:
     content = json.loads(where.result_path.read_text())
     content["scores"]["dev"]["bleu"] = "30"
     where.result_path.write_text(json.dumps(content))
-    assert (where.state(pair.trials[0].key), table(pair)[0].bleu) == ("damaged", None)
+    assert (where.state(pair.trials[0].key), table(pair)[0].scores["bleu"]) == ("damaged", None)
 
 
 def test_an_error_that_is_not_utf8_is_still_shown(tmp_path: Path) -> None:

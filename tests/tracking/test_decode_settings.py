@@ -13,39 +13,40 @@ from tracking.table import table, to_csv, to_json, to_markdown
 def test_the_caption_names_the_decode_settings(tmp_path: Path) -> None:
     usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (to_markdown(table(usual)), " ".join(shown(usual).split())):
+    for text in (to_markdown(usual, table(usual)), " ".join(shown(usual).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(table(averaged))
-    assert "on dev; " in to_markdown(table(make_study(tmp_path / "empty", {"base": [1]})))
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(averaged, table(averaged))
+    empty = make_study(tmp_path / "empty", {"base": [1]})
+    assert "on dev; " in to_markdown(empty, table(empty))
 
 
 def test_base_scored_again_with_another_beam_leaves_other_rows_without_a_bleu_difference(tmp_path: Path) -> None:
     study = scored(tmp_path / "beams", ("a_heads_1", 1, {}), ("base", 1, {"beam": 8}), ("c_layers_2", 1, {"beam": 8}))
     rows = by_name(study)
     heads, layers = rows["a_heads_1"], rows["c_layers_2"]
-    assert (heads.bleu, heads.delta_ppl, heads.delta_bleu) == (30.0, 0.0, None)
+    assert (heads.scores["bleu"], heads.deltas["ppl"], heads.deltas["bleu"]) == (30.0, 0.0, None)
     assert heads.note == "decode.beam 4, not 8"
-    assert (layers.delta_bleu, layers.note, rows["base"].note) == (0.0, "", "")
-    text = to_markdown(table(study))
+    assert (layers.deltas["bleu"], layers.note, rows["base"].note) == (0.0, "", "")
+    text = to_markdown(study, table(study))
     assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
     assert "measured on dev, beam 8," in text
-    assert ",0,other decode," in to_csv(table(study))
+    assert ",0,other decode," in to_csv(study, table(study))
     assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(to_json(table(study)))[0]["other_decode"] == ["beam"]
+    assert json.loads(to_json(study, table(study)))[0]["other_decode"] == ["beam"]
 
 
 def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
     study = scored(tmp_path / "about", ("base", 1, {}), ("a_heads_1", 1, {"beam": 8}))
     study = replace(study, cells={**study.cells, "a_heads_1": {"beam": 8}})
     heads = by_name(study)["a_heads_1"]
-    assert (heads.delta_bleu, heads.note, heads.other_decode) == (0.0, "", ())
+    assert (heads.deltas["bleu"], heads.note, heads.other_decode) == (0.0, "", ())
 
 
 def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference(tmp_path: Path) -> None:
     study = scored(tmp_path / "average", ("base", 1, {}), ("a_heads_1", 1, {"average_checkpoints": 5, "alpha": 1.0}))
     heads = by_name(study)["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu) == (4.5, None, None)
+    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.deltas["bleu"]) == (4.5, None, None)
     assert heads.note == "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1"
 
 
@@ -59,47 +60,58 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
     study = scored(tmp_path / "seeds", *settings)
     rows = by_name(study)
     heads = rows["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.bleu, heads.delta_bleu) == (4.5, 0.0, None, None)
+    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.scores["bleu"], heads.deltas["bleu"]) == (
+        4.5,
+        0.0,
+        None,
+        None,
+    )
     assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
-    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(table(study))
+    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(study, table(study))
     assert "mixed decode" not in shown(study), "the cell is too wide: the note says it"
     averaged = scored(
         tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})
     )
     base, heads = table(averaged)
-    assert (base.ppl, base.bleu, base.note) == (None, None, "seeds mix decode.average_checkpoints 1, 5")
-    assert (heads.ppl, heads.delta_ppl, heads.note) == (4.5, None, "")
-    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown([base, heads])
+    assert (base.scores["ppl"], base.scores["bleu"], base.note) == (
+        None,
+        None,
+        "seeds mix decode.average_checkpoints 1, 5",
+    )
+    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.note) == (4.5, None, "")
+    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown(averaged, [base, heads])
     both = [
         ("base", 1, {"average_checkpoints": 5}),
         ("base", 2, {"average_checkpoints": 5, "beam": 8}),
         ("a_heads_1", 1, {}),
     ]
     _, heads = table(scored(tmp_path / "both", *both))
-    assert (heads.delta_ppl, heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
+    assert (heads.deltas["ppl"], heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
         "the seeds of base agree on that setting"
     )
-    alone = table(scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8})))
-    assert "measured on dev, mixed decode settings;" in to_markdown(alone)
+    alone = scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8}))
+    assert "measured on dev, mixed decode settings;" in to_markdown(alone, table(alone))
 
 
 def test_a_setting_that_base_leaves_out_is_another_setting(tmp_path: Path) -> None:
     warm = {"temperature": 0.5}
-    rows = by_name(scored(tmp_path / "warm", ("base", 1, {}), ("a_heads_1", 1, warm), ("c_layers_2", 1, {})))
+    study = scored(tmp_path / "warm", ("base", 1, {}), ("a_heads_1", 1, warm), ("c_layers_2", 1, {}))
+    rows = by_name(study)
     heads = rows["a_heads_1"]
-    assert (heads.delta_ppl, heads.delta_bleu, heads.other_decode) == (0.0, None, ("temperature",))
+    assert (heads.deltas["ppl"], heads.deltas["bleu"], heads.other_decode) == (0.0, None, ("temperature",))
     assert heads.note == "decode.temperature 0.5, not default"
     assert (rows["base"].note, rows["c_layers_2"].note) == ("", "")
-    text = to_markdown([*rows.values()])
+    text = to_markdown(study, [*rows.values()])
     assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
     assert "measured on dev, beam 4, α 0.6, last checkpoint;" in text
 
 
 def test_a_setting_that_only_base_has_is_another_setting(tmp_path: Path) -> None:
-    base, heads = table(scored(tmp_path / "base", ("base", 1, {"temperature": 0.5}), ("a_heads_1", 1, {})))
-    assert (heads.delta_bleu, heads.note) == (None, "decode.temperature default, not 0.5")
-    assert (base.note, base.delta_bleu) == ("", 0.0)
-    assert json.loads(to_json([heads]))[0]["decode"] == DECODE
+    study = scored(tmp_path / "base", ("base", 1, {"temperature": 0.5}), ("a_heads_1", 1, {}))
+    base, heads = table(study)
+    assert (heads.deltas["bleu"], heads.note) == (None, "decode.temperature default, not 0.5")
+    assert (base.note, base.deltas["bleu"]) == ("", 0.0)
+    assert json.loads(to_json(study, [heads]))[0]["decode"] == DECODE
 
 
 def test_without_scores_of_base_the_first_scored_row_decides_that_a_setting_is_absent(tmp_path: Path) -> None:
@@ -117,5 +129,6 @@ def test_a_row_about_a_setting_that_base_leaves_out_is_compared(tmp_path: Path) 
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
     settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"temperature": 0.5})]
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
-    assert (heads.ppl, heads.bleu, heads.delta_bleu, heads.mixed_decode) == (4.5, None, None, ("temperature",))
+    assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
+    assert heads.mixed_decode == ("temperature",)
     assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.temperature default, 0.5"

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from tracking.former_names import DECODE
-from tracking.trial_folder import JournalLine, TrialFolder
+from tracking.journal import JournalLine
+from tracking.trial_folder import TrialFolder
 from transformer.config import DecodeConfig
 from transformer.versions import Formerly, marker
 

@@ -12,6 +12,7 @@ from studies_on_disk import DECODE, Store, begin, finish, history, only_run, rep
 
 from tracking.describe import run_name, run_spec
 from tracking.ledger import trial_of_run
+from tracking.local_store import HERE
 from tracking.replay import Replay
 from tracking.study import Study, Trial
 from tracking.tracker import MemoryTracker
@@ -55,13 +56,12 @@ def test_one_run_per_trial_even_without_the_ledger(study: Study, folder: TrialFo
     begin(folder)
     sync_once(study, store)
     first = only_run(study, store).info.run_id
-    _, uri = store
     path = study.folder / "mlflow-runs.json"
-    assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+    assert json.loads(path.read_text()) == {HERE: {study.trials[0].key: first}}
     path.unlink()
     sync_once(study, store)
     assert only_run(study, store).info.run_id == first
-    assert json.loads(path.read_text()) == {uri: {study.trials[0].key: first}}
+    assert json.loads(path.read_text()) == {HERE: {study.trials[0].key: first}}
 
 
 @pytest.mark.parametrize("damage", [None, "", '{"trials": '])

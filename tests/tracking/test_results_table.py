@@ -44,13 +44,13 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, wi
 def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
     rows = by_name(mixed)
     base, heads = rows["base"], rows["a_heads_1"]
-    assert (base.seeds, base.asked, base.ppl, base.bleu, base.note) == (2, 2, 4.5, 31.0, "")
+    assert (base.seeds, base.asked, base.scores["ppl"], base.scores["bleu"], base.note) == (2, 2, 4.5, 31.0, "")
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
-    assert (base.delta_ppl, base.delta_bleu) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.delta_ppl, heads.delta_bleu) == (1, 2, 2.0, -2.0)
+    assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
+    assert (heads.seeds, heads.asked, heads.deltas["ppl"], heads.deltas["bleu"]) == (1, 2, 2.0, -2.0)
     assert (base.delta_seeds, heads.delta_seeds) == ((1, 2), (1,))
-    assert heads.paper_delta_ppl == 0.37
-    assert heads.paper_delta_bleu == -0.9
+    assert heads.published_deltas["ppl"] == 0.37
+    assert heads.published_deltas["bleu"] == -0.9
     assert heads.note == "1 of 2 seeds; s2 FAILED: CUDA out of memory | 3 GiB; Δ over seed 1"
 
 
@@ -66,38 +66,38 @@ def pairs(folder: Path, **figures: dict[int, float]) -> Study:
 def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: Path) -> None:
     study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
-    assert (heads.ppl, heads.seeds, heads.delta_ppl, heads.delta_bleu) == (7.0, 2, 0.5, 5.0)
+    assert (heads.scores["ppl"], heads.seeds, heads.deltas["ppl"], heads.deltas["bleu"]) == (7.0, 2, 0.5, 5.0)
     assert (heads.delta_seeds, heads.note) == ((1,), "2 seeds; Δ over seed 1")
-    assert (layers.delta_ppl, layers.delta_seeds, layers.note) == (-1.0, (1,), "")
-    for text in (shown(study), to_markdown(table(study))):
+    assert (layers.deltas["ppl"], layers.delta_seeds, layers.note) == (-1.0, (1,), "")
+    for text in (shown(study), to_markdown(study, table(study))):
         words = " ".join(text.split())
         assert "2 seeds; Δ over seed 1" in words
         assert "Seeds per row: 1 to 2. Δ is over the seeds that a row shares with base." in words
-    lines = list(csv.DictReader(io.StringIO(to_csv(table(study)))))
+    lines = list(csv.DictReader(io.StringIO(to_csv(study, table(study)))))
     assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
-    assert json.loads(to_json(table(study)))[1]["delta_seeds"] == [1]
+    assert json.loads(to_json(study, table(study)))[1]["delta_seeds"] == [1]
 
 
 def test_several_seeds_in_common_are_listed_and_base_may_have_more(tmp_path: Path) -> None:
     study = pairs(tmp_path / "more", base={1: 4.0, 2: 6.0, 3: 80.0}, a_heads_1={2: 6.5, 1: 4.5})
     heads = by_name(study)["a_heads_1"]
-    assert (heads.delta_ppl, heads.delta_seeds, heads.note) == (0.5, (1, 2), "2 seeds; Δ over seeds 1, 2")
+    assert (heads.deltas["ppl"], heads.delta_seeds, heads.note) == (0.5, (1, 2), "2 seeds; Δ over seeds 1, 2")
 
 
 def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
     study = pairs(tmp_path / "none", base={1: 4.0}, a_heads_1={2: 4.5})
     heads = by_name(study)["a_heads_1"]
-    assert (heads.ppl, heads.delta_ppl, heads.delta_bleu, heads.delta_seeds) == (4.5, None, None, ())
+    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.deltas["bleu"], heads.delta_seeds) == (4.5, None, None, ())
     assert heads.note == "1 seed; no seed in common with base (1)"
-    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in to_markdown(table(study))
-    assert ",no seed in common," in to_csv(table(study))
+    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in to_markdown(study, table(study))
+    assert ",no seed in common," in to_csv(study, table(study))
     assert "no seed in common with base (1)" in " ".join(shown(study).split())
 
 
 def test_a_missing_row_is_marked(mixed: Study) -> None:
     row = by_name(mixed)["c_layers_2"]
-    assert (row.seeds, row.ppl, row.delta_ppl, row.note) == (0, None, None, "missing")
-    assert row.paper_ppl == 6.11
+    assert (row.seeds, row.scores["ppl"], row.deltas["ppl"], row.note) == (0, None, None, "missing")
+    assert row.published["ppl"] == 6.11
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -144,7 +144,7 @@ def test_a_trial_that_finishes_during_the_read_is_shown_as_it_was_read(
 ) -> None:
     study = make_study(tmp_path / "late", {"base": seeds})
     (row,) = table(Finishing(**vars(study)))
-    assert (row.seeds, row.ppl, row.note) == (0, None, note)
+    assert (row.seeds, row.scores["ppl"], row.note) == (0, None, note)
     assert row.status
     assert table(study)[0].seeds == 1
 
@@ -154,12 +154,12 @@ def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
     for trial, ppl in zip(study.trials, (4.0, float("inf")), strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
     (row,) = table(study)
-    assert (row.seeds, row.ppl, row.bleu) == (2, None, 30.0)
-    assert "not finite" in to_markdown([row])
+    assert (row.seeds, row.scores["ppl"], row.scores["bleu"]) == (2, None, 30.0)
+    assert "not finite" in to_markdown(study, [row])
 
 
 def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
-    text = to_csv(table(mixed))
+    text = to_csv(mixed, table(mixed))
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
     base, heads, layers = lines
@@ -173,18 +173,18 @@ def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed
 def test_a_difference_without_a_base_is_marked(tmp_path: Path) -> None:
     study = make_study(tmp_path / "no-base", {"a_heads_1": [1]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
-    (line,) = csv.DictReader(io.StringIO(to_csv(table(study))))
+    (line,) = csv.DictReader(io.StringIO(to_csv(study, table(study))))
     assert (line["ppl"], line["delta_ppl"], line["paper_delta_ppl"]) == ("4.5", "no base", "")
 
 
 def test_json_has_the_same_numbers(mixed: Study) -> None:
-    rows = json.loads(to_json(table(mixed)))
+    rows = json.loads(to_json(mixed, table(mixed)))
     assert [row["ppl"] for row in rows] == [4.5, 6.0, None]
     assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
 def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
-    lines = to_markdown(table(mixed)).splitlines()
+    lines = to_markdown(mixed, table(mixed)).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
     assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"
@@ -204,7 +204,7 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
     study = make_study(tmp_path / "positions", {"a_heads_1": [1]})
     study.cells["a_heads_1"] = {"positions": "learned"}
     try:
-        assert "| learned positional embedding |" in to_markdown(table(study))
+        assert "| learned positional embedding |" in to_markdown(study, table(study))
     finally:
         study.cells["a_heads_1"] = {"n_heads": 1, "d_k": 512, "d_v": 512}
 
@@ -228,3 +228,8 @@ def test_times(seconds: float | None, text: str) -> None:
 def test_a_difference_that_rounds_to_nothing_has_no_sign() -> None:
     assert formats.signed(-0.001, 2) == "0.00"
     assert formats.signed(-0.1, 1) == "−0.1"
+
+
+def test_parameters_keep_three_decimals_for_small_models() -> None:
+    counts = (63_045_632, 100_000, 99_999, 4810, 0, None)
+    assert [formats.parameters(count) for count in counts] == ["63.046M", "0.100M", "99.999K", "4.810K", "0.000K", ""]

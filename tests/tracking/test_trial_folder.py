@@ -144,7 +144,7 @@ def test_a_study_reads_back_as_written(study: Study) -> None:
     write_study(study)
     assert read_study(study.folder) == study
     content = json.loads((study.folder / "study.json").read_text())
-    assert set(content) == {"name", "settings", "rows", "seeds", "chosen", "trials", "cells", "asked"}
+    assert set(content) == {"name", "task", "settings", "rows", "seeds", "chosen", "trials", "cells", "asked"}
     assert set(content["trials"][0]) == {"row", "group", "change", "seed", "key", "published"}
     assert study.trials[1].name == "a_heads_1-s1"
     assert study.trial_folder(study.trials[1]).path == study.folder / "a_heads_1-s1"
@@ -158,6 +158,7 @@ def test_a_missing_study_is_named(tmp_path: Path) -> None:
 WHOLE = b'{"trials": [], "cells": {}, "asked": [], '
 DAMAGED = [
     *(WHOLE + part + b"}" for part in (b'"settings": {"train": 3}', b'"rows": [{"row": "base"}]', b'"chosen": [1]')),
+    *(WHOLE + b'"task": ' + task + b"}" for task in (b"1", b"{}", b'{"name": "t", "version": 1, "metrics": []}')),
     *[b'{"trials": [{}]}', b'{"trials', b'{"\xff": 1}', b"", b"[]", b'{"trials": [], "cells": null, "asked": []}'],
 ]
 

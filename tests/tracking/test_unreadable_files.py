@@ -65,7 +65,7 @@ def test_each_is_named_and_left_unchanged(pair: Study, where: TrialFolder, name:
         salvage(where, error)
     assert entries(pair) == before
     rows = table(pair)
-    assert rows[1].ppl == 4.5
+    assert rows[1].scores["ppl"] == 4.5
     assert rows[0].note == (f"damaged: {error.note}" if name == "result.json" else "")
     assert lag(pair, "memory").behind > 0
 

@@ -1,6 +1,5 @@
 """The worker group of one trial: one process per worker, joined by torch.distributed."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -152,12 +151,6 @@ def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
             room = BUCKET_BYTES - parameter.nbytes
         buckets[-1].append(parameter)
     return buckets
-
-
-def is_lost_peer(error: Exception) -> bool:
-    """Whether an error only means that this worker cannot reach another one."""
-    unreachable = re.search(r"\bgloo\b|Connection (closed|reset|refused)", str(error))
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and unreachable is not None)
 
 
 def pick_device() -> torch.device:

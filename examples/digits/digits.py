@@ -1,0 +1,79 @@
+"""Handwritten digits (8×8 pixels) by a small network. Base and rows of the task lie in ``conf/task/digits``."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sweeps.task import Checkpoint, Costs, Divided, Evaluation, Metric, Observes, Range, Report, Symbol, Task, Trial
+
+PIXELS, CLASSES = 64, 10
+
+
+@dataclass(frozen=True)
+class Model:
+    width: Annotated[int, Range(1), Symbol("w"), Divided("width")]
+    normalize: bool  # between the layers
+
+
+@dataclass(frozen=True)
+class Train:
+    steps: Annotated[int, Range(1)]
+    batch: Annotated[int, Range(1)]
+    lr: Annotated[float, Range(0, above=True), Symbol("η")]
+    loss: Literal["cross_entropy", "squared"]
+    report_every: Annotated[int, Range(1), Observes()]
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model
+    train: Train
+
+
+def network(model: Model) -> nn.Module:
+    norm = nn.LayerNorm(model.width) if model.normalize else nn.Identity()
+    return nn.Sequential(nn.Linear(PIXELS, model.width), norm, nn.ReLU(), nn.Linear(model.width, CLASSES))
+
+
+def costs(config: Config) -> Costs:
+    return Costs(params=sum(weights.numel() for weights in network(config.model).parameters()))
+
+
+def loss_of(kind: str, scores: Tensor, labels: Tensor) -> Tensor:
+    target = functional.one_hot(labels, CLASSES).float()
+    return functional.mse_loss(scores, target) if kind == "squared" else functional.cross_entropy(scores, target)
+
+
+def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
+    torch.set_num_threads(trial.threads)
+    torch.manual_seed(trial.seed)
+    train, digits, net = trial.config.train, load_digits(), network(trial.config.model)
+    pixels, labels = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
+    split = int(0.8 * len(labels))
+    optimizer = torch.optim.Adam(net.parameters(), lr=train.lr)
+    if trial.saved:
+        net.load_state_dict(trial.saved.state["net"])
+        optimizer.load_state_dict(trial.saved.state["optimizer"])
+    with trial.process_group():
+        shared = nn.parallel.DistributedDataParallel(net) if trial.world > 1 else net
+        for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
+            chance = torch.Generator().manual_seed(trial.seed * 1_000_003 + step)  # so that a resume draws the same
+            chosen = torch.randint(split, (train.batch,), generator=chance)[trial.rank :: trial.world]
+            loss = loss_of(train.loss, shared(pixels[chosen]), labels[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % train.report_every == 0 or step == train.steps or trial.stopping():
+                yield Report(step, {"train/loss": loss.item()})
+                yield Checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
+    right = net(pixels[split:]).argmax(dim=1) == labels[split:]
+    yield Evaluation("test", {"accuracy": right.float().mean().item()})
+
+
+accuracy = Metric("accuracy", better="up", decimals=3, set="test", unit="share of the test digits that are right")
+task = Task("digits", 1, Config, (accuracy,), steps=lambda config: config.train.steps, work=work, costs=costs)

@@ -1,0 +1,114 @@
+"""The verbs that read studies: ``studies``, ``status``, ``table``, ``ui``, ``sync``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sweeps.commands.arguments import Json, OverrideList
+from sweeps.commands.guarded import guarded
+from sweeps.console import ERR, OUT, next_verb
+from sweeps.planning.named_study import study_to_read
+from sweeps.planning.naming import PLACES, chosen, going_on, looking
+from sweeps.planning.settings import Settings
+from sweeps.table_format import Format
+from tracking.study import Study
+
+
+@guarded
+def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
+    """List the studies of paths.runs, the newest first."""
+    from sweeps.listing import studies_json, studies_table
+    from sweeps.planning.compose import compose_settings
+    from tracking import studies as recorded
+
+    runs = Path(compose_settings(overrides or []).paths.runs)
+    lines = studies_json(*recorded.studies(runs))
+    if as_json:
+        print(json.dumps(lines, indent=1, ensure_ascii=False))
+    elif lines:
+        OUT.print(studies_table(lines))
+        next_verb("table", chosen(overrides, PLACES))
+    else:
+        OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
+        next_verb("sweep", chosen(overrides, PLACES))
+
+
+@guarded
+def status(overrides: OverrideList = None, as_json: Json = False) -> None:
+    """Show where each trial of a study stands."""
+    from sweeps.show import status_json, status_table
+    from tracking.lag import lag
+    from tracking.uri import default_uri
+
+    study, settings = _taken(overrides)
+    behind = lag(study, settings.tracking.uri)
+    lines = status_json(study, behind)
+    if as_json:
+        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        return
+    OUT.print(status_table(study, lines))
+    where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
+    OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
+    if {line["state"] for line in lines} <= {"finished", "running"}:
+        next_verb("table", looking(study.folder, overrides))
+    else:
+        next_verb("sweep", going_on(study.folder, overrides))
+
+
+@guarded
+def table(
+    overrides: OverrideList = None,
+    as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
+) -> None:
+    """Print Table 3 with our figures next to the paper's."""
+    from tracking import table as tables
+
+    study, _ = _taken(overrides)
+    rows = tables.table(study)
+    if as_format is None:
+        OUT.print(tables.render(study, rows, OUT.width))
+        next_verb("ui", chosen(overrides, PLACES))
+    else:
+        write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
+        sys.stdout.write(write[as_format](study, rows))
+
+
+@guarded
+def sync(overrides: OverrideList = None) -> int:
+    """Sync a study's journals to MLflow once, for example after copying them from another machine."""
+    from sweeps.running.syncing import sync_command, sync_environment
+
+    _, settings = _taken(overrides)
+    return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
+
+
+@guarded
+def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
+    """Serve the MLflow UI of the runs on 127.0.0.1."""
+    from sweeps.serving import serve, store_to_serve
+    from tracking.uri import without_password
+    from tracking.views import free_port, ui_command, ui_environment
+
+    store = store_to_serve(overrides)
+    for notice in store.notices:
+        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    if store.running:
+        server = escape(without_password(store.uri, mark=""))
+        OUT.print(f"The tracking server is already running: [bold]{server}[/]")
+        return 0
+    port = free_port(port)
+    OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/]; press Ctrl-C to stop it", soft_wrap=True)
+    return serve(ui_command(store.runs, port=port), ui_environment(store.uri))
+
+
+def _taken(overrides: list[str] | None) -> tuple[Study, Settings]:
+    """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
+    taken = study_to_read(overrides)
+    for notice in taken.notices:
+        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    return taken.study, taken.settings

@@ -1,0 +1,96 @@
+"""What rank zero of a trial tells the sweep while it runs. Plain data: no torch, no Ray."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Started:
+    """The worker group has formed."""
+
+    device: str
+    world: int
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """A notice for the user, such as a damaged checkpoint that was skipped."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
+
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report.
+    """
+
+    step: int
+    metrics: Metrics
+    ts: float = field(default_factory=time.time)
+    checkpoint: int | None = None
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training resumes after ``step``. ``reports`` holds all reports up to it; some may be missing from the journal."""
+
+    step: int
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Training stopped as requested, before its end. The checkpoint of ``step`` is on disk."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """Training is over; the sets are being scored."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One set's scores, and the texts that belong to them, by their paths in the trial's folder."""
+
+    step: int
+    set_name: str
+    scores: dict[str, Any]
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Costs, and scores by set."""
+
+    step: int
+    costs: dict[str, Any]
+    scores: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The trial failed, and a retry would fail too: the cause, and the traceback."""
+
+    cause: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker was lost; another attempt may succeed. The cause, and its details."""
+
+    cause: str
+    details: str
+
+
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost

@@ -1,0 +1,64 @@
+"""The problems found while rows are composed: each is told once, with the place of its value."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from sweeps.planning.overrides import COMMAND_LINE, Overrides
+from sweeps.planning.suggestions import other_name
+from sweeps.planning.yaml_files import Library
+from transformer.schema import UNKNOWN_KEY, Problem
+
+
+def _nowhere(_row: str, _key: str) -> str | None:
+    return None
+
+
+class FoundProblems:
+    """``told`` are row and key of problems that need no further reason; "" stands for all rows.
+
+    ``overrides`` are the typed ones on top of the study's. ``choices`` are the options that are read.
+    ``made_place`` says where a row without a file sets a key.
+    """
+
+    def __init__(self, typed: Overrides, overrides: Overrides, problems: list[Problem], library: Library) -> None:
+        self.typed, self.overrides, self.library, self.every = typed, overrides, library, problems
+        self.choices: dict[str, str] = {}
+        self.told: set[tuple[str, str]] = set()
+        self.made_place: Callable[[str, str], str | None] = _nowhere
+
+    def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
+        """Keep a problem of the command line."""
+        self.every.append(Problem(key, found, allowed, meant, COMMAND_LINE))
+
+    def readable(self, group: str, name: str, row: str) -> bool:
+        """Whether the option's file can be read. Its problems are kept."""
+        found = self.library.examined(group, name)
+        self.every += [*found.faults, *found.doubts]
+        self.told |= {(row, key) for key in (*(problem.key for problem in found.doubts), *found.follows)}
+        if found.faults:
+            self.told.add((row, group))
+        return not found.faults
+
+    def note(self, problems: Iterable[Problem], row: str) -> None:
+        """Keep the problems, each with the place that set the value. A wrong value of base is no fault of the rows."""
+        problems = list(problems)
+        choices = {**self.choices, "row": row}
+        for problem in problems:
+            key = problem.key
+            if self.told.isdisjoint({("", key), (row, key)}):
+                place = problem.place or self.source(key) or self.made_place(row, key)
+                near = (problem.found == UNKNOWN_KEY and other_name(self.library.tree, key)) or problem.nearest
+                self.every.append(replace(problem, place=place or self.library.locate(key, choices), nearest=near))
+        if row == "base":
+            self.told |= {("", problem.key) for problem in problems}
+
+    def source(self, key: str) -> str | None:
+        """Where the value of an override comes from; None if the key has no override."""
+        if key in self.typed.values:
+            return COMMAND_LINE
+        return "study.json" if key in self.overrides.values else None
+
+    def stands_alone(self, key: str, row: str, wrong: set[str]) -> bool:
+        """Whether a conflict between keys does not follow from a problem of the key or of its group."""
+        told = {name for place, name in self.told if place in ("", row)}
+        return key not in wrong and key.split(".")[0] not in told

@@ -1,0 +1,139 @@
+"""The keys and lists of ``sweep.vary`` and ``sweep.grid``, checked: every problem at once."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sweeps.planning.made_text import EXAMPLE
+from sweeps.planning.suggestions import known_keys, unknown_key
+from sweeps.planning.yaml_files import Library
+from transformer.schema import UNKNOWN_KEY, Problem, kind_of
+from transformer.versions import current_key
+
+Place = Callable[[str], str | None]
+SEPARATED = re.compile(r"[^\s,;|]+(?:[\s,;|]+[^\s,;|]+)+")
+"""Several words that stand as one value."""
+
+
+@dataclass
+class Lists:
+    """The values of each key, and where the key was written."""
+
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    places: dict[str, str | None] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def readable_lists(maker: str, asked: Any, library: Library, place: Place) -> Lists:
+    """The lists without faults, and the problem of each other one."""
+    found = Lists()
+    if not isinstance(asked, dict) or not asked:
+        shown = "is empty" if asked in ({}, "", None) else f"is {asked}"
+        allowed = f"must be keys with lists of values, such as {maker}='{EXAMPLE}'"
+        found.problems.append(Problem(maker, shown, allowed, None, place(maker)))
+        return found
+    for typed, values in _flat(asked):
+        key, where = current_key(library.tree, str(typed)), place(f"{maker}.{typed}") or place(maker)
+        problem = _key_problem(key, library) or (
+            _twice(key) if key in found.places else _list_problem(library.tree, key, values)
+        )
+        found.places[key] = where
+        if problem:
+            found.problems.append(replace(problem, place=where))
+        if isinstance(values, list) and not _key_problem(key, library):
+            _keep(library.tree, found, key, values)
+    return found
+
+
+def _keep(tree: type, found: Lists, key: str, values: list[Any]) -> None:
+    """Keep each plain value once; those of a list with a fault are checked too."""
+    plain = [_number(tree, key, value) for value in values if _is_plain(value) and not _are_words(tree, key, value)]
+    if plain:
+        found.values[key] = [value for place, value in enumerate(plain) if not _in(value, plain[:place])]
+
+
+def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """``{model: {n_heads: [1]}}`` as ``model.n_heads`` with its list."""
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _key_problem(key: str, library: Library) -> Problem | None:
+    """What is wrong with a key that no row may change, or that is none."""
+    group = key.partition(".")[0]
+    known = known_keys(library.tree)
+    if key == library.schema.seed:
+        return Problem(key, "is varied", "set the seeds of all rows with sweep.seeds=[1,2,3]")
+    if key in known and group in library.row_groups:
+        return None
+    if group == "scale":
+        return Problem(key, "is the same for all rows", "set it for all rows with scale=NAME or scale.width=N")
+    if key in known:
+        allowed = f"a row may change only {', '.join(library.row_groups)}"
+        return Problem(key, "is the same for all rows", allowed)
+    inside = [name for name in known if name.startswith(f"{key}.")]
+    if inside and group in library.row_groups:
+        return Problem(key, "is a group of keys", f"vary one of {', '.join(inside)}")
+    meant, allowed = unknown_key(library.tree, key, "", library.all_options)
+    return Problem(key, UNKNOWN_KEY, allowed, meant.key if meant else None)
+
+
+def _twice(key: str) -> Problem:
+    return Problem(key, "is given twice", "give all its values in one list")
+
+
+def _list_problem(tree: type, key: str, values: Any) -> Problem | None:
+    """What is wrong with the form of a list. Its values are checked with the rows that they make."""
+    if not isinstance(values, list) and not _is_plain(values):
+        return Problem(key, "is no list", "must be a list of values, written out")
+    if not isinstance(values, list):
+        near = f"{key}: [{', '.join(_words(values))}]"
+        return Problem(key, f"is {_shown(values)}", "must be a list of values", near)
+    if not values:
+        return Problem(key, "is an empty list", "must list at least one value")
+    if strange := [value for value in values if not _is_plain(value)]:
+        kind = "a group" if isinstance(strange[0], dict) else "a function"
+        return Problem(key, f"lists {kind}", "must list plain values, written out")
+    if joined := [value for value in values if _are_words(tree, key, value)]:
+        words = [word for value in values for word in _words(value)]
+        allowed = "put a comma between two values"
+        return Problem(key, f"lists {_shown(joined[0])} as one value", allowed, f"{key}: [{', '.join(words)}]")
+    repeated = [value for place, value in enumerate(values) if _in(value, values[:place])]
+    if repeated:
+        return Problem(key, f"lists {_shown(repeated[0])} twice", "must list each value once")
+    return None
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | list)
+
+
+def _are_words(tree: type, key: str, value: Any) -> bool:
+    """Whether the value is several words where the key takes no text."""
+    text = isinstance(value, str) and SEPARATED.fullmatch(value) and kind_of(tree, key) not in (str, str | None)
+    return bool(text)
+
+
+def _in(value: Any, others: list[Any]) -> bool:
+    return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in others)
+
+
+def _words(value: Any) -> list[str]:
+    """The values that a text holds."""
+    if isinstance(value, str):
+        return [word for word in re.split(r"[\s,;|()\[\]]+", value) if word]
+    return ["null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)]
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else _words(value)[0]
+
+
+def _number(tree: type, key: str, value: Any) -> Any:
+    """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    return float(value) if whole and kind_of(tree, key) is float else value

@@ -1,0 +1,59 @@
+"""What a row may change: the differences from base that count, and those that are refused."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sweeps.planning.layers import Tree, copied
+from transformer.schema import Problem
+
+Place = Callable[[str], str | None]
+"""Where the value of a dotted key comes from."""
+
+
+def differences(base: Tree, row: Tree, groups: Iterable[str]) -> dict[str, Any]:
+    """Dotted keys and values by which a row differs from base in these groups."""
+    return {
+        f"{group}.{key}": value
+        for group in groups
+        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
+        for key, value in row[group].items()
+        if value != base[group].get(key, object())
+    }
+
+
+def erased(changes: Mapping[str, Mapping[str, Any]], overridden: Iterable[str], place: Place) -> Iterator[Problem]:
+    """An override of a key that a row changes would erase the row's difference."""
+    for key in overridden:
+        rows = [row for row, changed in changes.items() if key in changed]
+        if rows:
+            found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
+            allowed = "remove the override, or select rows that keep base's value"
+            yield Problem(key, found, allowed, None, place(key))
+
+
+def scale_in_row(row: str, scale: Any, place: Place) -> Iterator[Problem]:
+    """A row holds values at the paper's size; a scale applies to all rows."""
+    found, allowed = f"is set by row {row}", "set the scale of all rows with scale=NAME or scale.width=N"
+    keys = [f"scale.{name}" for name in scale] if isinstance(scale, dict) else ["scale"] * (scale is not None)
+    return (Problem(key, found, allowed, None, place(key)) for key in keys)
+
+
+def foreign_keys(row: str, base: Tree, tree: Tree, row_groups: tuple[str, ...]) -> Iterator[Problem]:
+    """A row with other runs or another cluster would leave its study."""
+    groups = [group for group in tree if group not in (*row_groups, "row", "scale")]
+    found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(row_groups)}"
+    return (Problem(key, found, allowed) for key in differences(base, tree, groups))
+
+
+def with_base_values(plain: Tree, base: Tree, problems: Iterable[Problem]) -> Tree:
+    """A copy with base's value for every key that has a problem, and without keys that base does not have."""
+    repaired = copied(plain)
+    for problem in problems:
+        group, _, name = problem.key.partition(".")
+        if not name or not isinstance(repaired.get(group), dict):
+            repaired[group] = copied(base.get(group))
+        elif name in base.get(group, {}):
+            repaired[group][name] = base[group][name]
+        else:
+            repaired[group].pop(name, None)
+    return {group: values for group, values in repaired.items() if group in base}

@@ -1,0 +1,162 @@
+"""A task's configuration: its keys and their roles, its trial key, and plain data into the task's dataclasses."""
+
+import hashlib
+import json
+from dataclasses import asdict, fields, replace
+from functools import cache, cached_property
+from typing import Any
+
+from sweeps.task import Task
+from transformer.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
+from transformer.schema import RefusedError, parse
+from transformer.versions import field_types, neutral_values, settled, under_first_names
+
+Values = dict[str, Any]
+FIRST_TASK = "translation"
+"""Its trial keys are older than tasks, so they hold no name."""
+
+
+class Schema:
+    """The groups of keys that a task's configuration has."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self.task = task
+
+    @staticmethod
+    @cache
+    def of(task: Task[Any]) -> "Schema":
+        return Schema(task)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(self.task.schema))
+
+    @cached_property
+    def symbols(self) -> dict[str, str]:
+        """The symbol of each key that has one, in the order of the schema."""
+        return {key: symbol.text for key, symbol in self._with(Symbol).items()}
+
+    @cached_property
+    def divided(self) -> dict[str, Divided]:
+        """How a scale divides keys."""
+        return self._with(Divided)
+
+    @property
+    def divisors(self) -> tuple[str, ...]:
+        """The divisors that a scale must give."""
+        return tuple(dict.fromkeys(role.by for role in self.divided.values()))
+
+    @cached_property
+    def scores(self) -> frozenset[str]:
+        """The keys that only change how a trained model is scored."""
+        return frozenset(self._with(Scores))
+
+    @cached_property
+    def observes(self) -> frozenset[str]:
+        """The keys that only change how training is watched."""
+        return frozenset(self._with(Observes))
+
+    @cached_property
+    def fingerprinted(self) -> dict[str, Fingerprinted]:
+        """The keys that count only through the fingerprint of the data."""
+        return self._with(Fingerprinted)
+
+    @cached_property
+    def seed(self) -> str | None:
+        """The key that holds the seed, if the task has one of its own."""
+        return next(iter(self._with(Seed)), None)
+
+    @cached_property
+    def neutral(self) -> Values:
+        """What a configuration means that is older than a key."""
+        hints = field_types(self.task.schema)
+        found = {group: neutral_values(hints[group]) for group in self.groups}
+        return {f"{group}.{name}": value for group, values in found.items() for name, value in values.items()}
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The name of each key in tables: its last component, with its group where two groups have it."""
+        keys = [
+            f"{group}.{name}" for group in self.groups for name in field_types(field_types(self.task.schema)[group])
+        ]
+        names = [key.partition(".")[2] for key in keys]
+        return {key: key if names.count(name) > 1 else name for key, name in zip(keys, names, strict=True)}
+
+    def short(self, key: str) -> str:
+        return self.short_names.get(key, key)
+
+    def config(self, tree: dict[str, Any]) -> Any:
+        """The task's dataclass from plain data, in which what no study records may be missing. Raises RefusedError."""
+        groups = {group: dict(tree.get(group, {})) for group in self.groups}
+        for group, _, name in (key.partition(".") for key in self.short_names if not self.is_recorded(key)):
+            groups[group].setdefault(name, 1 if f"{group}.{name}" == self.seed else None)
+        found, problems = parse(self.task.schema, groups)
+        if found is None:
+            raise RefusedError(problems)
+        return found
+
+    def values(self, config: Any) -> Values:
+        """Every value by its dotted key."""
+        tree = asdict(config)
+        return {f"{group}.{name}": value for group in self.groups for name, value in tree[group].items()}
+
+    def seeded(self, config: Any, seed: int) -> Any:
+        """The configuration with this seed, where the schema has a key for it."""
+        if self.seed is None:
+            return config
+        group, name = self.seed.split(".")
+        return replace(config, **{group: replace(getattr(config, group), **{name: seed})})
+
+    def scoring(self, config: Any) -> Values:
+        """The settings that only score, as result.json keeps them: without those that are neutral.
+
+        By dotted key; those of translation by name, since they are all in one group.
+        """
+        first = self.task.name == FIRST_TASK
+        return {name if first else key: value for key, name, value in self._settled(config) if key in self.scores}
+
+    def declared_data(self, config: Any) -> Values:
+        """The values that identify the data: those with that role, or all if none has it."""
+        values = self.values(config)
+        return {key: values[key] for key in self.fingerprinted} or values
+
+    def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
+        """SHA-256 (64 hex digits) of exactly what determines the trained weights.
+
+        Keys added later are left out while they are neutral, and renamed keys keep their first names.
+        """
+        version = self.task.version if version is None else version
+        config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
+        if self.task.name == FIRST_TASK:
+            decides = {**config, "seed": seed, "data": fingerprint, "semantics": version}
+        else:
+            decides = {"task": [self.task.name, version], "config": config, "seed": seed, "fingerprint": fingerprint}
+        text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def _deciding(self, config: Any, group: str) -> Values:
+        """What the group contributes to the trial key, under the first names of its keys."""
+        kept = {name: value for key, name, value in self._settled(config, group) if self._decides(key)}
+        return under_first_names(type(getattr(config, group)), kept)
+
+    def _settled(self, config: Any, *groups: str) -> list[tuple[str, str, Any]]:
+        """Key, name and value of every setting that is not neutral."""
+        chosen = groups or self.groups
+        found = {group: settled(getattr(config, group)) for group in chosen}
+        return [(f"{group}.{name}", name, value) for group, values in found.items() for name, value in values.items()]
+
+    def is_recorded(self, key: str) -> bool:
+        """Whether a study records the key: all but the seed, and where data is fetched from."""
+        role = self.fingerprinted.get(key)
+        return key != self.seed and (role is None or role.lasting)
+
+    def decides_weights(self, key: str) -> bool:
+        """Whether a study cannot change the key: all but the seed, places, and what only scores or observes."""
+        places = [name for name, role in self.fingerprinted.items() if role.place]
+        return key != self.seed and not any(key in keys for keys in (self.scores, self.observes, places))
+
+    def _decides(self, key: str) -> bool:
+        return key != self.seed and not any(key in keys for keys in (self.scores, self.observes, self.fingerprinted))
+
+    def _with(self, role: type[Role]) -> dict[str, Role]:
+        return fields_with(self.task.schema, role)

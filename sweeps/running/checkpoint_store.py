@@ -1,0 +1,152 @@
+"""The checkpoints of a task's trial at any fsspec URL: ``<key[:16]>/a<attempt>/step-<n>/``, the manifest last.
+
+An attempt writes only into its own folder and starts from the newest whole checkpoint of all attempts up to it.
+"""
+
+import hashlib
+import json
+import pickle
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from sweeps.events import Report
+
+KEPT = 2
+"""How many checkpoints stay: the newest, and one in case it is damaged."""
+MANIFEST = "manifest.json"
+STATE = "state.pickle"
+
+
+class DamagedCheckpointError(ValueError):
+    """A checkpoint that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A checkpoint as read: the state, and the reports and the training time up to its step."""
+
+    step: int
+    state: Any
+    reports: tuple[Report, ...]
+    seconds: float
+
+
+def pickled(state: Any, folder: Path) -> None:
+    (folder / STATE).write_bytes(pickle.dumps(state))
+
+
+def unpickled(folder: Path) -> Any:
+    return pickle.loads((folder / STATE).read_bytes())
+
+
+class CheckpointStore:
+    """The checkpoints of the trial ``key``. ``notices`` holds a line for each that was passed over."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        attempt: int,
+        save: Callable[[Any, Path], None] | None = None,
+        load: Callable[[Path], Any] | None = None,
+    ) -> None:
+        self.filesystem, home = fsspec.core.url_to_fs(url)
+        self.root, self.key, self.attempt = f"{home.rstrip('/')}/{key[:16]}", key, attempt
+        self.save, self.load = save or pickled, load or unpickled
+        self.notices: list[str] = []
+        self._started_from: tuple[int, int] | None = None
+
+    def newest(self) -> Restored | None:
+        """The newest whole checkpoint. An unreachable filesystem raises its error: finished training is not lost."""
+        for step, attempt in self._places():
+            place = f"{self.root}/a{attempt}/step-{step}"
+            try:
+                found = self._read(place)
+            except FileNotFoundError:  # it was never finished
+                continue
+            except DamagedCheckpointError as damage:
+                self.notices.append(f"{place}: {damage}; skipped")
+                continue
+            self._started_from = step, attempt
+            return found
+        return None
+
+    def write(self, step: int, state: Any, reports: list[Report], seconds: float) -> None:
+        """Save the state, then remove the oldest checkpoints."""
+        place = f"{self.root}/a{self.attempt}/step-{step}"
+        with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
+            self.save(state, Path(temporary))
+            sums = {}
+            for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
+                name = str(file.relative_to(temporary))
+                sums[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                self.filesystem.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
+                self.filesystem.put_file(str(file), f"{place}/{name}")
+        about = {"key": self.key, "step": step, "files": sums, "seconds": seconds}
+        content = {**about, "reports": [asdict(report) for report in reports]}
+        self.filesystem.pipe_file(f"{place}/{MANIFEST}.part", json.dumps(content).encode())
+        self.filesystem.mv(f"{place}/{MANIFEST}.part", f"{place}/{MANIFEST}")
+        self._prune()
+
+    def _read(self, place: str) -> Restored:
+        about = self._manifest(place)
+        with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
+            for name, expected in about["files"].items():
+                content = self._bytes(f"{place}/{name}", name)
+                if hashlib.sha256(content).hexdigest() != expected:
+                    raise DamagedCheckpointError(f"{name} is damaged")
+                file = Path(temporary) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            state = self.load(Path(temporary))
+        reports = tuple(Report(**report) for report in about["reports"])
+        return Restored(about["step"], state, reports, about["seconds"])
+
+    def _manifest(self, place: str) -> dict[str, Any]:
+        try:
+            about: dict[str, Any] = json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}"))
+            if about["key"] != self.key or f"step-{about['step']}" != place.rpartition("/")[2]:
+                raise DamagedCheckpointError("its manifest belongs to another checkpoint")
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedCheckpointError(f"{MANIFEST} is damaged: {error}") from None
+        return about
+
+    def _bytes(self, path: str, name: str) -> bytes:
+        try:
+            content: bytes = self.filesystem.cat_file(path)
+        except FileNotFoundError:
+            raise DamagedCheckpointError(f"{name} is missing") from None
+        return content
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Step and attempt of every checkpoint of attempts up to this one, the newest first."""
+        self.filesystem.invalidate_cache()
+        attempts = [number for number in self._numbers(self.root, "a") if number <= self.attempt]
+        found = [(step, a) for a in attempts for step in self._numbers(f"{self.root}/a{a}", "step-")]
+        return sorted(found, reverse=True)
+
+    def _numbers(self, folder: str, prefix: str) -> Iterator[int]:
+        try:
+            paths = self.filesystem.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for path in paths:
+            if match := re.fullmatch(rf"{prefix}(\d+)", path.rstrip("/").rpartition("/")[2]):
+                yield int(match[1])
+
+    def _prune(self) -> None:
+        """Keep the newest of this attempt, and until there are enough, the one that it started from."""
+        places = self._places()
+        own = [place for place in places if place[1] == self.attempt]
+        kept = [*own, *([self._started_from] if self._started_from else [])][:KEPT]
+        for step, attempt in places:
+            if (step, attempt) not in kept:
+                with suppress(FileNotFoundError):
+                    self.filesystem.rm(f"{self.root}/a{attempt}/step-{step}", recursive=True)

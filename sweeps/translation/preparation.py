@@ -1,0 +1,32 @@
+"""Parallel text, prepared once per sweep and checked against the models that will read it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweeps.task import Told
+from transformer.config import TrialConfig
+from transformer.schema import Problem, RefusedError
+
+
+def prepare_text(configs: Sequence[TrialConfig], folder: Path, fingerprint: str, told: Told) -> None:
+    """Prepare the text, and refuse models with too few positions for its sentences."""
+    from transformer.data.lengths import check_lengths  # these import NumPy and SentencePiece
+    from transformer.data.prepare import prepare
+
+    data = configs[0].data
+    prepared = prepare(data, folder, fingerprint, told)
+    told("checking", None)
+    prepared.check()
+    models = {config.model.max_positions: config.model for config in configs}
+    problems: list[Problem] = []
+    for model in models.values():
+        problems += check_lengths(prepared, model, data)
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+
+
+def known_vocabulary(folder: Path, fingerprint: str) -> str:
+    """The SHA-256 of the vocabulary that was prepared below ``folder``; "" if there is none."""
+    from transformer.data import here
+
+    return here.known_vocabulary(folder, fingerprint)

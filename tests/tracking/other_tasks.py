@@ -1,0 +1,84 @@
+"""Studies of tasks other than translation, written by hand: what a platform without our model leaves on disk."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from studies_on_disk import begin
+
+from tracking.card import Card
+from tracking.metrics import Metric
+from tracking.study import Study, read_study
+
+ACCURACY = Metric("accuracy", "accuracy", unit="0 to 1", better="up", decimals=3, set="test")
+DIGITS = Card(
+    "digits",
+    1,
+    (ACCURACY, Metric("loss", "loss", "nats", "down", set="test", tabled=False)),
+    symbols={"hidden": "H", "depth": "L"},
+    change_phrases={"norm": "{value} normalization"},
+)
+TAGGING = Card(
+    "tagging",
+    2,
+    (
+        Metric("f1", "F1 [micro]", "0 to 100", "up", 1, note="over tokens", signature="f1_version"),
+        Metric("error", "error", "0 to 1", "down", 2, changed_by=("predict.threshold",)),
+        Metric("accuracy", "accuracy", "0 to 1", "up", set="test"),
+    ),
+    setting_phrases={"predict.threshold": "threshold {value}", "predict.vote=1": "one vote"},
+    scoring=("predict.threshold", "predict.vote"),
+    cost_notes={"seconds": "measured", "params": "counted", "flops": "computed"},
+)
+ROWS: dict[str, dict[str, Any]] = {"base": {"hidden": 64, "depth": 2}, "wide": {"hidden": 128, "norm": "layer"}}
+COSTS = {"params": 4810, "flops": None, "seconds": 2.5}
+
+
+def make(folder: Path, card: Card | dict[str, Any], rows: dict[str, dict[str, Any]], seeds: tuple[int, ...]) -> Study:
+    """`study.json` as plain JSON, and nothing of its trials."""
+    trials = [
+        {"row": row, "group": "base" if row == "base" else "size", "change": f"change of {row}", "seed": seed}
+        | {"key": f"{folder.name}-{row}-{seed}", "published": {}}
+        for row in rows
+        for seed in seeds
+    ]
+    task = card.to_dict() if isinstance(card, Card) else card
+    content = {"name": folder.name, "task": task, "trials": trials, "cells": rows, "asked": []}
+    folder.mkdir(parents=True)
+    (folder / "study.json").write_text(json.dumps(content), "utf-8")
+    return read_study(folder)
+
+
+def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: Any) -> None:
+    """Finish the trial at this place of the study."""
+    trial = study.trials[place]
+    folder = study.trial_folder(trial)
+    attempt = begin(folder)
+    settings = {"net": {"hidden": 64}, "predict": {"threshold": 0.5, "vote": 1}, "seed": trial.seed}
+    paths = {"runs": "/r", "data": "/d", "checkpoints": None}
+    about = {"key": trial.key, "data_fingerprint": "f" * 64}
+    folder.config_path.write_text(yaml.safe_dump({**settings, **about, "paths": paths}), "utf-8")
+    folder.report(attempt, 10, {"train/loss": 0.5, "checkpoint": 7.0}, checkpoint=10)
+    head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
+    for name, of_set in scores.items():
+        folder.write_statistics(name, head | {"scores": of_set}, [{"right": 1}])
+    folder.write_result({**head, **COSTS, **costs, "scores": scores})
+    folder.end_attempt(attempt, "finished")
+
+
+def digits(folder: Path, *accuracies: float) -> Study:
+    """Two rows with two seeds each: as many are finished as there are accuracies."""
+    study = make(folder, DIGITS, ROWS, (1, 2))
+    for place, accuracy in enumerate(accuracies):
+        train(study, place, {"test": {"accuracy": accuracy, "loss": 0.25, "decode": {}}})
+    return study
+
+
+def tagging(folder: Path, *settings: dict[str, Any]) -> Study:
+    """Two rows with one seed, scored on two sets with these settings."""
+    study = make(folder, TAGGING, {"base": {"depth": 2}, "deep": {"depth": 8, "norm": None}}, (1,))
+    for place, decode in enumerate(settings):
+        dev = {"f1": 91.25 - place, "f1_version": "v1", "error": 0.125, "decode": decode}
+        train(study, place, {"dev": dev, "test": {"accuracy": 0.5 + place / 4}}, params=None if place else 4810)
+    return study

@@ -1,0 +1,110 @@
+"""A study as pandas frames: the columns and types on which notebooks rely."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pandas.testing import assert_frame_equal
+from studies_on_disk import begin, finish, make_study, report
+
+import tracking
+from tracking.damage import DamagedFileError
+from tracking.study import Study, StudyMissing
+
+TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
+NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
+COLUMNS = {
+    "trials": {
+        **NAMES,
+        **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT, "attempts": WHOLE, "step": WHOLE},
+        **{"params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "tokens_per_s": NUMBER},
+    },
+    "scores": {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER},
+    "curves": {
+        **{**NAMES, "attempt": WHOLE, "step": WHOLE, "time": "datetime64[ns, UTC]"},
+        **{"metric": TEXT, "value": NUMBER},
+    },
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """Base is finished, a row failed, and another was never begun."""
+    study = make_study(tmp_path / "runs/mine", {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
+    base, failed, _ = study.trials
+    attempt = begin(study.trial_folder(base))
+    report(study.trial_folder(base), attempt, range(10, 30, 10))
+    finish(study, base, attempt, 30, bleu=None)
+    begin(study.trial_folder(failed))
+    study.trial_folder(failed).end_attempt(1, "failed")
+    study.trial_folder(failed).write_error("OutOfMemoryError: too wide\n")
+    return study
+
+
+def types(frames: tracking.StudyFrames) -> dict[str, dict[str, str]]:
+    return {name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()} for name in COLUMNS}
+
+
+def test_the_columns_and_types_are_fixed(study: Study, tmp_path: Path) -> None:
+    frames = tracking.load(study.folder)
+    assert types(frames) == COLUMNS
+    assert types(tracking.load(make_study(tmp_path / "runs/empty", {}).folder)) == COLUMNS
+    assert [list(types(frames)[name]) for name in COLUMNS] == [list(columns) for columns in COLUMNS.values()]
+
+
+def test_what_the_frames_hold(study: Study) -> None:
+    frames = tracking.load(str(study.folder))
+    assert frames.name == "mine"
+    states = [(line.trial, line.state, line.note) for line in frames.trials.itertuples()]
+    assert states == [
+        ("base-s1", "finished", ""),
+        ("a_heads_1-s1", "failed", "OutOfMemoryError: too wide"),
+        ("c_layers_2-s1", "missing", ""),
+    ]
+    assert frames.trials.params.isna().tolist() == [False, True, True]
+    scores = frames.scores.pivot(index="row", columns=["set", "metric"], values="value")
+    assert (scores.loc["base", ("dev", "ppl")], scores.loc["base", ("test", "bleu")]) == (4.5, 30.0)
+    assert frames.scores.query("set == 'dev' and metric == 'bleu'").value.isna().tolist() == [True]
+    losses = [(line.step, line.value) for line in frames.curves.query("metric == 'loss'").itertuples()]
+    assert losses == [(10, 20.0), (20, 30.0)]
+
+
+def test_a_damaged_trial_is_kept_and_named(study: Study) -> None:
+    study.trial_folder(study.trials[0]).journal_path.write_text("{}\n")
+    frames = tracking.load(study.folder)
+    assert "journal.jsonl:1 is damaged" in frames.trials.note[0]
+    assert (len(frames.curves), len(frames.scores) > 0) == (0, True)
+
+
+def test_a_wrong_folder_is_one_clear_error(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = study.folder.parent
+    for folder, hint in (
+        (runs, str(study.folder)),
+        (study.folder / "base-s1", str(study.folder)),
+        (runs / "nowhere", "no study at "),
+        (study.folder / "study.json", str(study.folder)),
+    ):
+        with pytest.raises(StudyMissing, match=r"^no study at /") as missing:
+            tracking.load(folder)
+        assert hint in str(missing.value)
+    (study.folder / "study.json").write_text("{")
+    with pytest.raises(DamagedFileError, match=r"study\.json"):
+        tracking.load(study.folder)
+    monkeypatch.chdir(study.folder)
+    (study.folder / "study.json").unlink()
+    with pytest.raises(StudyMissing):
+        tracking.load(".")
+
+
+def test_a_relative_path_gives_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(study.folder)
+    frames = tracking.load(".")
+    assert frames.name == "mine"
+    assert_frame_equal(frames.trials, tracking.load(study.folder).trials)
+
+
+def test_the_import_is_light() -> None:
+    script = "import sys, tracking; print(*{'pandas', 'numpy', 'mlflow', 'torch', 'ray', 'hydra'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,58 @@
+"""The lines below the table: how its numbers came about, and what they do not show."""
+
+from collections.abc import Mapping, Sequence
+
+from tracking.card import Card
+from tracking.columns import COST_LABELS, setting_words
+from tracking.rows import NO_SEED_IN_COMMON, TableRow, decode_of
+
+
+def caption(card: Card, rows: Sequence[TableRow]) -> str:
+    """An explanation of the columns, with the settings for scoring and the number of seeds."""
+    notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
+    costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
+    measured = "; ".join([*_measured(card, rows), *notes, *costs, "Δ: difference from base"])
+    text = " ".join(filter(None, [f"{measured}.", card.published_note, seeds_note(rows)]))
+    names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
+    return f"{text}\n{names}" if names else text
+
+
+def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
+    """What rows are before scaling, by name: it explains names such as c_layers_2. Empty without rows."""
+    words = "; ".join(f"{row} is {change}" for row, change in changes.items())
+    size = "At the paper's size" if card.published_note else "Before scaling"
+    return f"{size} {words}." if words else ""
+
+
+def seeds_note(rows: Sequence[TableRow]) -> str:
+    """The number of seeds behind each row, and the limits that it sets on conclusions."""
+    counts = sorted({row.seeds for row in rows if row.seeds})
+    if not counts:
+        return "No seed is finished."
+    spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    text = f"Seeds per row: {spread}."
+    if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
+        text += " Δ is over the seeds that a row shares with base."
+    return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
+
+
+def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
+    """Such as "PPL and BLEU: measured on dev, beam 4", for each set."""
+    mixed = " ".join(filter(None, ["mixed", card.scoring_group, "settings"]))
+    words = setting_words(card, decode_of(rows)) or [mixed] * any(row.mixed_decode for row in rows)
+    labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}
+    return [f"{_listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A, B and C."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
+    """A cost that no task can tell is unknown."""
+    unknown = [getattr(row, name) is None for row in rows if row.seeds]
+    if unknown and all(unknown):
+        return "unknown"
+    note = card.cost_notes.get(name, "computed")
+    return f"{note}, unknown where empty" if any(unknown) else note

@@ -1,0 +1,108 @@
+"""A study as pandas frames, for notebooks. Their columns and types are an interface, listed in docs/notebook.md."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracking.damage import unless_damaged
+from tracking.studies import study_folders
+from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+TEXT, WHOLE, NUMBER, TIME = "string", "Int64", "float64", "datetime64[ns, UTC]"
+NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
+TRIALS = {
+    **NAMES,
+    **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
+    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "tokens_per_s": NUMBER},
+}
+SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
+CURVES = {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": TIME, "metric": TEXT, "value": NUMBER}
+COSTS = ("step", "params", "flops", "seconds", "tokens_per_s")
+
+
+@dataclass(frozen=True)
+class StudyFrames:
+    """A study's trials, final scores and curves, each a pandas DataFrame in the order of the table."""
+
+    name: str
+    trials: "DataFrame"  # one line per trial
+    scores: "DataFrame"  # one line per finished trial, set and metric
+    curves: "DataFrame"  # one line per trial, step and metric of the journal
+
+
+def load(folder: str | os.PathLike[str]) -> StudyFrames:
+    """The study in this folder, such as `runs/synthetic-tiny`.
+
+    Raises StudyMissing, a FileNotFoundError, if the folder is no study's, and DamagedFileError if `study.json` cannot
+    be read. A trial with damaged files is kept: its ``note`` names them, and what they held is missing.
+    """
+    study = _read(Path(folder).expanduser().absolute())
+    found = [(trial, study.trial_folder(trial).standing(trial.key)) for trial in study.trials]
+    results = [(trial, result) for trial, (_, result) in found if result is not None]
+    return StudyFrames(
+        study.name,
+        _frame(TRIALS, (_trial(study, trial, state, result or {}) for trial, (state, result) in found)),
+        _frame(SCORES, (line for trial, result in results for line in _scores(study, trial, result))),
+        _frame(CURVES, (line for trial in study.trials for line in _curves(study, trial))),
+    )
+
+
+def _read(folder: Path) -> Study:
+    try:
+        return read_study(folder)
+    except StudyMissing as error:
+        near = [str(place) for place in study_folders(folder)]
+        if (folder.parent / STUDY_FILE).exists():
+            near = [str(folder.parent)]
+        raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
+
+
+def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    folder = study.trial_folder(trial)
+    return {
+        **_names(trial),
+        "group": trial.group,
+        "change": trial.change,
+        "key": trial.key,
+        "state": state,
+        "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
+        "attempts": len(unless_damaged(folder.attempts, [])),
+        **{name: result.get(name) for name in COSTS},
+    }
+
+
+def _scores(study: Study, trial: Trial, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for set_name, scores in result["scores"].items():
+        for metric, value in study.task.scores(scores).values.items():
+            yield {**_names(trial), "set": set_name, "metric": metric, "value": value}
+
+
+def _curves(study: Study, trial: Trial) -> Iterator[dict[str, Any]]:
+    for line in unless_damaged(study.trial_folder(trial).journal, []):
+        at = {"attempt": line.attempt, "step": line.step, "time": line.ts}
+        for metric, value in line.metrics.items():
+            yield {**_names(trial), **at, "metric": metric, "value": value}
+
+
+def _names(trial: Trial) -> dict[str, Any]:
+    return {"trial": trial.name, "row": trial.row, "seed": trial.seed}
+
+
+def _frame(columns: Mapping[str, str], lines: Iterator[dict[str, Any]]) -> "DataFrame":
+    """The lines with exactly these columns and types, also if there are none. None becomes NaN or NA."""
+    import pandas as pd
+
+    held = list(lines)
+    return pd.DataFrame({name: _column(pd, held, name, kind) for name, kind in columns.items()})
+
+
+def _column(pd: Any, lines: Sequence[dict[str, Any]], name: str, kind: str) -> Any:
+    values = [line[name] for line in lines]
+    if kind == TIME:
+        return pd.to_datetime(pd.Series(values, dtype=NUMBER), unit="s", utc=True).astype(kind)
+    return pd.Series(values, dtype=kind)
