@@ -22,10 +22,10 @@ PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
 GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints
 
 
-def start_up(times: int = 3) -> list[float]:
+def start_up(*more: str, times: int = 3) -> list[float]:
     """Seconds from `ablate train` (tiny, synthetic data, prepared) to the first step in its journal."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1"]
+        words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1", *more]
         settings = compose_row(words).rows[0].settings
         prepare(settings.trial.data, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, without_cache
 from benchmarks.decoding import Workload, document, measure, natural_ends, one_length, sheets
 from benchmarks.record import provenance, write
 from benchmarks.timing import Rounds
+from sweeps.cli import app
 from sweeps.planning.compose import compose_row
 from transformer.data.pieces import PAD
 from transformer.schema import RefusedError
@@ -43,9 +44,11 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sentences = [" ".join(drawn.choices("abcdef", k=drawn.randint(1, 8))) for _ in range(size)]
         (folder / name).write_text("".join(f"{sentence}\n" for sentence in sentences))
     files = [f"data.{name}=['{folder / name}','{folder / name}']" for name in ("train", "dev", "test")]
-    words = ["data=files", *files, "data.vocab_size=270", "train.steps=2", f"paths.runs={folder}/runs"]
-    command = [sys.executable, "-m", "sweeps.cli", "train", "sweep.name=toy", f"paths.data={folder}/data", *words]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    words = ["sweep.name=toy", "data=files", *files, "data.vocab_size=270", "train.steps=2", "decode.max_extra=5"]
+    words += [f"model.{word}" for word in ("n_layers=1", "d_model=32", "d_ff=64", "n_heads=4", "d_k=8", "d_v=8")]
+    places = [f"paths.runs={folder}/runs", f"paths.data={folder}/data"]
+    done = CliRunner().invoke(app, ["train", *words, *places])
+    assert done.exit_code == 0, done.output
     return folder / "runs" / "toy" / "base-s1"
 
 

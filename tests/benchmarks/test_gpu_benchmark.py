@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
-from benchmarks.gpu import SIZES, Ceiling, Measured, Size, Way, sheet, workload
+from benchmarks import gpu
+from benchmarks.gpu import SIZES, Ceiling, Measured, Size, Way, sheet
+
+workload = cache(gpu.workload)
 
 
 def test_without_a_gpu_it_refuses_in_one_line() -> None:

@@ -28,7 +28,7 @@ from transformer.data.prepare import ParallelSet, Sentences
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import RefusedError
 
-TOY = Size("toy", ("scale=tiny",), 8000, tokens=600, batches=2, rounds=Rounds(2, 2))
+TOY = Size("toy", ("scale=tiny", "model.max_positions=64"), 8000, tokens=600, batches=2, rounds=Rounds(2, 2))
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +162,10 @@ def test_a_run_is_written_as_markdown_and_json(result: Result, tmp_path: Path) -
     assert json.loads(path.with_suffix(".json").read_text()) == result
 
 
-def test_start_up_is_timed_until_the_first_step() -> None:
-    (seconds,) = start_up(times=1)
+def test_start_up_is_timed_until_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c d\ne f g h\nb d f h\n")
+    files = [f"data.{split}=['{tmp_path}/text','{tmp_path}/text']" for split in ("train", "dev", "test")]
+    (seconds,) = start_up("data=files", *files, "data.vocab_size=272", times=1)
     assert seconds > 0
 
 

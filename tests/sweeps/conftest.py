@@ -29,14 +29,20 @@ def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def furnish(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Gives a folder a little text, and an MLflow database without runs: creating its schema takes seconds."""
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database without runs, to be copied: creating its schema takes seconds."""
     runs = tmp_path_factory.mktemp("store").resolve()
     MlflowClient(default_uri(runs)).search_experiments()
+    return runs / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def furnish(database: Path) -> Callable[[Path], Path]:
+    """Gives a folder a little text, and an MLflow database."""
 
     def furnished(folder: Path) -> Path:
         (folder / "runs").mkdir(parents=True)
-        shutil.copy(runs / "mlflow.db", folder / "runs")
+        shutil.copy(database, folder / "runs")
         return write_text(folder)
 
     return furnished
@@ -49,12 +55,14 @@ def workplace(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     """A folder where `ablate train` taught a small model to copy sentences of up to eight words.
 
     It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are longer.
     """
     folder = tmp_path_factory.mktemp("trained").resolve()
+    (folder / "runs").mkdir()
+    shutil.copy(database, folder / "runs")
     for name, lines in (
         ("train", sentences(2000, 1, 8, seed=1)),
         ("dev", sentences(40, 1, 8, seed=2)),

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,12 @@ def ablate(*words: str, cwd: Path, timeout: float = 600) -> subprocess.Completed
 
 
 def command(*words: str) -> list[str]:
-    """The command of these words. A setting replaces an earlier one of the same key, such as one of SMALL."""
-    last = {word.split("=")[0]: word for word in words}
-    return [sys.executable, "-m", "sweeps.cli", *last.values()]
+    return [sys.executable, "-m", "sweeps.cli", *last(words)]
+
+
+def last(words: Iterable[str]) -> list[str]:
+    """The words, in which a setting replaces an earlier one of the same key, such as one of SMALL."""
+    return list({word.split("=")[0]: word for word in words}.values())
 
 
 @dataclass

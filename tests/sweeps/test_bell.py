@@ -23,7 +23,7 @@ from sweeps.running.worker_group import run_trial
 from sweeps.task import Assignment
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-ROUNDS = 5
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,12 @@ def nodes() -> Iterator[list[str]]:
     ray.shutdown()
     cluster.shutdown()
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def worker(nodes: list[str]) -> Any:
+    """One worker for all tests: its import of torch takes seconds."""
+    return WorkerActor.remote()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -61,18 +67,18 @@ def test_the_bell_runs_on_the_node_of_the_sweep(nodes: list[str]) -> None:
     assert {node_of(bell) for bell in bells} == {nodes[0]}
 
 
-def test_a_worker_of_many_trials_listens_with_one_thread(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
-    threads = []
+def test_a_worker_of_many_trials_listens_with_one_thread(worker: Any, refused: Assignment) -> None:
+    bell, threads = start_bell(), []
     for _ in range(ROUNDS):
         assert isinstance(run(worker, refused, bell)[-1], Failed)
         threads.append(ray.get(worker.__ray_call__.remote(lambda self: threading.active_count())))
     assert threads == threads[:1] * ROUNDS
 
 
-def test_a_dead_bell_was_not_rung(nodes: list[str], refused: Assignment) -> None:
-    bell, worker = start_bell(), WorkerActor.remote()  # type: ignore[attr-defined]
+def test_a_dead_bell_was_not_rung(worker: Any, refused: Assignment) -> None:
+    bell = start_bell()
     ray.kill(bell)
+    ray.get(worker.__ray_call__.remote(lambda self: setattr(self, "rung", None)))  # it listens to no bell yet
     assert isinstance(run(worker, refused, bell)[-1], Failed), "of the trial, not of the bell"
     with pytest.raises(KeyError, match="no such trial"):  # it gets past the bell
         run_trial({"trial": "no such trial", "again": None}, {}, compose_settings([]).cluster, bell)

@@ -1,7 +1,7 @@
 """Text that changes while a study runs changes no score, and pairs that are left out are reported."""
 
 import json
-import shutil
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from ablate_in_folder import plan
 from finished_trials import finish
 from rich.console import Console
 from small_text import LETTERS, TEXT, sentences, write_text
-from studies import SMALL, Running, ablate, wait_until
+from studies import SMALL, Running, wait_until
+from typed import typed
 
 from sweeps.events import Started
 from sweeps.planning.plan import Plan
@@ -43,40 +44,43 @@ def result(folder: Path, trial: str) -> dict[str, Any]:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_text_that_changes_while_rows_are_trained_changes_no_score(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    workplace: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rows, control = ("base", "e_learned_positions"), furnish(workplace / "control")
+    for row in rows:
+        undisturbed = typed(control, "train", *SMALL, *DATA, *STEPS, f"row={row}", "--add")
+        assert undisturbed.exit_code == 0, undisturbed.output
     monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 1}')  # one row after the other
-    words = [*SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]"]
-    control = shutil.copytree(folder, folder / "control")
-    undisturbed = ablate("sweep", *words, cwd=control, timeout=600)
-    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
-    trials = [folder / "runs" / "own" / f"{row}-s1" for row in ("base", "e_learned_positions")]
-    running = Running.start("sweep", *words, cwd=folder, trial=trials[0])
+    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]"]
+    trials = [workplace / "runs" / "own" / f"{row}-s1" for row in rows]
+    running = Running.start("sweep", *words, cwd=workplace, trial=trials[0])
     wait_until(lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials), "a row", 600)
-    with (folder / "train.txt").open("a") as file:
+    with (workplace / "train.txt").open("a") as file:
         file.write(sentences(50, seed=9))
-    (folder / "dev.txt").write_text((folder / "dev.txt").read_text().replace("\n", " h\n", 1))
-    (folder / "test.txt").unlink()
+    (workplace / "dev.txt").write_text((workplace / "dev.txt").read_text().replace("\n", " h\n", 1))
+    (workplace / "test.txt").unlink()
     assert not all((trial / "provenance.json").exists() for trial in trials)  # the other row comes after the change
     code, output = running.finish(timeout=600)
     assert code == 0, output
     for trial in trials:
-        assert result(folder, trial.name)["scores"] == result(control, trial.name)["scores"]
-    evaluated = ablate("evaluate", str(trials[1]), "--json", cwd=folder)
-    assert evaluated.returncode == 0, evaluated.stderr
+        assert result(workplace, trial.name)["scores"] == result(control, trial.name)["scores"]
+    evaluated = typed(workplace, "evaluate", str(trials[1]), "--json")
+    assert evaluated.exit_code == 0, evaluated.stderr
 
 
-def test_left_out_pairs_are_reported_and_counted_in_the_result(folder: Path) -> None:
-    with (folder / "train.txt").open("a") as file:
+def test_left_out_pairs_are_reported_and_counted_in_the_result(workplace: Path) -> None:
+    with (workplace / "train.txt").open("a") as file:
         file.write("\n" * 25 + LONG * 50)
-    done = ablate("train", *SMALL, *DATA, *STEPS, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = typed(workplace, "train", *SMALL, *DATA, *STEPS)
+    assert done.exit_code == 0, done.output
     told = "75 of 375 training pairs are left out: 25 blank, 50 longer than model.max_positions (64)"
     assert done.stdout.count(told) == 1
-    assert result(folder, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
-    path = folder / "runs" / "own" / "base-s1" / "result.json"
-    path.write_text(json.dumps({name: value for name, value in result(folder, "base-s1").items() if name != "pairs"}))
-    (row,) = table(read_study(folder / "runs" / "own"))  # as an earlier version wrote it
+    assert result(workplace, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
+    path = workplace / "runs" / "own" / "base-s1" / "result.json"
+    path.write_text(
+        json.dumps({name: value for name, value in result(workplace, "base-s1").items() if name != "pairs"})
+    )
+    (row,) = table(read_study(workplace / "runs" / "own"))  # as an earlier version wrote it
     assert row.scores["ppl"] is not None
 
 
@@ -84,8 +88,8 @@ def test_left_out_pairs_are_reported_and_counted_in_the_result(folder: Path) -> 
 def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(folder: Path, verb: str) -> None:
     (folder / "train.txt").write_text("a b\n" + LONG * 299)
     rows = ["sweep.rows=[base]"] if verb == "sweep" else []
-    refused = ablate(verb, *SMALL, *DATA, *STEPS, *rows, cwd=folder)
-    assert refused.returncode == 2, refused.stdout + refused.stderr
+    refused = typed(folder, verb, *SMALL, *DATA, *STEPS, *rows)
+    assert refused.exit_code == 2, refused.output
     assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
     assert "Nothing was started." in refused.stderr
     assert not (folder / "runs").exists()

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 from small_text import TEXT
-from studies import SMALL, Running, ablate, lines, wait_until
+from studies import SMALL, lines
+from typed import typed
+
+from sweeps.planning.continued import plan_row
+from sweeps.planning.plan import recorded
+from sweeps.running.recorder import Recorder
+from tracking.study import write_study
 
 pytestmark = pytest.mark.slow
 
 WORDS = ["train", *SMALL, *TEXT, "train.steps=60", "train.checkpoint_every=20"]
-PATIENCE = 600
 
 
 @pytest.fixture
@@ -30,19 +35,26 @@ def losses(trial: Path) -> dict[int, float]:
     return {line["step"]: line["metrics"]["train/loss"] for line in lines(trial / "journal.jsonl")}
 
 
+def interrupted(folder: Path, *words: str) -> None:
+    """What a first attempt leaves that ends before its first checkpoint."""
+    planned = plan_row(list(words), here=folder)
+    write_study(recorded(planned, ["ablate", "train", *words]))
+    recorder = Recorder(planned.pending[0])
+    recorder.begin()
+    recorder.end("interrupted")
+
+
 def test_a_changed_trial_does_not_go_on_from_the_one_before_it(shared: list[str], workplace: Path) -> None:
     trial, changed = workplace / "runs" / "shared" / "base-s1", "train.lr_factor=0.3"
-    first = ablate(*shared, cwd=workplace, timeout=PATIENCE)
-    assert first.returncode == 0, first.stdout + first.stderr
+    first = typed(workplace, *shared)
+    assert first.exit_code == 0, first.output
     before = result(trial)
     shutil.rmtree(trial)
-    running = Running.start(*shared, changed, cwd=workplace, trial=trial)
-    wait_until((trial / "attempts.jsonl").exists, "the attempt", PATIENCE)
-    running.kill()
-    again = ablate(*shared, changed, cwd=workplace, timeout=PATIENCE)
-    assert again.returncode == 0, again.stdout + again.stderr
-    undisturbed = ablate(*WORDS, changed, "sweep.name=alone", cwd=workplace, timeout=PATIENCE)
-    assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr
+    interrupted(workplace, *shared[1:], changed)
+    again = typed(workplace, *shared, changed)
+    assert again.exit_code == 0, again.output
+    undisturbed = typed(workplace, *WORDS, changed, "sweep.name=alone")
+    assert undisturbed.exit_code == 0, undisturbed.output
     alone, after = workplace / "runs" / "alone" / "base-s1", result(trial)
     assert after["scores"] == result(alone)["scores"]
     assert after["key"] == result(alone)["key"] != before["key"]

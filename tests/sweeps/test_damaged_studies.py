@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents, plan
-from damages import UNREADABLE, copied, cut, empty, folder, garbage, kept, looped, nothing_known
+from damages import UNREADABLE, copied, cut, empty, folder, garbage, looped, nothing_known
 from rich.console import Console
 from small_text import TEXT
-from studies import SMALL, ablate
+from studies import SMALL
 from typed import refusal, typed
 from typer.testing import Result
 
@@ -201,11 +201,19 @@ def written_at(config: str) -> Path:
     return Path(line.removeprefix("  runs: ")).parent
 
 
+@pytest.fixture(scope="module")
+def trained_here(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
+    """A trained trial, to be copied and damaged."""
+    cwd = furnish(tmp_path_factory.mktemp("trained_here").resolve())
+    calm(typed(cwd, "train", *SHORT))
+    return cwd
+
+
 @pytest.fixture
-def pair(trained: Path, tmp_path: Path) -> Path:
+def pair(trained_here: Path, tmp_path: Path) -> Path:
     """A trained trial, and a copy under another seed's name that the tests damage."""
-    cwd = copied(trained, tmp_path / "pair")
-    study = cwd / "runs" / "copies"
+    cwd = copied(trained_here, tmp_path / "pair")
+    study = base(cwd).parent
     copied(study / "base-s1", study / "base-s2")
     content = json.loads((study / "study.json").read_text())
     content["trials"].append(content["trials"][0] | {"seed": 2})
@@ -216,22 +224,22 @@ def pair(trained: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("damage", [cut, nothing_known, folder])
 @pytest.mark.parametrize("name", ["result.json", "config.yaml"])
 def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: str, damage: Damage) -> None:
-    damage(pair / "runs" / "copies" / "base-s2" / name)
+    damage(base(pair).with_name("base-s2") / name)
     for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
-        said = refusal(pair, *verb, "base-s2", "sweep.name=copies")
+        said = refusal(pair, *verb, "base-s2")
         assert f"base-s2/{name}" in said
         assert "`ablate sweep`" in said
-    both = refusal(pair, "evaluate", "base-s2", "nobody-s1", "sweep.name=copies")
+    both = refusal(pair, "evaluate", "base-s2", "nobody-s1")
     assert name in both
     assert "nobody-s1" in both
 
 
 @pytest.mark.slow
 def test_damaged_statistics_are_computed_again(pair: Path) -> None:
-    trial = pair / "runs" / "copies" / "base-s2"
+    trial = base(pair).with_name("base-s2")
     whole = (trial / "statistics" / "dev.jsonl").read_text()
     garbage(trial / "statistics" / "dev.jsonl")
-    done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "sweep.name=copies", "--json"))
+    done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "--json"))
     assert "statistics/dev.jsonl:1 is damaged" in done.stderr
     assert [line["decoded"] for line in json.loads(done.stdout)] == [True, False, False, False]
     assert (trial / "statistics" / "dev.jsonl").read_text().splitlines()[1:] == whole.splitlines()[1:]
@@ -239,14 +247,13 @@ def test_damaged_statistics_are_computed_again(pair: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_result_is_written_again_from_the_last_checkpoint(workplace: Path) -> None:
-    words = ["train", *SHORT]
-    calm(typed(workplace, *words))
-    path = base(workplace) / "result.json"
+def test_a_damaged_result_is_written_again_from_the_last_checkpoint(trained_here: Path, tmp_path: Path) -> None:
+    cwd = copied(trained_here, tmp_path / "copy")
+    path = base(cwd) / "result.json"
     before = json.loads(path.read_text())
     cut(path)
-    garbage(base(workplace) / "journal.jsonl")
-    again = calm(typed(workplace, *words))
+    garbage(base(cwd) / "journal.jsonl")
+    again = calm(typed(cwd, "train", *SHORT))
     said = " ".join(again.stdout.split())
     assert "result.json:1 is damaged" in said
     assert "resumes from its last checkpoint" in said
@@ -256,46 +263,20 @@ def test_a_damaged_result_is_written_again_from_the_last_checkpoint(workplace: P
     }
     assert after["attempt"] == before["attempt"] + 1
     assert path.with_name("result.json.damaged").exists()
-    status = calm(typed(workplace, "status")).stdout
+    status = calm(typed(cwd, "status")).stdout
     assert "MLflow: up to date" in status
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["provenance.json", "error.txt"])  # the others: see above and below
-def test_no_damaged_file_of_an_interrupted_trial_stops_it(interrupted: Path, tmp_path: Path, name: str) -> None:
-    cwd = copied(interrupted, tmp_path / "copy")
-    path = base(cwd) / name
-    if name == "error.txt":
-        path.mkdir()
-    else:
-        path.write_bytes(b"nonsense\n" + path.read_bytes()[:40])
-    said = calm(typed(cwd, "train", *SHORT)).stdout
-    assert f"{path.name}.damaged" in said
-    assert json.loads((base(cwd) / "result.json").read_text())["step"] == 20
-    assert json.loads((base(cwd) / "provenance.json").read_text())["vocabulary"]
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Path:
-    """A trial that resumes from its last checkpoint, because its result is damaged."""
-    cwd = furnish(tmp_path_factory.mktemp("interrupted").resolve())
-    calm(typed(cwd, "train", *SHORT))
+def test_no_damaged_file_of_an_interrupted_trial_stops_it(trained_here: Path, tmp_path: Path) -> None:
+    """The other files: see above."""
+    cwd = copied(trained_here, tmp_path / "copy")
     (base(cwd) / "result.json").write_text("{")
-    return cwd
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_a_sweep_runs_the_other_trial_and_retrains_nothing_unreadable(workplace: Path) -> None:
-    calm(typed(workplace, "train", *SHORT))
-    result = base(workplace) / "result.json"
-    looped(result)
-    done = ablate("sweep", *SHORT, ROWS, "--add", cwd=workplace)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "base-s1: result.json cannot be read" in done.stdout
-    assert "1 of 2 finished" in done.stdout
-    assert (base(workplace).with_name("e_learned_positions-s1") / "result.json").exists()
-    assert result.is_symlink()
-    assert len((base(workplace) / "attempts.jsonl").read_text().splitlines()) == 2
-    kept(result).replace(result)
-    assert "2 of 2 finished" in calm(typed(workplace, "sweep", *SHORT)).stdout
+    (base(cwd) / "error.txt").mkdir()
+    provenance = base(cwd) / "provenance.json"
+    provenance.write_bytes(b"nonsense\n" + provenance.read_bytes()[:40])
+    said = calm(typed(cwd, "train", *SHORT)).stdout
+    for name in ("provenance.json", "error.txt"):
+        assert f"{name}.damaged" in said
+    assert json.loads((base(cwd) / "result.json").read_text())["step"] == 20
+    assert json.loads(provenance.read_text())["vocabulary"]

@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
+from mlflow.tracking import MlflowClient
 from typed import refusal, typed
 
 from tracking.ledger import RUNS_FILE, Ledger
@@ -197,14 +198,12 @@ def test_a_version_keeps_its_files_when_the_next_is_registered(trained: Path, tr
     for version in ("one", "two"):
         words = ["--to", "mlflow", "--output", f"version-{version}", "--register", "versions"]
         export(trained, *TRIAL, *words, *(["--average", "2"] if version == "two" else []))
-    script = "import sys, mlflow; c = mlflow.MlflowClient(sys.argv[1])"
-    script += "; print(*(v.source + ' ' + v.run_id for v in c.search_model_versions(\"name='versions'\")))"
-    command = [sys.executable, "-c", script, default_uri(trained / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = MlflowClient(default_uri(trained / "runs")).search_model_versions("name='versions'")
+    places = {version.source for version in found}
     (run_id,) = json.loads((trial.parent / "mlflow-runs.json").read_text()).popitem()[1].values()
-    assert len(set(done[::2])) == 2
-    assert set(done[1::2]) == {run_id}
-    files = [Path(place.removeprefix("file://")) / "data/exported/model.safetensors" for place in done[::2]]
+    assert len(places) == 2
+    assert {version.run_id for version in found} == {run_id}
+    files = [Path(place.removeprefix("file://")) / "data/exported/model.safetensors" for place in places]
     weights = {file.read_bytes() for file in files}
     assert len(weights) == 2
 

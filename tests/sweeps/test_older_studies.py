@@ -7,10 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from older_study import NAME, OLDER, copied, corpus_words, frozen_keys, result_of
-from studies import ablate
+from studies import lines
+from typed import typed
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.translation.task import TRANSLATION
@@ -23,6 +25,14 @@ from pathlib import Path
 from sweeps.planning.continued import plan_sweep
 for words in json.loads(sys.argv[1]):
     print(json.dumps({t.trial.row: t.trial.key for t in plan_sweep(words, here=Path.cwd()).trials}))
+"""
+VERBS = """
+import json, sys
+from typer.testing import CliRunner
+from sweeps.cli import app
+for words in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, words)
+    print(json.dumps([done.exit_code, done.stdout, " ".join(done.stderr.split())]))
 """
 ADDED = {
     "ModelConfig": ("    relu_dropout: Probability\n", 'norm: Annotated[Literal["post", "pre"], Neutral("post")]'),
@@ -56,12 +66,26 @@ def later_version(tmp_path: Path) -> Path:
     return tmp_path / "later"
 
 
-def by(version: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the code of a version."""
-    environment = {**os.environ, "PYTHONPATH": str(version)}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+def by(version: Path, folder: Path, script: str, words: list[list[str]]) -> list[Any]:
+    """What one process with the code of a version prints for each of these lists of words."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, json.dumps(words)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(version)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def older(tmp_path: Path, database: Path) -> Path:
+    """The folder of the older study, with a database."""
+    folder = copied(tmp_path)
+    shutil.copy(database, folder / "runs")
+    return folder
 
 
 @pytest.mark.parametrize("data", ["synthetic", "multi30k", "files"])
@@ -71,70 +95,66 @@ def test_the_keys_of_all_rows_are_frozen(data: str, tmp_path: Path) -> None:
         assert {planned.trial.row: planned.trial.key for planned in plan.trials} == keys
 
 
-def test_a_field_that_is_added_later_changes_no_key(later_version: Path, tmp_path: Path) -> None:
+def test_a_field_that_is_added_later_changes_no_key_unless_it_has_another_value(
+    later_version: Path, tmp_path: Path
+) -> None:
     studies = [(data, scale) for data, scales in frozen_keys().items() for scale in scales]
     words = [[*corpus_words(data), f"scale={scale}"] for data, scale in studies]
-    done = by(later_version, tmp_path, "-c", KEYS, json.dumps(words))
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert found == [frozen_keys()[data][scale] for data, scale in studies]
+    others = [["model.norm=pre"], ["train.weight_decay=0.1"], ["data.lowercase=true"]]
+    found = by(later_version, tmp_path, KEYS, words + others)
+    assert found[: len(studies)] == [frozen_keys()[data][scale] for data, scale in studies]
+    assert len(found) == len(studies) + len(others)
+    for keys in found[len(studies) :]:
+        assert not set(keys.values()) & set(frozen_keys()["synthetic"]["tiny"].values())
 
 
-@pytest.mark.parametrize("word", ["model.norm=pre", "train.weight_decay=0.1", "data.lowercase=true"])
-def test_another_value_of_an_added_field_is_another_trial(later_version: Path, tmp_path: Path, word: str) -> None:
-    done = by(later_version, tmp_path, "-c", KEYS, json.dumps([[word]]))
-    assert not set(json.loads(done.stdout).values()) & set(frozen_keys()["synthetic"]["tiny"].values())
+def test_a_later_version_scores_nothing_again_and_refuses_another_value(later_version: Path, older: Path) -> None:
+    verbs = (
+        ["plan", NAME, "--json"],
+        ["plan", NAME, "model.norm=pre"],
+        ["evaluate", "base-s1", NAME, "--json"],
+    )
+    (_, planned, _), (code, _, refused), (_, scored, said) = by(later_version, older, VERBS, list(verbs))
+    assert [line["state"] for line in json.loads(planned)] == ["finished", "interrupted"]
+    assert code == 2
+    assert "is pre, but files-small is recorded with post" in refused
+    assert [line["decoded"] for line in json.loads(scored)] == [False, False], said
 
 
-def test_a_later_version_scores_nothing_again_and_refuses_another_value(later_version: Path, tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    cli = ("-m", "sweeps.cli")
-    planned = by(later_version, folder, *cli, "plan", NAME, "--json")
-    assert [line["state"] for line in json.loads(planned.stdout)] == ["finished", "interrupted"], planned.stderr
-    refused = by(later_version, folder, *cli, "plan", NAME, "model.norm=pre")
-    assert refused.returncode == 2
-    assert "is pre, but files-small is recorded with post" in " ".join(refused.stderr.split())
-    scored = by(later_version, folder, *cli, "evaluate", "base-s1", NAME, "--json")
-    assert [line["decoded"] for line in json.loads(scored.stdout)] == [False, False], scored.stderr
-
-
-def test_every_reading_verb_works_on_an_older_study_in_any_place(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    status = json.loads(ablate("status", NAME, "--json", cwd=folder).stdout)
+def test_every_reading_verb_works_on_an_older_study_in_any_place(older: Path) -> None:
+    status = json.loads(typed(older, "status", NAME, "--json").stdout)
     assert [line["state"] for line in status] == ["finished", "interrupted"]
-    table = json.loads(ablate("table", NAME, "--format", "json", cwd=folder).stdout)
+    table = json.loads(typed(older, "table", NAME, "--format", "json").stdout)
     assert [round(row["ppl"] or 0, 2) for row in table] == [9.75, 0]
-    scored = ablate("evaluate", "base-s1", NAME, "decode.beam=1", "--json", cwd=folder)
+    scored = typed(older, "evaluate", "base-s1", NAME, "decode.beam=1", "--json")
     assert [line["set"] for line in json.loads(scored.stdout)] == ["dev", "test"], scored.stderr
-    source = folder / "text/test.en"
-    translated = ablate("translate", "base-s1", NAME, "--input", str(source), cwd=folder)
+    source = older / "text/test.en"
+    translated = typed(older, "translate", "base-s1", NAME, "--input", str(source))
     assert len(translated.stdout.splitlines()) == 4, translated.stderr
-    exported = ablate("export", "base-s1", NAME, "--to", "safetensors", "--output", "model", cwd=folder)
-    assert exported.returncode == 0, exported.stderr
-    again = ablate("translate", "model", "--input", str(source), cwd=folder)
+    exported = typed(older, "export", "base-s1", NAME, "--to", "safetensors", "--output", "model")
+    assert exported.exit_code == 0, exported.stderr
+    again = typed(older, "translate", "model", "--input", str(source))
     assert again.stdout == translated.stdout
 
 
-@pytest.mark.ray
-def test_a_sweep_of_an_older_study_resumes_where_it_stopped(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    before = result_of(folder, "base-s1")
-    done = ablate("sweep", NAME, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 of 2 trials to run" in done.stdout
-    assert result_of(folder, "base-s1") == before
-    assert (result_of(folder, "d_smoothing_0-s1")["step"], result_of(folder, "d_smoothing_0-s1")["attempt"]) == (40, 2)
-    steps = [
-        json.loads(line)["step"]
-        for line in (folder / "runs/files-small/d_smoothing_0-s1/journal.jsonl").read_text("utf-8").splitlines()
-    ]
+@pytest.mark.slow
+def test_an_older_study_resumes_where_it_stopped(older: Path) -> None:
+    before = result_of(older, "base-s1")
+    done = typed(older, "train", NAME, "row=d_smoothing_0")
+    assert done.exit_code == 0, done.output
+    assert (result_of(older, "d_smoothing_0-s1")["step"], result_of(older, "d_smoothing_0-s1")["attempt"]) == (40, 2)
+    steps = [line["step"] for line in lines(older / "runs/files-small/d_smoothing_0-s1/journal.jsonl")]
     assert steps == [10, 20, 24, 30, 40]
+    swept = typed(older, "sweep", NAME)
+    assert swept.exit_code == 0, swept.output
+    assert "0 of 2 trials to run" in swept.stdout
+    assert "2 of 2 finished" in swept.stdout
+    assert result_of(older, "base-s1") == before
 
 
-def test_an_older_study_without_prepared_data_prepares_its_text_again(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    shutil.rmtree(folder / "data")
-    scored = ablate("evaluate", "base-s1", NAME, "decode.beam=1", "--json", cwd=folder)
+def test_an_older_study_without_prepared_data_prepares_its_text_again(older: Path) -> None:
+    shutil.rmtree(older / "data")
+    scored = typed(older, "evaluate", "base-s1", NAME, "decode.beam=1", "--json")
     assert len(json.loads(scored.stdout)) == 2, scored.stderr
 
 
@@ -147,18 +167,16 @@ def test_other_semantics_are_refused_by_version(tmp_path: Path, monkeypatch: pyt
     assert "base-s1 was trained with semantics 3" in str(caught.value.problems[0])
 
 
-def test_reading_verbs_ignore_the_semantics(later_version: Path, tmp_path: Path) -> None:
+def test_reading_verbs_ignore_the_semantics(later_version: Path, older: Path) -> None:
     path = later_version / "transformer" / "config.py"
     path.write_text(path.read_text("utf-8").replace("SEMANTICS = 3", "SEMANTICS = 4"), "utf-8")
-    folder = copied(tmp_path)
-    cli = ("-m", "sweeps.cli")
-    for words in (["status"], ["table"], ["evaluate", "base-s1", "decode.beam=1"], ["translate", "base-s1"]):
-        more = ["--input", str(folder / "text/dev.en")] if words[0] == "translate" else []
-        done = by(later_version, folder, *cli, *words, NAME, *more)
-        assert done.returncode == 0, done.stderr
-    refused = by(later_version, folder, *cli, "sweep", NAME)
-    assert refused.returncode == 2
-    assert "was trained with semantics 3" in refused.stderr
+    verbs = [["status"], ["table"], ["evaluate", "base-s1", "decode.beam=1"]]
+    verbs.append(["translate", "base-s1", "--input", str(older / "text/dev.en")])
+    *read, (code, _, refused) = by(later_version, older, VERBS, [[*words, NAME] for words in (*verbs, ["sweep"])])
+    for done, _, said in read:
+        assert done == 0, said
+    assert code == 2
+    assert "was trained with semantics 3" in refused
 
 
 def test_former_names_are_read_in_overrides_and_files(tmp_path: Path) -> None:

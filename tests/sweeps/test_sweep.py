@@ -10,15 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from damages import kept, looped
 from small_text import TEXT
-from studies import SMALL, ablate, command, lines, mlflow_runs, wait_until
+from studies import SMALL, ablate, command, last, lines, mlflow_runs, wait_until
+from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SHORT = [*SMALL, *TEXT, "train.steps=60", "train.checkpoint_every=30"]
 DEFAULT = "sweep.name=synthetic-tiny"
 """The name that commands without words mean."""
-SCORED_AGAIN = [*(word for word in SHORT if not word.startswith("decode.beam")), "decode.beam=1"]
 TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
 RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "tokens_per_s", "pairs", "scores"}
 SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
@@ -32,8 +34,8 @@ class Study:
         self.cwd, self.first = cwd, first
         self.folder = cwd / "runs" / "synthetic-tiny"
 
-    def result(self, trial: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.folder / trial / "result.json").read_text())
+    def result(self, trial: str, name: str = "synthetic-tiny") -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.cwd / "runs" / name / trial / "result.json").read_text())
         return content
 
 
@@ -66,22 +68,11 @@ def test_a_trial_folder_holds_the_files_of_the_contract(study: Study) -> None:
 
 def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
     before = lines(study.folder / "base-s1" / "attempts.jsonl")
-    again = ablate("sweep", *SHORT, DEFAULT, TWO_ROWS, cwd=study.cwd)
-    assert again.returncode == 0
+    again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS)
+    assert again.exit_code == 0, again.output
     assert "2 of 2 finished" in again.stdout
     assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
     assert [status for _, status in mlflow_runs(study.cwd / "runs")] == ["FINISHED", "FINISHED"]
-
-
-def test_other_decode_settings_only_evaluate_again(study: Study) -> None:
-    before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
-    again = ablate("sweep", *SCORED_AGAIN, DEFAULT, "sweep.rows=[base]", cwd=study.cwd)
-    assert again.returncode == 0, again.stdout + again.stderr
-    after, other = study.result("base-s1"), study.result("e_learned_positions-s1")
-    assert other["scores"]["dev"]["decode"]["beam"] == 1, "a table never mixes settings"
-    assert after["scores"]["dev"]["decode"]["beam"] == 1
-    assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
-    assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
 
 
 def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study: Study) -> None:
@@ -90,56 +81,68 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     blocked.write_text("a file where a folder must be")
     words = ["sweep.rows=[d_dropout_0,d_smoothing_0]", "--add"]
     failed = ablate("sweep", *words, cwd=study.cwd)
+    blocked.unlink()
     assert failed.returncode == 1, failed.stdout + failed.stderr
     assert "1 of 2 finished, 1 FAILED" in failed.stdout
     assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in failed.stdout
     assert failed.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[d_dropout_0,d_smoothing_0]'"
-    table = ablate("table", "--format", "md", cwd=study.cwd).stdout
-    assert "FAILED: CheckpointError" in table
+    assert "FAILED: CheckpointError" in typed(study.cwd, "table", "--format", "md").stdout
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
 
-    blocked.unlink()
-    repaired = ablate("sweep", cwd=study.cwd)
-    assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+
+def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
+    study: Study,
+) -> None:
+    before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
+    unreadable = study.folder / "d_smoothing_0-s1" / "result.json"
+    looped(unreadable)
+    again = ablate("sweep", "decode.beam=1", cwd=study.cwd)
+    assert unreadable.is_symlink()
+    kept(unreadable).replace(unreadable)
+    assert again.returncode == 1, again.stdout + again.stderr
+    assert "d_smoothing_0-s1: result.json cannot be read" in again.stdout
+    assert "3 of 4 finished" in again.stdout
+    assert len(lines(unreadable.with_name("attempts.jsonl"))) == 2
     assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FINISHED"
-    rows = json.loads(ablate("table", "--format", "json", cwd=study.cwd).stdout)
+    for row in ("base", "d_dropout_0", "e_learned_positions"):
+        assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
+    after = study.result("base-s1")
+    assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
+    assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
+
+
+def test_a_table_never_mixes_decode_settings(study: Study) -> None:
+    rows = json.loads(typed(study.cwd, "table", "--format", "json").stdout)
     assert [row["row"] for row in rows] == ["base", "d_dropout_0", "d_smoothing_0", "e_learned_positions"]
+    planned = json.loads(typed(study.cwd, "plan", "decode.beam=3", "sweep.rows=[base]", "--json").stdout)
+    assert len([line for line in planned if not line["finished"]]) == 4, "one row brings all others"
 
 
-def test_a_reader_that_leaves_does_not_end_the_sweep(study: Study) -> None:
-    words = " ".join(command("sweep", *SHORT, "sweep.rows=[base]", "sweep.name=unread"))
-    script = f"{{ {words}; echo $? > code; }} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert done.stdout == "unread: 1 of 1 trials to run\n"
-    wait_until((study.cwd / "code").exists, "the sweep's end", timeout=300)
-    assert (study.cwd / "code").read_text() == "0\n"
-    assert (study.cwd / "runs" / "unread" / "base-s1" / "result.json").is_file()
-
-
-def test_the_ui_prints_its_address_answers_there_and_ends_quietly(study: Study) -> None:
-    with (study.cwd / "ui.log").open("w") as log:
+def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(study: Study, tmp_path: Path) -> None:
+    with (tmp_path / "ui.log").open("w") as log:
         server = subprocess.Popen(
             command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
         )
+    before = sorted(study.cwd.iterdir())
     try:
         assert server.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
         assert found
         wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=240)
+        assert _listening(server.pid) == {found[0].removeprefix("http://")}
     finally:
         os.killpg(server.pid, signal.SIGINT)
         assert server.wait(timeout=60) == 0
-    assert "Traceback" not in (study.cwd / "ui.log").read_text()
+    assert "Traceback" not in (tmp_path / "ui.log").read_text()
     assert not _answers(found[0])
+    assert sorted(study.cwd.iterdir()) == before, "MLflow left files in the current folder"
 
 
-def test_a_run_missing_from_mlflow_is_reported(study: Study) -> None:
-    words = [*SHORT, "train.steps=2", "sweep.name=uncarried", "tracking.uri=http://127.0.0.1:9"]
-    done = ablate("train", *words, cwd=study.cwd)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "MLflow is not up to date; run `ablate sync`" in done.stdout
+def _listening(process: int) -> set[str]:
+    """The addresses where the process and its children listen."""
+    family = psutil.Process(process).children(recursive=True)
+    connections = [each for one in family for each in one.net_connections("inet")]
+    return {f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == psutil.CONN_LISTEN}
 
 
 def _answers(address: str) -> bool:
@@ -152,30 +155,42 @@ def _answers(address: str) -> bool:
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
     words = ["row=e_learned_positions", "train.seed=2"]
-    refused = ablate("train", *words, cwd=study.cwd)
-    assert (refused.returncode, "ablate train row=e_learned_positions train.seed=2 --add" in refused.stderr) == (
-        2,
-        True,
-    )
-    trained = ablate("train", *words, "--add", cwd=study.cwd)
-    assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert "ablate train row=e_learned_positions train.seed=2 --add" in refusal(study.cwd, "train", *words)
+    trained = typed(study.cwd, "train", *words, "--add")
+    assert trained.exit_code == 0, trained.output
     trials = json.loads((study.folder / "study.json").read_text())["trials"]
     assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]
     assert set(study.result("e_learned_positions-s2")) == RESULT_KEYS
 
 
-def test_two_workers_train_what_one_does(study: Study) -> None:
-    """Dropout draws differ between workers, so it is off; what remains is the order of sums.
+ALIKE = last([*SHORT, "train.steps=20", "train.warmup_steps=10", "model.p_drop=0"])
+"""Dropout draws differ between workers, so it is off; what remains is the order of sums.
 
-    That is 1e-7 for some twenty steps; then the trajectories part, as any two with different rounding do.
-    """
-    alike = [*SHORT, "train.steps=20", "model.p_drop=0"]
-    for verb, name, workers in (("train", "one", 1), ("sweep", "two", 2)):
-        rows = ["sweep.rows=[base]"] * (verb == "sweep")
-        done = ablate(verb, *alike, *rows, f"sweep.name={name}", f"cluster.workers={workers}", cwd=study.cwd)
-        assert done.returncode == 0, done.stdout + done.stderr
-    one, two = (
-        json.loads((study.cwd / "runs" / name / "base-s1" / "result.json").read_text()) for name in ("one", "two")
+That is 1e-7 for some twenty steps; then the trajectories part, as any two with different rounding do.
+"""
+
+
+@pytest.fixture(scope="module")
+def one(study: Study) -> dict[str, Any]:
+    """The result of one worker, while no server of MLflow answers."""
+    done = typed(study.cwd, "train", *ALIKE, "sweep.name=one", "tracking.uri=http://127.0.0.1:9")
+    assert done.exit_code == 0, done.output
+    assert "MLflow is not up to date; run `ablate sync`" in done.stdout, "a missing run is reported"
+    return study.result("base-s1", "one")
+
+
+def test_two_workers_train_what_one_does_and_a_reader_that_leaves_does_not_end_them(
+    study: Study, one: dict[str, Any]
+) -> None:
+    words = " ".join(command("sweep", *ALIKE, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2"))
+    script = f"{{ {words}; echo $? > code; }} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
     )
+    assert done.stdout == "two: 1 of 1 trials to run\n"
+    code = study.cwd / "code"
+    wait_until(lambda: code.exists() and code.read_text() != "", "the sweep's end", timeout=300)
+    assert code.read_text() == "0\n"
+    two = study.result("base-s1", "two")
     assert one["key"] == two["key"]
     assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)

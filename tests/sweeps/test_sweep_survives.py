@@ -1,42 +1,37 @@
-"""Sweeps that are really killed, interrupted, and run again."""
+"""Two trials whose processes are really killed, stopped and quit: both finish whole."""
 
-import json
 import os
 import re
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from small_text import TEXT
-from studies import SMALL, Running, ablate, lines, mlflow_runs, mlflow_steps, newest_checkpoint, wait_until
-from typed import refusal
+from studies import SMALL, Running, lines, mlflow_runs, mlflow_steps, newest_checkpoint, wait_until
+from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-STEPS, EVERY = 400, 50
+STEPS, EVERY = 220, 20
 TRIAL = [*SMALL, *TEXT, f"train.steps={STEPS}", f"train.checkpoint_every={EVERY}"]
-LONG = [*TRIAL, "sweep.rows=[base]"]
 
 
 def start(folder: Path, *more: str) -> Running:
-    return Running.start("sweep", *LONG, *more, cwd=folder, trial=folder / "runs" / "files-tiny" / "base-s1")
+    words = [*TRIAL, "sweep.rows=[base]", *more]
+    return Running.start("sweep", *words, cwd=folder, trial=folder / "runs" / "files-tiny" / "base-s1")
 
 
-@pytest.fixture
-def running(workplace: Path) -> Running:
-    return start(workplace)
-
-
-def check_whole(trial: Path, resumed_from: int, stops: tuple[int, ...] = ()) -> None:
-    """The trial finished in its second attempt, which resumed from a checkpoint; every step is there, once."""
+def check_whole(trial: Path, *reasons: str, stops: tuple[int, ...] = ()) -> None:
+    """The attempts ended for these reasons, no attempt began again at the start, and every step is there, once."""
     journal, attempts = lines(trial / "journal.jsonl"), lines(trial / "attempts.jsonl")
     steps = [line["step"] for line in journal]
     assert steps == sorted({*range(10, STEPS + 1, 10), *stops})
-    assert [line["attempt"] for line in attempts] == [1, 1, 2, 2]
-    assert attempts[-1]["reason"] == "finished"
-    first_step_again = min(line["step"] for line in journal if line["attempt"] == 2)
-    assert first_step_again > 0
-    assert resumed_from > 0
+    assert [line["attempt"] for line in attempts] == [1 + i // 2 for i in range(2 * len(reasons))]
+    for line, beginning in zip(attempts[1::2], reasons, strict=True):
+        assert line["reason"].startswith(beginning)
     kept = sorted(int(path.name.removeprefix("step-")) for path in trial.glob("checkpoints/*/a*/*"))
     assert kept == list(range(STEPS - 4 * EVERY, STEPS + EVERY, EVERY))
     runs = trial.parent.parent
@@ -44,102 +39,135 @@ def check_whole(trial: Path, resumed_from: int, stops: tuple[int, ...] = ()) -> 
     assert mlflow_steps(runs, "train/loss") == steps
 
 
-def reason(trial: Path) -> str:
-    """Why the first attempt ended."""
-    return str(lines(trial / "attempts.jsonl")[1]["reason"])
+def reason(trial: Path, attempt: int) -> str:
+    """Why this attempt ended."""
+    return str(lines(trial / "attempts.jsonl")[2 * attempt - 1]["reason"])
 
 
-def test_a_killed_worker_resumes_from_its_last_checkpoint_and_the_cause_is_reported_even_without_a_bell(
-    running: Running,
-) -> None:
-    running.wait_for_step(100)
-    (bell,), (worker,) = running.processes("ray::Bell"), running.workers()
+def first_step(trial: Path, attempt: int) -> int:
+    """The first report that the journal has of this attempt."""
+    return min(int(line["step"]) for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt)
+
+
+def names(lost: psutil.Process, text: str) -> bool:
+    """Whether the text tells which worker was killed, and how."""
+    return re.search(rf"worker \d \(pid {lost.pid} on \S+\) was killed \(SIGKILL", text) is not None
+
+
+def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
+    """The trial's process while it starts, which costs nothing; later one of two workers, without a bell."""
+    running = start(workplace, "cluster.workers=2")
+    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
+    for process in running.processes("ray::ImplicitFunc"):
+        process.kill()
+    running.wait_for_step(60)
+    (bell,), (_, worker) = running.processes("ray::Bell"), running.workers()
     bell.kill()
     worker.kill()
     code, output = running.finish()
     assert code == 0, output
     assert "1 of 1 finished" in output
-    assert reason(running.trial).startswith(f"worker lost: worker 0 (pid {worker.pid} on ")
-    assert "was killed (SIGKILL" in reason(running.trial)
-    assert f"worker 0 (pid {worker.pid} on " in output
-    check_whole(running.trial, resumed_from=100)
+    assert first_step(running.trial, 2) == 10
+    assert first_step(running.trial, 3) > 60
+    assert names(worker, reason(running.trial, 2))
+    assert names(worker, output)
+    check_whole(running.trial, "", "worker lost: worker ", "finished")
 
 
-def test_a_worker_group_that_loses_a_worker_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
-    running = start(workplace, "cluster.workers=2")
-    running.wait_for_step(100)
-    running.workers()[1].kill()
-    code, output = running.finish()
-    assert code == 0, output
-    assert "was killed (SIGKILL" in reason(running.trial)
-    check_whole(running.trial, resumed_from=100)
+@dataclass
+class Life:
+    """What was seen of one trial from outside."""
+
+    trial: Path
+    stopped: tuple[int, str]  # exit code and output of the first sweep, which SIGTERM ended
+    reported: int  # the last step in the journal at that time
+    received: int  # the same when the second sweep was suspended
+    safe: int  # the newest checkpoint in the journal when it was killed
+    refused: str  # what another process was told during the third sweep
+    left: tuple[int, str]  # exit code and output of the third sweep, which two signals ended
+    stuck: psutil.Process  # its worker, which could not stop
 
 
-def test_a_trial_s_process_that_is_killed_while_it_starts_costs_nothing(running: Running) -> None:
-    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
-    for process in running.processes("ray::ImplicitFunc"):
-        process.kill()
-    code, output = running.finish()
-    assert code == 0, output
-    assert "1 of 1 finished" in output
-    assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(10, STEPS + 1, 10))
-    assert [line["attempt"] for line in lines(running.trial / "attempts.jsonl")] == [1, 1, 2, 2]
-    assert mlflow_runs(running.trial.parent.parent) == [("base s1", "FINISHED")]
-
-
-def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(
-    running: Running, workplace: Path
-) -> None:
-    """Its workers ran ahead: they have checkpoints whose reports the sweep never received."""
-    running.wait_for_step(100)
-    received = lines(running.trial / "journal.jsonl")[-1]["step"]
+@pytest.fixture(scope="module")
+def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """One trial in three sweeps and a last `ablate train`."""
+    folder = furnish(tmp_path_factory.mktemp("life"))
+    running = start(folder)
+    running.wait_for_step(40)
+    reported = last_report(running)
+    stopped = terminate(running)
+    running = start(folder)
+    running.wait_for_step(80)
+    received = last_report(running)
     os.kill(running.process.pid, signal.SIGSTOP)
-    time.sleep(4)
+    time.sleep(4)  # its workers run ahead: they have checkpoints whose reports the sweep never receives
     running.kill()
     safe = newest_checkpoint(running.trial)
-    assert lines(running.trial / "journal.jsonl")[-1]["step"] < received + 100, "the workers waited"
-    again = ablate("sweep", *LONG, cwd=workplace)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert reason(running.trial) == "lost"
-    check_whole(running.trial, resumed_from=safe - 1)
+    running = start(folder)
+    running.wait_for_step(120)
+    (stuck,) = running.workers()
+    stuck.suspend()  # it cannot finish its step
+    refused = refusal(folder, "train", *TRIAL)
+    left = interrupt_twice(running)
+    done = typed(folder, "train", *TRIAL)
+    assert done.exit_code == 0, done.output
+    return Life(running.trial, stopped, reported, received, safe, refused, left, stuck)
 
 
-def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(running: Running, workplace: Path) -> None:
-    running.wait_for_step(100)
-    reported = lines(running.trial / "journal.jsonl")[-1]["step"]
-    os.kill(running.process.pid, signal.SIGTERM)  # timeout(1) sends it twice
+def last_report(running: Running) -> int:
+    return int(lines(running.trial / "journal.jsonl")[-1]["step"])
+
+
+def terminate(running: Running) -> tuple[int, str]:
+    """As timeout(1) does: it sends SIGTERM to the process and to its group."""
+    os.kill(running.process.pid, signal.SIGTERM)
     os.killpg(running.process.pid, signal.SIGTERM)
-    code, output = running.finish()
-    assert code == 143, output
-    assert "Traceback" not in output
-    (step,) = map(int, re.findall(r"base-s1 resumes from step (\d+)$", output, re.MULTILINE))
-    assert step >= reported
-    assert "run again: " in output
-    assert "sweep" in output.rsplit("run again", 1)[1]
-    assert reason(running.trial) == "interrupted"
-    again = ablate("sweep", *LONG, cwd=workplace)
-    assert again.returncode == 0, again.stdout + again.stderr
-    check_whole(running.trial, resumed_from=step, stops=(step,))
-
-    result = json.loads((running.trial / "result.json").read_text())
-    assert result["step"] == STEPS
-    assert result["attempt"] == 2
+    return running.finish()
 
 
-def test_while_a_sweep_runs_its_trial_is_refused_and_a_second_signal_quits_at_once_and_prints_the_lost_steps(
-    running: Running, workplace: Path
-) -> None:
-    running.wait_for_step(100)
-    (worker,) = running.workers()
-    worker.suspend()  # it cannot finish its step
-    assert "base-s1 is being run by another process" in refusal(workplace, "train", *TRIAL)
+def interrupt_twice(running: Running) -> tuple[int, str]:
     os.kill(running.process.pid, signal.SIGINT)
     time.sleep(2)
     assert not running.ended()
     os.kill(running.process.pid, signal.SIGINT)
-    code, output = running.finish()
+    return running.finish()
+
+
+def test_the_trial_finished_and_nothing_is_missing_or_there_twice(life: Life) -> None:
+    (stop,) = resumes_from(life.stopped[1])
+    check_whole(life.trial, "interrupted", "lost", "interrupted", "finished", stops=(stop,))
+    (result,) = lines(life.trial / "result.json")
+    assert (result["step"], result["attempt"]) == (STEPS, 4)
+
+
+def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(life: Life) -> None:
+    code, output = life.stopped
+    assert code == 143, output
+    assert "Traceback" not in output
+    (step,) = resumes_from(output)
+    assert step >= life.reported
+    assert "sweep" in output.rsplit("run again: ", 1)[1]
+    assert step < first_step(life.trial, 2) <= step + 10
+
+
+def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(life: Life) -> None:
+    assert life.safe < life.received + 100, "the workers waited"
+    assert first_step(life.trial, 3) > life.safe >= 80
+
+
+def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
+    assert "base-s1 is being run by another process" in life.refused
+
+
+def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
+    code, output = life.left
     assert code == 130, output
     assert "Press Ctrl-C again to quit at once" in output
     assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
-    assert reason(running.trial) == "interrupted"
-    assert not worker.is_running()
+    assert not life.stuck.is_running()
+    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 120
+
+
+def resumes_from(output: str) -> list[int]:
+    """The steps that a stopped sweep printed."""
+    return [int(step) for step in re.findall(r"base-s1 resumes from step (\d+)", output)]

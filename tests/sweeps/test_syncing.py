@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import threading
 from io import StringIO
@@ -25,8 +26,10 @@ TRIAL = Trial("base", "base", "", 1, "a key", {})
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, database: Path) -> Settings:
     """The settings of a study with one trial that began."""
+    (tmp_path / "runs").mkdir()
+    shutil.copy(database, tmp_path / "runs")
     settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine"])
     write_study(Study(settings.study_folder, (TRIAL,), {}, ()))
     folder = TrialFolder(settings.study_folder / TRIAL.name)

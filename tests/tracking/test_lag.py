@@ -1,8 +1,9 @@
 """How far MLflow is behind a study, and one line per failure of a store."""
 
+import contextlib
 import json
 import os
-import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from studies_on_disk import EXPERIMENT, Store, begin, finish, report
+from studies_on_disk import EXPERIMENT, Store, begin, finish, make_study, report
 
 from tracking import sync
 from tracking.lag import Lag, SyncLog, lag
@@ -73,65 +74,58 @@ def test_a_state_that_does_not_change_is_not_written(study: Study) -> None:
     assert not (study.folder / "mlflow-sync.json").exists()
 
 
-def synced(study: Study, uri: str = "", size: int | None = None) -> tuple[int, list[str]]:
-    """Run `python -m tracking.sync` once: exit code and printed lines. ``size``: the limit of every file's bytes."""
-    command = [sys.executable, "-m", "tracking.sync", "--study", str(study.folder), "--experiment", EXPERIMENT]
-
-    def limit() -> None:
-        if size is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {URI_VARIABLE: uri},
-        capture_output=True,
-        text=True,
-        preexec_fn=limit,
-    )
-    return done.returncode, (done.stdout + done.stderr).splitlines()
+CASES = """
+import json, os, resource, sys
+from tracking import sync
+for study, uri, size in json.loads(sys.argv[1]):
+    os.environ["URI_VARIABLE"] = uri
+    if size:  # the limit of every file's bytes
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    print("code", sync.main(["--study", study, "--experiment", "EXPERIMENT"]), file=sys.stderr)
+""".replace("URI_VARIABLE", URI_VARIABLE).replace("EXPERIMENT", EXPERIMENT)
 
 
-def begun(study: Study) -> None:
+def begun(folder: Path) -> Study:
+    study = make_study(folder, {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
     for trial in study.trials:
         where = study.trial_folder(trial)
         report(where, begin(where), range(1, 4), checkpoints=(3,))
+    return study
 
 
-def one_line(study: Study, cause: str, uri: str = "", size: int | None = None) -> None:
-    code, lines = synced(study, uri, size)
-    assert (code, len(lines)) == (1, 1), lines
-    assert lines[0].startswith("sync: failed: ")
-    assert cause in lines[0]
+def synced(cases: list[tuple[Study, str, int]]) -> list[str]:
+    """What one process prints that carries each study to a URI, with a limit of the bytes of each file."""
+    given = json.dumps([(str(study.folder), uri, size) for study, uri, size in cases])
+    done = subprocess.run([sys.executable, "-c", CASES, given], cwd=ROOT, capture_output=True, text=True)
+    return (done.stdout + done.stderr).splitlines()
 
 
-def test_a_read_only_store_is_reported_in_one_line(study: Study, store: Store) -> None:
-    begun(study)
-    database = study.folder.parent / "mlflow.db"
-    one_line(study, "attempt to write a readonly database", f"sqlite:///file:{database}?mode=ro&uri=true")
-    assert "readonly" in lag(study, None).words()
-    assert json.loads((study.folder / "mlflow-sync.json").read_text())["problems"]
-
-
-def test_a_file_that_is_not_a_database_is_reported_in_one_line(study: Study, tmp_path: Path) -> None:
-    begun(study)
+def test_a_fault_of_a_store_is_reported_in_one_line(runs: Path, store: Store, tmp_path: Path) -> None:
+    database, locked = runs / "mlflow.db", begun(tmp_path / "runs" / "locked")
+    shutil.copy(database, tmp_path / "runs")
     (tmp_path / "other.db").write_bytes(os.urandom(5000))
-    one_line(study, "file is not a database", f"sqlite:///{tmp_path}/other.db")
-
-
-def test_a_full_disk_is_reported_in_one_line(study: Study, tmp_path: Path) -> None:
-    begun(study)
-    one_line(study, "OperationalError: ", f"sqlite:///{tmp_path}/new.db", size=300_000)
-
-
-def test_a_locked_database_is_reported_in_one_line(study: Study, store: Store) -> None:
-    begun(study)
-    other = sqlite3.connect(study.folder.parent / "mlflow.db")
-    other.execute("BEGIN EXCLUSIVE")
-    try:
-        one_line(study, "OperationalError: database is locked")
-    finally:
-        other.close()
+    studies = [begun(runs / name) for name in ("read_only", "no_database", "full_disk")]
+    cases = [
+        (studies[0], f"sqlite:///file:{database}?mode=ro&uri=true", 0),
+        (studies[1], f"sqlite:///{tmp_path}/other.db", 0),
+        (locked, "", 0),
+        (studies[2], f"sqlite:///{tmp_path}/new.db", 300_000),
+    ]
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "mlflow.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        lines = synced(cases)
+    causes = (
+        "attempt to write a readonly database",
+        "file is not a database",
+        "OperationalError: database is locked",
+        "OperationalError: ",
+    )
+    assert lines[1::2] == ["code 1"] * len(cases), lines
+    for line, cause in zip(lines[::2], causes, strict=True):
+        assert line.startswith("sync: failed: ")
+        assert cause in line
+    assert "readonly" in lag(studies[0], None).words()
+    assert json.loads((studies[0].folder / "mlflow-sync.json").read_text())["problems"]
 
 
 def test_a_recovery_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:

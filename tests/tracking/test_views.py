@@ -1,48 +1,16 @@
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
-from studies_on_disk import Store
 
 from tracking.provenance import PACKAGES, collect, own_version
 from tracking.uri import default_uri, without_password
 from tracking.views import free_port, ui_command, ui_environment
 
 ROOT = Path(__file__).parents[2]
-
-
-def status(url: str, seconds: float = 40.0) -> int:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return int(answer.status)
-        except (urllib.error.URLError, ConnectionError):
-            assert time.monotonic() < deadline, "the server does not answer"
-            time.sleep(0.2)
-
-
-def test_the_ui_is_served_on_this_machine_only(runs: Path, store: Store, tmp_path: Path) -> None:
-    port = free_port(5000)
-    command = ui_command(runs, "127.0.0.1", port)
-    quiet = subprocess.DEVNULL
-    server = subprocess.Popen(
-        command, env=ui_environment(store[1]), cwd=tmp_path, stdout=quiet, stderr=quiet, start_new_session=True
-    )
-    try:
-        assert status(f"http://127.0.0.1:{port}/") == 200
-        assert free_port(port) != port
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=20)
-    assert list(tmp_path.iterdir()) == [], "MLflow left files in the current directory"
 
 
 def test_artifacts_are_next_to_the_database_in_any_current_directory(tmp_path: Path) -> None:

@@ -237,18 +237,18 @@ def test_the_evaluated_weights_are_the_mean_of_the_last_checkpoints(
 
 @pytest.mark.slow
 def test_a_copy_task_is_learned_to_a_perplexity_below_1_02(tmp_path: Path) -> None:
-    data = copy_data(tmp_path, (2000, 40, 40), "abcdefghij", longest=8, vocab_size=281)
+    data = copy_data(tmp_path, (2000, 40, 40), "abcdef", longest=5, vocab_size=272)
     model = replace(SMALL, n_layers=1, d_model=64, d_ff=128, n_heads=4, d_k=16, d_v=16, max_positions=30)
     trial = small_trial(
         data,
         model,
-        steps=600,
-        warmup_steps=100,
-        lr_factor=0.5,
-        tokens_per_batch=1000,
+        steps=400,
+        warmup_steps=80,
+        lr_factor=0.7,
+        tokens_per_batch=300,
         label_smoothing=0.0,
-        evaluate_every=300,
-        checkpoint_every=600,
+        evaluate_every=200,
+        checkpoint_every=400,
     )
     events = run(trial, tmp_path, tmp_path / "checkpoints")
     for name in ("dev", "test"):

@@ -20,8 +20,8 @@ from transformer.training.checkpoint import Checkpoints
 from transformer.worker import work
 
 
-def test_a_state_is_restored_exactly(url: str) -> None:
-    checkpoints = Checkpoints(url, KEY, 1, keep=2)
+def test_a_state_is_restored_exactly(any_url: str) -> None:
+    checkpoints = Checkpoints(any_url, KEY, 1, keep=2)
     nested = {
         "moments": [torch.tensor([1.5], dtype=torch.bfloat16)],
         "betas": (0.9, 0.98),
@@ -30,7 +30,7 @@ def test_a_state_is_restored_exactly(url: str) -> None:
     }
     checkpoints.save(7, state(7) | nested)
     checkpoints.wait()
-    reader = Checkpoints(url, KEY, 2, keep=2)
+    reader = Checkpoints(any_url, KEY, 2, keep=2)
     found = reader.newest()
     assert found is not None
     assert torch.equal(found.pop("model")["w"], state(7)["model"]["w"])
@@ -38,17 +38,17 @@ def test_a_state_is_restored_exactly(url: str) -> None:
     assert reader.passed_over == []
 
 
-def test_an_empty_place_has_no_checkpoint(url: str) -> None:
-    checkpoints = Checkpoints(url, KEY, 1, keep=2)
+def test_an_empty_place_has_no_checkpoint(any_url: str) -> None:
+    checkpoints = Checkpoints(any_url, KEY, 1, keep=2)
     assert checkpoints.newest() is None
     assert checkpoints.best() is None
     assert list(checkpoints.last(3)) == []
     assert checkpoints.passed_over == []
 
 
-def test_only_the_newest_of_an_attempt_are_kept(url: str) -> None:
-    save(url, 1, 5, 10, 95, 100, 105, keep=2)
-    assert files(url) == ["a1/step-100", "a1/step-105"]
+def test_only_the_newest_of_an_attempt_are_kept(any_url: str) -> None:
+    save(any_url, 1, 5, 10, 95, 100, 105, keep=2)
+    assert files(any_url) == ["a1/step-100", "a1/step-105"]
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_a_damaged_checkpoint_is_skipped_with_a_notice(url: str, how: Any, said:
     assert "\n" not in line
 
 
-def test_an_unfinished_checkpoint_is_skipped_silently(url: str) -> None:
-    save(url, 1, 5, 10)
-    damage(url, "a1/step-10", remove("manifest.json"))
-    reader = Checkpoints(url, KEY, 2, keep=5)
+def test_an_unfinished_checkpoint_is_skipped_silently(any_url: str) -> None:
+    save(any_url, 1, 5, 10)
+    damage(any_url, "a1/step-10", remove("manifest.json"))
+    reader = Checkpoints(any_url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert reader.passed_over == []
 
@@ -290,14 +290,14 @@ def test_if_every_checkpoint_is_damaged_each_is_reported_and_none_is_used(url: s
     assert [line.split(": ")[0] for line in reader.passed_over] == [f"{url}/{OWN}/a1/step-10", f"{url}/{OWN}/a1/step-5"]
 
 
-def test_other_entries_of_the_folder_are_ignored(url: str) -> None:
-    save(url, 1, 5)
-    filesystem, root = fsspec.core.url_to_fs(url)
+def test_other_entries_of_the_folder_are_ignored(any_url: str) -> None:
+    save(any_url, 1, 5)
+    filesystem, root = fsspec.core.url_to_fs(any_url)
     for name in ("notes.txt", "a1/step-7.bak/manifest.json", "a1/astep-9/manifest.json", "old/step-11/manifest.json"):
         for path in (f"{root}/{name}", f"{root}/{OWN}/{name}"):
             filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
             filesystem.pipe_file(path, b"{}")
-    reader = Checkpoints(url, KEY, 2, keep=5)
+    reader = Checkpoints(any_url, KEY, 2, keep=5)
     assert step_of(reader.newest()) == 5
     assert reader.passed_over == []
 

@@ -40,19 +40,19 @@ def older(url: str, *steps: int) -> None:
     assert filesystem.exists(f"{root}/a1/step-{steps[0]}/state.pt")
 
 
-def test_another_trial_s_checkpoints_are_skipped_with_one_notice(url: str) -> None:
-    other = Checkpoints(url, OTHER, 1, keep=9)
+def test_another_trial_s_checkpoints_are_skipped_with_one_notice(any_url: str) -> None:
+    other = Checkpoints(any_url, OTHER, 1, keep=9)
     other.save(60, {"step": 60})
     other.wait()
-    older(url, 70)
-    reader = Checkpoints(url, KEY, 2, keep=5)
+    older(any_url, 70)
+    reader = Checkpoints(any_url, KEY, 2, keep=5)
     assert reader.newest() is None
     owners = f"trial {OTHER[:16]}, a trial without a key (a1)"
-    assert reader.notices() == [f"{url}: skipped the checkpoints of {owners}"]
+    assert reader.notices() == [f"{any_url}: skipped the checkpoints of {owners}"]
     assert reader.notices() == []
-    save(url, 1, 5)
-    assert newest_step(url, 2) == 5
-    assert step_of(Checkpoints(url, OTHER, 2, keep=5).newest()) == 60
+    save(any_url, 1, 5)
+    assert newest_step(any_url, 2) == 5
+    assert step_of(Checkpoints(any_url, OTHER, 2, keep=5).newest()) == 60
 
 
 def test_a_copied_checkpoint_of_another_trial_is_skipped(url: str) -> None:
@@ -103,30 +103,30 @@ def test_a_best_step_of_two_attempts_is_kept_once(url: str) -> None:
     assert files(url) == ["a2/step-15", "a2/step-5"]
 
 
-def test_interrupted_writes_are_removed_with_the_folders_left_empty(url: str) -> None:
-    save(url, 1, 5)
-    save(url, 3, 10)
+def test_interrupted_writes_are_removed_with_the_folders_left_empty(any_url: str) -> None:
+    save(any_url, 1, 5)
+    save(any_url, 3, 10)
     for path in ("a1/step-7/state.pt", "a2/step-8/state.pt.tmp", "a2/step-9/state.pt", "a3/step-10/state.pt.tmp"):
-        write(url, f"{OWN}/{path}")
-    Checkpoints(url, KEY, 3, keep=1).tidy()
-    assert listed(url) == [f"{OWN}/a3/step-10/manifest.json", f"{OWN}/a3/step-10/state.pt"]
-    filesystem, root = fsspec.core.url_to_fs(url)
+        write(any_url, f"{OWN}/{path}")
+    Checkpoints(any_url, KEY, 3, keep=1).tidy()
+    assert listed(any_url) == [f"{OWN}/a3/step-10/manifest.json", f"{OWN}/a3/step-10/state.pt"]
+    filesystem, root = fsspec.core.url_to_fs(any_url)
     filesystem.invalidate_cache()
     assert [path.rstrip("/").rsplit("/", 1)[-1] for path in filesystem.ls(f"{root}/{OWN}", detail=False)] == ["a3"]
 
 
-def test_other_trials_files_stay(url: str) -> None:
-    save(url, 1, 5, 10)
-    put(url, 7, b"a copy", OTHER)
-    other = Checkpoints(url, OTHER, 1, keep=9)
+def test_other_trials_files_stay(any_url: str) -> None:
+    save(any_url, 1, 5, 10)
+    put(any_url, 7, b"a copy", OTHER)
+    other = Checkpoints(any_url, OTHER, 1, keep=9)
     other.save(60, {"step": 60})
     other.wait()
-    older(url, 70)
-    write(url, f"{OWN}/a1/notes.txt")
-    write(url, f"{OWN}/a4/step-20/state.pt")  # of a later attempt, possibly still being written
-    before = set(listed(url))
-    Checkpoints(url, KEY, 3, keep=1).tidy()
-    gone = before - set(listed(url))
+    older(any_url, 70)
+    write(any_url, f"{OWN}/a1/notes.txt")
+    write(any_url, f"{OWN}/a4/step-20/state.pt")  # of a later attempt, possibly still being written
+    before = set(listed(any_url))
+    Checkpoints(any_url, KEY, 3, keep=1).tidy()
+    gone = before - set(listed(any_url))
     assert gone == {f"{OWN}/a1/step-5/manifest.json", f"{OWN}/a1/step-5/state.pt"}
 
 
@@ -183,8 +183,8 @@ def attempts(trial: TrialConfig, folder: Path, url: str, deaths: int) -> list[li
     return found
 
 
-def test_a_trial_that_died_often_keeps_no_more_than_one_that_never_died(url: str, tmp_path: Path) -> None:
-    trial = averaging_trial(tmp_path)
+def test_a_trial_that_died_often_keeps_no_more_than_one_that_never_died(tmp_path: Path) -> None:
+    trial, url = averaging_trial(tmp_path), tmp_path / "checkpoints"
     end, uninterrupted = (attempts(trial, tmp_path, f"{url}/{deaths}", deaths)[-1] for deaths in (2, 0))
     kept, expected = ({path.rsplit("/", 1)[-1] for path in files(f"{url}/{deaths}")} for deaths in (2, 0))
     assert kept == expected >= {"step-10", "step-11", "step-12"}

@@ -1,6 +1,6 @@
 """Real processes joined by gloo give the same results as one process."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from small_trials import (
     small_model,
     small_trial,
 )
-from torch import Tensor, multiprocessing
+from torch import Tensor
 from torch import distributed as dist
 
 from transformer.config import TrialConfig
@@ -84,8 +84,8 @@ def results(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
 
 
 def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
-    parallel.BUCKET_BYTES = 3000  # several buckets, although the model is small
-    with join(rank, 2, addresses[0], threads=1, tokens_per_micro_batch=100) as worker:
+    with pytest.MonkeyPatch.context() as patch, join(rank, 2, addresses[0], 1, tokens_per_micro_batch=100) as worker:
+        patch.setattr(parallel, "BUCKET_BYTES", 3000)  # several buckets, although the model is small
         torch.save(results(worker, folder, trial), folder / f"results-{rank}.pt")
     assigned = assignment(trial, 1, folder, folder / "checkpoints")
     torch.save(list(work(assigned, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
@@ -103,9 +103,11 @@ def trial(folder: Path) -> TrialConfig:
 
 
 @pytest.fixture(scope="module")
-def together(folder: Path, trial: TrialConfig) -> list[tuple[dict[str, Any], list[Event]]]:
+def together(
+    folder: Path, trial: TrialConfig, as_two_workers: Callable[..., None]
+) -> list[tuple[dict[str, Any], list[Event]]]:
     """The results of each of two workers, and each worker's events of a trial."""
-    multiprocessing.spawn(be_a_worker, (folder, trial, [free_address(), free_address()]), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    as_two_workers(be_a_worker, folder, trial, [free_address(), free_address()])
     kinds = ("results", "events")
     return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
 

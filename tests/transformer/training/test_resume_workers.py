@@ -1,12 +1,12 @@
 """A run started by one worker and resumed by two continues with the same sentences in the same order."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_trials import KEY, free_address, random_pairs, small_trial
-from torch import multiprocessing
 
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.messages import Report
@@ -68,11 +68,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, list[Rep
 
 
 @pytest.fixture(scope="module")
-def resumed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sentences, list[Report]]]:
+def resumed(
+    tmp_path_factory: pytest.TempPathFactory, as_two_workers: Callable[..., None]
+) -> list[tuple[Sentences, list[Report]]]:
     """The sentences and reports of each of two workers, after a single worker had trained and died."""
     folder = tmp_path_factory.mktemp("resumed")
     train(folder, 1, Worker(), until=LAST_BEFORE + 3)
-    multiprocessing.spawn(be_one_of_two, (folder, free_address()), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    as_two_workers(be_one_of_two, folder, free_address())
     found: list[Any] = [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
     return found
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 from small_trials import DECODE, KEY, OWN, assignment, copy_data, free_address, random_pairs, share, small_trial
-from torch import multiprocessing
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches
@@ -149,7 +148,9 @@ def first_attempt(folder: Path, trial: TrialConfig) -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path, trial: TrialConfig, first_attempt: list[Event]) -> list[dict[str, Any]]:
+def found(
+    folder: Path, trial: TrialConfig, first_attempt: list[Event], as_two_workers: Callable[..., None]
+) -> list[dict[str, Any]]:
     """The results of two workers with different folders of checkpoints."""
     prepare(trial.data, folder)
     save(own(folder, 0), 2, 4, 6)
@@ -158,7 +159,7 @@ def found(folder: Path, trial: TrialConfig, first_attempt: list[Event]) -> list[
     state.write_bytes(state.read_bytes()[:-1])
     (Path(own(folder, 1)) / OWN / "a1" / "step-9").mkdir()
     (Path(own(folder, 1)) / OWN / "a1" / "step-9" / "manifest.json").write_text("would be reported if it were read")
-    multiprocessing.spawn(be_one_of_two, (folder, trial, [free_address(), free_address()]), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    as_two_workers(be_one_of_two, folder, trial, [free_address(), free_address()])
     return [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 
