@@ -1,11 +1,14 @@
 """Output that all verbs share: two consoles, refusals and the next command."""
 
+import errno
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,7 +36,32 @@ class SteadyConsole(DiscreetConsole):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-OUT = SteadyConsole(highlight=False)
+class StandardOutput:
+    """``sys.stdout`` of the moment. A terminal that was closed is a reader that has left, a little before SIGHUP."""
+
+    def write(self, text: str) -> int:
+        with _leaving():
+            return sys.stdout.write(text)
+
+    def flush(self) -> None:
+        with _leaving():
+            sys.stdout.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise BrokenPipeError(error.errno, "the terminal was closed") from error
+
+
+OUT = SteadyConsole(file=cast(IO[str], StandardOutput()), highlight=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width
 ERR = DiscreetConsole(stderr=True, highlight=False)

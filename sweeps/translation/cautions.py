@@ -12,7 +12,7 @@ from transformer.data.corpora import corpus
 def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     """One line per fault. ``prepared`` is the folder of the prepared text, if there is one."""
     train = config.train
-    if train.warmup_steps >= train.steps:
+    if train.warmup_steps > train.steps:
         share = f"{train.steps / train.warmup_steps:.0%} of its peak"
         found = f"train.warmup_steps is {train.warmup_steps} in {train.steps} steps"
         yield f"{found}; the learning rate only reaches {share}"
