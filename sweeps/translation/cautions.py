@@ -13,7 +13,7 @@ def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     """One line per fault. ``prepared`` is the folder of the prepared text, if there is one."""
     train = config.train
     if train.warmup_steps > train.steps:
-        share = f"{train.steps / train.warmup_steps:.0%} of its peak"
+        share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
         found = f"train.warmup_steps is {train.warmup_steps} in {train.steps} steps"
         yield f"{found}; the learning rate only reaches {share}"
     tokens = _training_tokens(config, prepared)
