@@ -90,7 +90,7 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:
         assert read_request(verb, parsed["arguments"], parsed["average"]).names
-    else:
+    elif verb != "init":
         assert compose_settings(overrides)
 
 
