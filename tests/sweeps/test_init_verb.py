@@ -1,6 +1,7 @@
 """`ablate init NAME`: the task that it writes runs as it is, and it overwrites nothing."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,21 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     (row,) = json.loads(typed(workplace, "table", "--format", "json").stdout)
     assert (row["change"], row["params"]) == ("a straight line", 2)
     assert 0.1 < row["mse"] < 0.3
+
+
+def test_base_without_symbols_is_called_base_in_the_plan(tmp_path: Path) -> None:
+    typed(tmp_path, "init", "plain_curve")
+    file = tmp_path / "plain_curve.py"
+    file.write_text(re.sub(r", Symbol\(.*?\)", "", file.read_text("utf-8")), "utf-8")
+    base, *_ = json.loads(typed(tmp_path, "plan", "task=plain_curve", "--json").stdout)
+    assert base["change"] == "base"
+
+
+def test_rows_of_any_task_speak_of_its_own_size(tmp_path: Path) -> None:
+    typed(tmp_path, "init", "sized_curve")
+    text = refusal(tmp_path, "plan", "task=sized_curve", "sweep.vary={model.degree: [5]}")
+    assert "sweep.vary (command line) makes no row: base has model.degree 5" in text
+    assert "paper" not in text
 
 
 def test_the_template_resumes_to_the_bit(tmp_path: Path) -> None:
