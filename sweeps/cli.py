@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sweeps.commands.begin import init
 from sweeps.commands.check import config, doctor
 from sweeps.commands.read import status, studies, sync, table, ui
 from sweeps.commands.remove import drop, rm
@@ -14,11 +15,15 @@ from sweeps.commands.run import plan, sweep, train
 from sweeps.commands.use import evaluate, export, translate
 from sweeps.verbs import TAKES_ALL, print_version, program
 
-app = program("Ablation studies: define a base and one named difference per row, see the cost, run it, get the table.")
-STUDIES = (plan, sweep, train, studies, status, table, ui, sync, drop, rm)
+app = program(
+    "Ablation studies of any model: a base, and rows that change one named thing. See the cost, run it, get the table."
+)
+STUDIES = (init, plan, sweep, train, studies, status, table, ui, sync, drop, rm)
 MODELS = (translate, evaluate, export)
-for verb in (*STUDIES, *MODELS, config):
+for verb in (*STUDIES, config):
     app.command(context_settings=TAKES_ALL)(verb)
+for verb in MODELS:
+    app.command(context_settings=TAKES_ALL, rich_help_panel="Trained translation models")(verb)
 app.command()(doctor)
 
 

@@ -1,4 +1,4 @@
-"""A task: what one brings to be swept. This file is the whole public interface; ``docs/your-own.md`` is its guide.
+"""A task: what a user brings to be swept. This file is the whole public interface; ``docs/your-own.md`` is its guide.
 
     task = Task("digits", version=1, schema=Config, metrics=(Metric("accuracy", better="up", set="test"),), work=train)
 

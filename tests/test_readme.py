@@ -2,20 +2,28 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+import yaml
 
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.load_task import load_task
+from sweeps.planning.schema import Schema
+from sweeps.starter.new_task import create
+from sweeps.task import Checkpoint, Evaluation, Report, Trial
 from sweeps.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests/older_studies/README.md"]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
+WRITTEN = re.compile(r"Write `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL)
+"""A file that the reader is told to write, and its content."""
 TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test") for language in ("en", "de")]
 
 
@@ -41,15 +49,20 @@ COMMANDS = sorted({command for document in DOCUMENTS for command in commands(doc
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the text files and the user's own configuration files that the documents speak of."""
+    """A folder with all that the documents speak of: text files, the user's own files, the examples, new tasks."""
     folder = tmp_path_factory.mktemp("reader")
+    for example in (ROOT / "examples").iterdir():
+        shutil.copytree(example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     for file in TEXT_FILES:
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
-        written = re.findall(r"Write `(conf/[^`]+)`[^\n]*\n\n```yaml\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
+        written = WRITTEN.findall(document.read_text("utf-8"))
         for path, content in written:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(content, "utf-8")
+    for task in {command.split()[2] for command in COMMANDS if re.match(r"ablate init \w+$", command)}:
+        if not (folder / f"{task}.py").exists():
+            create(task, folder)
     return folder
 
 
@@ -77,8 +90,20 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:
         assert read_request(verb, parsed["arguments"], parsed["average"]).names
-    else:
+    elif verb != "init":
         assert compose_settings(overrides)
+
+
+def test_the_task_of_the_guide_trains_and_resumes(folder: Path) -> None:
+    task = load_task("spiral", folder)
+    tree = yaml.safe_load((folder / "conf/task/spiral/base.yaml").read_text("utf-8"))
+    config = Schema.of(task).config(tree | {"train": tree["train"] | {"steps": 100}})
+    assert task.work is not None
+    first, saved, *_, last = task.work(Trial(config, 1, folder, None, lambda: False))
+    assert isinstance(first, Report)
+    assert isinstance(saved, Checkpoint)
+    assert isinstance(last, Evaluation)
+    assert last.scores["accuracy"] > 0.6
 
 
 def test_the_commands_of_all_blocks_are_found() -> None:

@@ -55,6 +55,11 @@ def test_it_holds_every_configuration_file(site: Path) -> None:
     assert shipped <= found
 
 
+def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:
+    typed(site, tmp_path, "init", "fresh")
+    assert len(json.loads(typed(site, tmp_path, "plan", "task=fresh", "--json"))) == 3
+
+
 def test_only_our_three_packages_stand_on_top_each_with_its_types(site: Path) -> None:
     """A package `conf` or `tests` in site-packages would collide with other projects."""
     packages = {"sweeps", "tracking", "transformer"}

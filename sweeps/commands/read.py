@@ -65,7 +65,7 @@ def table(
     overrides: OverrideList = None,
     as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
 ) -> None:
-    """Print Table 3 with our figures next to the paper's."""
+    """Print the study's table: each row's scores, their difference from base, and its costs."""
     from tracking import table as tables
 
     study, _ = _taken(overrides)

@@ -54,7 +54,10 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 
 @guarded
 def train(overrides: OverrideList = None, add: Add = False) -> int:
-    """Run one row (row=NAME, train.seed=N) in this process, without Ray."""
+    """Run one row (row=NAME) in this process, without Ray.
+
+    Its seed is train.seed=N for translation, and sweep.seeds=[N] for other tasks.
+    """
     from sweeps.planning.continued import plan_row
 
     planned = _checked(partial(plan_row, overrides or [], add), overrides)

@@ -19,7 +19,7 @@ def cells(row: ComposedRow, base: Settings) -> dict[str, Any]:
 def shown_change(row: ComposedRow, base: Settings) -> str:
     """The row's own words for its change, unless the scale has made other values of it. Base is its values."""
     own = "" if row.name == "base" or row.before_scaling else one_line(row.settings.row.change)
-    return own or describe(row, base)
+    return own or describe(row, base) or row.name
 
 
 def describe(row: ComposedRow, base: Settings) -> str:

@@ -1,7 +1,7 @@
 """Rows that ``sweep.vary`` and ``sweep.grid`` make of lists of values, as if a file had been written for each.
 
 ``vary`` makes one row per value, which differs from base in that key alone; ``grid`` makes one row per combination.
-Values are those of the paper's size. A row is named by its changes, the same in every study.
+Values are those before scaling. A row is named by its changes, the same in every study.
 """
 
 import hashlib
@@ -103,7 +103,7 @@ def _make(made: MadeRows, maker: str, lists: Lists, base: Mapping[str, Any], pla
         else:
             left_out.append(", ".join(f"{key} {_text(value)}" for key, value in values.items()))
     if left_out and not new and not lists.problems:
-        allowed = "give a value that base does not have at the paper's size"
+        allowed = "give a value that base does not have before scaling"
         found = f"makes no row: base has {'; '.join(left_out)}"
         made.problems.append(Problem(maker, found, allowed, None, place(maker)))
     elif left_out:

@@ -117,6 +117,7 @@ ROW_WORDS = {
 """The beginning of a row's name before its number, and the row's own word."""
 
 VERBS = {
+    "init": "new create initialize begin scaffold template starter startproject newtask createtask",
     "sweep": "run start resume continue launch go",
     "evaluate": "eval score test",
     "translate": "infer predict decode generate",

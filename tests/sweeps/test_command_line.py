@@ -67,6 +67,7 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
     done = ablate(tmp_path, "--help")
     assert done.returncode == 0
     of_studies = {
+        "init",
         "plan",
         "sweep",
         "train",

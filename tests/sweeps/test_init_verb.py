@@ -1,0 +1,126 @@
+"""`ablate init NAME`: the task that it writes runs as it is, and it overwrites nothing."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import contents
+from typed import refusal, typed
+
+from sweeps.starter.template.starter import Config, Model, Train, task
+from sweeps.task import Checkpoint, Evaluation, Trial
+
+FILES = ("base", "row/no_momentum", "row/straight")
+
+REFUSED = [
+    ("", "must be a module name"),
+    ("my-task", "did you mean my_task?"),
+    ("my task", "did you mean my_task?"),
+    ("2d", "did you mean task_2d?"),
+    ("_hidden", "did you mean hidden?"),
+    ("__main__", "did you mean main?"),
+    ("a/b", "did you mean a_b?"),
+    ("../up", "did you mean up?"),
+    ("curve.py", "did you mean curve?"),
+    ("task=curve", "did you mean curve?"),
+    ("package.module:task", "did you mean package_module_task?"),
+    ("???", "must be a module name"),
+    ("--force", "did you mean force?"),
+    ("[red]x", 'is "[red]x"'),
+    ("x" * 300, "has 300 letters"),
+    ("class", "a keyword of Python"),
+    ("None", "a keyword of Python"),
+    ("translation", "an installed task"),
+    ("random", "an installed module, which random.py would hide"),
+    ("sys", "an installed module"),
+    ("numpy", "did you mean numpy_task?"),
+    ("sweeps", "an installed module"),
+    ("tracking", "an installed module"),
+]
+
+
+@pytest.mark.parametrize(("name", "reason"), REFUSED, ids=[repr(name)[:20] for name, _ in REFUSED])
+def test_a_name_that_no_new_module_can_have(tmp_path: Path, name: str, reason: str) -> None:
+    text = refusal(tmp_path, "init", name)
+    assert "Refused, for 1 reason: NAME" in text
+    assert reason in text
+    assert text.endswith("Nothing was written.")
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        ("curve.py", "curve.py exists"),
+        ("curve/__init__.py", "the package curve/ is here"),
+        ("conf/task/curve/row/mine.yaml", "conf/task/curve exists"),
+        ("conf", "conf is no folder"),
+        ("conf/task", "conf/task is no folder"),
+    ],
+)
+def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / there).write_text("mine", "utf-8")
+    before = contents(tmp_path)
+    text = refusal(tmp_path, "init", "curve")
+    assert "for 1 reason" in text
+    assert reason in text
+    assert contents(tmp_path) == before
+    assert (tmp_path / there).read_text("utf-8") == "mine"
+
+
+def test_a_link_to_nowhere_is_there_too(tmp_path: Path) -> None:
+    (tmp_path / "curve.py").symlink_to(tmp_path / "nowhere")
+    assert "curve.py exists" in refusal(tmp_path, "init", "curve")
+
+
+def test_two_tasks_share_a_folder(tmp_path: Path) -> None:
+    for name in ("first_curve", "second_curve"):
+        assert typed(tmp_path, "init", name).exit_code == 0
+    text = refusal(tmp_path, "init", "first_curve")
+    assert "first_curve.py exists" in text
+    assert "conf/task/first_curve exists" in text
+
+
+def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
+    done = typed(workplace, "init", "fresh_curve")
+    written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
+    assert done.stdout.splitlines() == [*(f"Wrote {path}" for path in written), "Next: ablate plan task=fresh_curve"]
+    assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
+
+    planned = json.loads(typed(workplace, "plan", "task=fresh_curve", "--json").stdout)
+    assert [(trial["row"], trial["params"]) for trial in planned] == [("base", 6), ("no_momentum", 6), ("straight", 2)]
+
+    done = typed(workplace, "train", "task=fresh_curve", "row=straight")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(typed(workplace, "table", "--format", "json").stdout)
+    assert (row["change"], row["params"]) == ("a straight line", 2)
+    assert 0.1 < row["mse"] < 0.3
+
+
+def test_base_without_symbols_is_called_base_in_the_plan(tmp_path: Path) -> None:
+    typed(tmp_path, "init", "plain_curve")
+    file = tmp_path / "plain_curve.py"
+    file.write_text(re.sub(r", Symbol\(.*?\)", "", file.read_text("utf-8")), "utf-8")
+    base, *_ = json.loads(typed(tmp_path, "plan", "task=plain_curve", "--json").stdout)
+    assert base["change"] == "base"
+
+
+def test_rows_of_any_task_speak_of_its_own_size(tmp_path: Path) -> None:
+    typed(tmp_path, "init", "sized_curve")
+    text = refusal(tmp_path, "plan", "task=sized_curve", "sweep.vary={model.degree: [5]}")
+    assert "sweep.vary (command line) makes no row: base has model.degree 5" in text
+    assert "paper" not in text
+
+
+def test_the_template_resumes_to_the_bit(tmp_path: Path) -> None:
+    config = Config(Model(degree=5), Train(steps=100, batch=8, lr=0.1, momentum=0.9, save_every=20))
+    assert task.work is not None
+    whole = list(task.work(Trial(config, 1, tmp_path, None, lambda: False)))
+    saved = [each for each in whole if isinstance(each, Checkpoint)]
+    assert [each.step for each in saved] == [20, 40, 60, 80, 100]
+    for checkpoint in saved:
+        (*_, last) = task.work(Trial(config, 1, tmp_path, checkpoint, lambda: False))
+        assert isinstance(last, Evaluation)
+        assert last == whole[-1]
