@@ -232,4 +232,4 @@ def test_a_difference_that_rounds_to_nothing_has_no_sign() -> None:
 
 def test_parameters_keep_three_decimals_for_small_models() -> None:
     counts = (63_045_632, 100_000, 99_999, 4810, 0, None)
-    assert [formats.parameters(count) for count in counts] == ["63.046M", "0.100M", "99.999K", "4.810K", "0.000K", ""]
+    assert [formats.parameters(count) for count in counts] == ["63.046M", "0.100M", "99.999K", "4.810K", "0", ""]
