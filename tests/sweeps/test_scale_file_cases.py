@@ -41,7 +41,7 @@ BODIES: list[tuple[str, str, int, list[str]]] = [
 
 # the group `scale` itself, in line 2
 DIVISORS: list[tuple[str, str, int, list[str]]] = [
-    ("", "scale", 1, ["is missing", "must be given: scale: {name: mine, width: 2"]),
+    ("", "scale", 1, ["is missing", "must be given: scale: {name: mine, depth: 2"]),
     ("scale:\n", "scale", 2, ["must be a group of keys"]),
     ("scale: tiny\n", "scale", 2, ["is 'tiny'", "must be a group of keys"]),
     ("scale: {name: mine, width: 2, depth: 1}\n", "scale.steps", 2, ["is missing", "steps: 1}"]),
