@@ -8,8 +8,10 @@ import yaml
 
 from sweeps.planning.form_fault import FormFault, Pairs, line_of, names
 from sweeps.planning.schema import Schema
+from sweeps.planning.settings import tree_type
+from sweeps.planning.suggestions import other_name
 from transformer.schema import UNKNOWN_KEY, nearest
-from transformer.versions import Formerly, Neutral, field_types, marker
+from transformer.versions import Formerly, Neutral, current_key, field_types, marker
 
 
 def base_faults(top: Pairs, schema: Schema) -> Iterator[FormFault]:
@@ -23,21 +25,32 @@ def base_faults(top: Pairs, schema: Schema) -> Iterator[FormFault]:
     for group, kind in groups.items():
         needed = list(_needed(kind))
         if group in top:
-            yield from _key_faults(group, top[group][1], needed, [field.name for field in fields(kind)])
+            yield from _key_faults(group, top[group][1], needed, schema)
         elif needed and group not in meant and not any(name.startswith(f"{group}.") for name in top):
             yield FormFault(group, "is missing", f"must hold {', '.join(needed)}", 1, None, _below(group, schema))
 
 
-def _key_faults(group: str, node: yaml.Node, needed: list[str], known: list[str]) -> Iterator[FormFault]:
+def _key_faults(group: str, node: yaml.Node, needed: list[str], schema: Schema) -> Iterator[FormFault]:
+    """A key under another name is one fault, not also a missing one."""
+    known = [key.partition(".")[2] for key in _below(group, schema)[1:]]
     if not isinstance(node, yaml.MappingNode):
-        below = tuple(f"{group}.{name}" for name in known)
-        yield FormFault(group, "is no group", f"must hold {', '.join(known)}", line_of(node), None, below)
+        yield FormFault(
+            group, "is no group", f"must hold {', '.join(known)}", line_of(node), None, _below(group, schema)
+        )
         return
-    there = names(node)
-    meant = {nearest(name, known) for name in there if name not in known}
-    for name in needed:
-        if name not in there and name not in meant:
-            yield FormFault(f"{group}.{name}", "is missing", "must be given", line_of(node))
+    missing = [f"{group}.{name}" for name in needed if name not in names(node)]
+    for key, _ in node.value:
+        name = f"{group}.{key.value}"
+        if key.value not in known and not _is_former(schema, name):
+            near = other_name(tree_type(schema.task), name) or nearest(name, _below(group, schema)[1:])
+            missing = [other for other in missing if other != near]
+            allowed = f"keys under {group} are {', '.join(known)}"
+            yield FormFault(name, UNKNOWN_KEY, allowed, line_of(key), near, (near,) if near else ())
+    yield from (FormFault(name, "is missing", "must be given", line_of(node)) for name in missing)
+
+
+def _is_former(schema: Schema, key: str) -> bool:
+    return current_key(schema.task.schema, key) != key
 
 
 def _needed(kind: Any) -> Iterator[str]:

@@ -55,16 +55,13 @@ def compose_row(
     seed = composer.schema.seed
     for key, single in (("sweep.rows", "row"), ("sweep.seeds", seed or "sweep.seeds")):
         listed = composer.typed.values.get(key)
-        if key in composer.typed.values and not (key == single and _is_single(listed)):
-            meant = f"{single}={listed[0]}" if isinstance(listed, list) and _is_single(listed) else None
+        several = isinstance(listed, list) and len(listed) > 1
+        if key in composer.typed.values and (key != single or several):
+            meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
             allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
             composer.found.refuse(key, "is for `ablate sweep`", allowed, meant)
     composer.make_rows()
     return composer.compose([*(record.rows if record else ()), *composer.one_row(composer.chosen.get("row", row))])
-
-
-def _is_single(listed: Any) -> bool:
-    return isinstance(listed, list) and len(listed) == 1
 
 
 def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
