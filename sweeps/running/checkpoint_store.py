@@ -42,6 +42,7 @@ class Restored:
 class _Manifest:
     """What a checkpoint holds: SHA-256 by file, the training time, and the reports up to its step."""
 
+    key: str
     step: int
     files: dict[str, str]
     seconds: float
@@ -52,7 +53,7 @@ class _Manifest:
         """From JSON. Raises ValueError, KeyError, TypeError or AttributeError if it has another form."""
         files = {str(name): str(digest) for name, digest in content["files"].items()}
         reports = tuple(Report(**report) for report in content["reports"])
-        return _Manifest(int(content["step"]), files, float(content["seconds"]), reports)
+        return _Manifest(str(content["key"]), int(content["step"]), files, float(content["seconds"]), reports)
 
 
 def _digest(file: Path) -> str:
@@ -124,7 +125,7 @@ class CheckpointStore:
             for name, expected in manifest.files.items():
                 file = Path(temporary) / name
                 file.parent.mkdir(parents=True, exist_ok=True)
-                self._fetch(f"{place}/{name}", file)
+                self._fetch(place, name, file)
                 if _digest(file) != expected:
                     raise DamagedCheckpointError(f"{name} is damaged")
             state = self._loaded(place, Path(temporary))
@@ -132,21 +133,20 @@ class CheckpointStore:
 
     def _manifest(self, place: str) -> "_Manifest":
         try:
-            about: dict[str, Any] = json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}"))
-            found = _Manifest.of(about)
+            found = _Manifest.of(json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}")))
         except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError) as error:
             raise DamagedCheckpointError(f"{MANIFEST} is damaged: {type(error).__name__}: {error}") from None
-        if about["key"] != self.key or f"step-{found.step}" != place.rpartition("/")[2]:
+        if found.key != self.key or f"step-{found.step}" != place.rpartition("/")[2]:
             raise DamagedCheckpointError(f"{MANIFEST} belongs to another checkpoint")
         return found
 
-    def _fetch(self, path: str, file: Path) -> None:
+    def _fetch(self, place: str, name: str, file: Path) -> None:
         try:
-            self.filesystem.get_file(path, str(file))
+            self.filesystem.get_file(f"{place}/{name}", str(file))
         except FileNotFoundError:
-            raise DamagedCheckpointError(f"{file.name} is missing") from None
+            raise DamagedCheckpointError(f"{name} is missing") from None
         if not file.is_file():
-            raise DamagedCheckpointError(f"{file.name} is no file")
+            raise DamagedCheckpointError(f"{name} is no file")
 
     def _loaded(self, place: str, folder: Path) -> Any:
         """The files are whole: an error means that today's code cannot read them."""
