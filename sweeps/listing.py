@@ -62,7 +62,7 @@ def _line(study: Study) -> dict[str, Any]:
 
 
 def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
-    """Such as "PPL 1.18, BLEU 90.7"."""
+    """Such as "accuracy 0.897"."""
     known = [(metric, scores.get(metric.name)) for metric in card.tabled]
     return ", ".join(f"{metric.label} {number(value, metric.places)}" for metric, value in known if value is not None)
 

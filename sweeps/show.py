@@ -13,6 +13,7 @@ from sweeps.planning.plan import Plan, cautions
 from sweeps.planning.recorded import nested, read_record
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_card import task_card
+from sweeps.planning.task_files import changes
 from sweeps.planning.task_named import source_of_study
 from tracking import formats
 from tracking import table as tables
@@ -27,7 +28,7 @@ UNKNOWN = "unknown"
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
     caption = "\n".join(map(escape, [plan.task.costs_note, *plan.composition.notes, *plan.composition.names]))
-    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
     )
@@ -47,6 +48,11 @@ def plan_table(plan: Plan) -> Table:
     flops = formats.flops(_total_flops(plan)) or UNKNOWN
     table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
     return table
+
+
+def plan_changes(plan: Plan) -> list[str]:
+    """What changed in the task's files since trials of the plan were trained."""
+    return list(changes(plan.composition.shared.source, ((each.trial.name, each.folder) for each in plan.trials)))
 
 
 def _total_flops(plan: Plan) -> float | None:

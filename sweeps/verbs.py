@@ -54,10 +54,12 @@ def _unknown(verb: Callable[..., Any], arguments: Sequence[str], place: int) -> 
     from sweeps.planning.task_named import library_of
 
     text, options = arguments[place], list(_options(verb))
+    settings = [other for other in arguments if "=" in other and not other.startswith("-")]
     following = [value for value in arguments[place + 1 : place + 2] if "=" not in value and "=" not in text]
     name, mark, value = text.lstrip("-").partition("=")
     one_row = verb.__name__ in ("train", "config")
-    meant = override_meant(f"{name}={value if mark else ' '.join(following)}", library_of([], Path.cwd()), one_row)
+    library = library_of(settings, Path.cwd(), trains=False)
+    meant = override_meant(f"{name}={value if mark else ' '.join(following)}", library, one_row)
     near = nearest(text.partition("=")[0], options)
     allowed = f"options are {', '.join(options)}; write settings as key=value"
     return Problem(text, f"is not an option of `ablate {verb.__name__}`", allowed, meant or near, COMMAND_LINE)

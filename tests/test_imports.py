@@ -1,6 +1,7 @@
 """Imports run one way, and one outside library has one place."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,30 @@ def test_one_trial_in_this_process_needs_no_ray() -> None:
         found = {ROOT / f"{module.replace('.', '/')}.py" for module in our_modules(path)}
         waiting += [other for other in found if other.exists() and other not in seen]
     assert len(seen) > 30
+
+
+ABOUT_SCHEMAS = {f"transformer.{name}" for name in ("schema", "versions", "roles", "meant_value", "finite")}
+KNOW_TRANSLATION = ("sweeps/translation/", "sweeps/trained/")
+
+
+def platform() -> list[Path]:
+    """What every task shares."""
+    return [path for path in modules("sweeps") if not name(path).startswith(KNOW_TRANSLATION)]
+
+
+@pytest.mark.parametrize("path", platform(), ids=name)
+def test_the_platform_knows_tasks_not_transformers(path: Path) -> None:
+    """It takes from ``transformer`` only what concerns schemas."""
+    of_model = {module for module in our_modules(path) if module.startswith("transformer")} - ABOUT_SCHEMAS
+    assert not of_model - {"transformer"}
+
+
+@pytest.mark.parametrize("path", platform(), ids=name)
+def test_the_platform_speaks_of_no_translation(path: Path) -> None:
+    """Tables of other names, and the packages that `doctor` looks for, hold words of translation as data."""
+    if name(path) not in ("sweeps/planning/meant.py",):
+        text = path.read_text("utf-8").replace("sacreBLEU", "").replace("sacrebleu", "")
+        assert not re.search(r"bleu|ppl(?!i|y|e)|\bbeam", text, re.IGNORECASE)
 
 
 def test_the_packages_looked_at_are_the_ones_imported_here() -> None:

@@ -1,9 +1,20 @@
 """The texts that a trial keeps for a scored set: hypotheses, and each sentence's part of the scores."""
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 from tracking.files import to_json
+
+TAKEN = ("checkpoints", "statistics")
+"""Folders of a trial whose files have a form of their own."""
+
+
+def is_artifact_name(name: str) -> bool:
+    """Whether a task may keep a text at this path in the trial's folder: below a folder, so over none of our files."""
+    parts = PurePosixPath(name).parts
+    plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
+    return plain and len(parts) > 1 and parts[0] not in TAKEN
 
 
 def hypotheses_name(set_name: str) -> str:

@@ -4,12 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from sklearn.datasets import load_wine
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn import datasets, ensemble, model_selection, pipeline, preprocessing, svm
 
 from sweeps.task import Evaluation, Metric, Task, Trial
 
@@ -26,10 +21,10 @@ class Config:
 
 
 def work(trial: Trial[Config]) -> Iterator[Evaluation]:
-    model, wines = trial.config.model, load_wine()
-    last = SVC() if model.kind == "svm" else RandomForestClassifier(random_state=trial.seed)
-    pipeline = make_pipeline(*[StandardScaler()] * model.standardize, last)
-    yield Evaluation("folds", {"accuracy": cross_val_score(pipeline, wines.data, wines.target).mean()})
+    model, wines = trial.config.model, datasets.load_wine()
+    last = svm.SVC() if model.kind == "svm" else ensemble.RandomForestClassifier(random_state=trial.seed)
+    steps = pipeline.make_pipeline(*[preprocessing.StandardScaler()] * model.standardize, last)
+    yield Evaluation("folds", {"accuracy": model_selection.cross_val_score(steps, wines.data, wines.target).mean()})
 
 
 task = Task("wine", 1, Config, (Metric("accuracy", better="up", set="folds"),), steps=lambda config: 1, work=work)

@@ -15,6 +15,7 @@ from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
 from sweeps.planning.settings import Settings
+from sweeps.planning.task_files import changed_since_trained
 from sweeps.table_format import Format
 from tracking.study import Study
 
@@ -111,4 +112,6 @@ def _taken(overrides: list[str] | None) -> tuple[Study, Settings]:
     taken = study_to_read(overrides)
     for notice in taken.notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
+    for line in changed_since_trained(taken.study, Path.cwd()):
+        ERR.print(escape(line), style="yellow", soft_wrap=True)
     return taken.study, taken.settings

@@ -48,6 +48,7 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
+    _tell_changes(planned)
     run_plan(planned, typed_command(), OUT)
     return show_outcome(planned, "sweep", overrides)
 
@@ -64,8 +65,16 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
     from sweeps.show import show_outcome
 
+    _tell_changes(planned)
     run_single(planned, typed_command(), OUT)
     return show_outcome(planned, "train", overrides)
+
+
+def _tell_changes(planned: Any) -> None:
+    from sweeps.show import plan_changes
+
+    for line in plan_changes(planned):
+        ERR.print(escape(line), style="yellow", soft_wrap=True)
 
 
 def _checked(make: Callable[[], Any], overrides: list[str] | None) -> Any:

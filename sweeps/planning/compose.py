@@ -53,9 +53,10 @@ def compose_row(
     """
     composer = _Composer(overrides, here or Path.cwd(), record=record, one_row=True)
     seed = composer.schema.seed
-    for key, single in (("sweep.rows", "row"), *([("sweep.seeds", seed)] if seed else [])):
-        if key in composer.typed.values:
-            listed = composer.typed.values[key]
+    for key, single in (("sweep.rows", "row"), ("sweep.seeds", seed or "sweep.seeds")):
+        listed = composer.typed.values.get(key)
+        several = isinstance(listed, list) and len(listed) > 1
+        if key in composer.typed.values and (key != single or several):
             meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
             allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
             composer.found.refuse(key, "is for `ablate sweep`", allowed, meant)
@@ -97,8 +98,8 @@ class _Composer:
         self.guessed = {key: value for key, value in self.guessed.items() if key not in MAKERS}
         self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
         self.found.told |= {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
-        if not self.library.is_first_task:
-            self.found.readable(BASE, BASE, "")
+        if not self.library.is_first_task and not self.found.readable(BASE, BASE, ""):
+            raise RefusedError(dict.fromkeys(self.found.every))
         for group in self.library.groups:
             option = self.chosen.get(group, self.library.defaults[group])
             if group != "row" and not self.found.readable(group, option, ""):

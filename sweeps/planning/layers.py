@@ -97,7 +97,10 @@ class Layers:
         own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
         shipped = composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
         values = {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
-        return values if self.library.is_first_task else {**_platform(values), **self._file(BASE, BASE)}
+        if self.library.is_first_task:
+            return values
+        own_groups = {group: of for group, of in self._file(BASE, BASE).items() if group in self.library.schema.groups}
+        return {**_platform(values), **own_groups}
 
     def _own_group(self, group: str, name: str) -> Tree:
         values = current_names(self.library.tree, {group: self._file(group, name)})[group]

@@ -1,15 +1,17 @@
 """The task that ``task=`` names: ``translation``, an installed one, or ``module:attribute`` in the current folder."""
 
 import importlib
-import sys
-import traceback
+import re
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from sweeps.planning.schema import FIRST_TASK
+from sweeps.planning.task_errors import failed
 from sweeps.planning.task_faults import task_faults
+from sweeps.planning.task_folder import enter
+from sweeps.planning.task_functions import checked_functions
 from sweeps.planning.task_source import TaskSource
 from sweeps.task import Task
 from transformer.schema import Problem, RefusedError, nearest
@@ -19,6 +21,7 @@ GROUP = "ablate.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
+REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = "must be translation, an installed task, or MODULE:ATTRIBUTE, importable from here"
 
 
@@ -29,27 +32,34 @@ def source_of(name: str, here: Path) -> TaskSource:
 
 def load_task(name: str, here: Path) -> Task[Any]:
     """Import the task. Raises RefusedError with the reason and, for an error in the file, its line."""
+    if name not in OURS:
+        enter(str(here))
     return _loaded(name, str(here))
 
 
 @cache
 def _loaded(name: str, here: str) -> Task[Any]:
     reference = OURS.get(name) or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+    if name.endswith(".py") or not REFERENCE.fullmatch(reference):
+        raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")
-    found = getattr(_imported(name, module, here), attribute, None)
-    if found is None:
-        raise _refused(f'is "{name}", but {module} has no attribute {attribute}', HOW_TO_NAME)
+    content = _imported(name, module, here)
+    found = getattr(content, attribute, None)
     if not isinstance(found, Task):
-        raise _refused(f'is "{name}", which is a {type(found).__name__}', "must be a sweeps.task.Task")
-    if faults := list(task_faults(found, ours=name in OURS)):
-        raise RefusedError(Problem("task", f"{name} {fault}", "fix the task's file") for fault in faults)
-    return found
+        raise _no_task(name, content, attribute)
+    if faults := task_faults(found, ours=name in OURS):
+        place = _place(content, here)
+        raise RefusedError(
+            Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults
+        )
+    return found if name in OURS else checked_functions(found, name, here)
 
 
 def known_tasks(here: Path) -> list[str]:
     """Names for messages: ours, the installed ones, and files here that make a task."""
-    files = (path.stem for path in sorted(here.glob("*.py")) if "Task(" in path.read_text("utf-8", "replace"))
-    return list(dict.fromkeys([*OURS, *_installed(), *files]))
+    files = (path.stem for path in sorted(here.glob("*.py")) if path.is_file())
+    makers = (name for name in files if "Task(" in (here / f"{name}.py").read_text("utf-8", "replace"))
+    return list(dict.fromkeys([*OURS, *_installed(), *makers]))
 
 
 def _installed() -> dict[str, str]:
@@ -57,32 +67,42 @@ def _installed() -> dict[str, str]:
 
 
 def _imported(name: str, module: str, here: str) -> Any:
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise _broken(name, error, here) from None
-        known = known_tasks(Path(here))
-        near = nearest(name.partition(":")[0], known)
-        found = f'is "{name}", but there is no module {error.name} here or installed'
-        raise _refused(found, f"{HOW_TO_NAME}; known: {', '.join(known)}", near) from None
-    except Exception as error:  # whatever the user's file raises
+        raise _unknown(f'is "{name}", but there is no module {error.name} here or installed', name, here) from None
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
         raise _broken(name, error, here) from None
 
 
-def _broken(name: str, error: Exception, here: str) -> RefusedError:
-    """The file and line of the user's code where the import failed."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename.startswith(here)]
-    line = error.lineno if isinstance(error, SyntaxError) else (own or frames)[-1].lineno
-    file = error.filename if isinstance(error, SyntaxError) else (own or frames)[-1].filename
-    cause = error.msg if isinstance(error, SyntaxError) else str(error)
-    place = f"{file}:{line}".removeprefix(f"{here}/")
-    found = f'is "{name}", whose file cannot be imported: {type(error).__name__}: {cause}'
-    return _refused(found, "fix the file, or name another task", place=place)
+def _broken(name: str, error: BaseException, here: str) -> RefusedError:
+    return failed(f'is "{name}", whose file cannot be imported', error, here, "fix the file, or name another task")
 
 
-def _refused(found: str, allowed: str, near: str | None = None, place: str | None = None) -> RefusedError:
-    return RefusedError([Problem("task", found, allowed, near and f"task={near}", place)])
+def _unknown(found: str, name: str, here: str) -> RefusedError:
+    known = known_tasks(Path(here))
+    near = nearest(re.sub(r"\.py$", "", Path(name.partition(":")[0]).name), known)
+    allowed = f"{HOW_TO_NAME}; known: {', '.join(known)}"
+    return RefusedError([Problem("task", found, allowed, near and f"task={near}")])
+
+
+def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
+    """The attribute is missing, or no task: others of the module may be meant."""
+    module, found = content.__name__, getattr(content, attribute, None)
+    tasks = [other for other, value in vars(content).items() if isinstance(value, Task)]
+    near = nearest(attribute, tasks) or next(iter(tasks), None)
+    what = f"whose {attribute} is {_kind(found)}, no Task" if found is not None else f"but {module} has no {attribute}"
+    allowed = "must name a sweeps.task.Task" + (f", such as {module}:{near}" if near else "")
+    meant = f"task={module if near == ATTRIBUTE else f'{module}:{near}'}" if near else None
+    return RefusedError([Problem("task", f'is "{name}", {what}', allowed, meant)])
+
+
+def _kind(found: Any) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
+
+
+def _place(content: Any, here: str) -> str | None:
+    file = Path(getattr(content, "__file__", None) or here)
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)

@@ -1,29 +1,16 @@
 """What the file of a row or of a scale must hold, by its lines."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import yaml
 
+from sweeps.planning.base_file import base_faults
+from sweeps.planning.form_fault import BASE, FormFault, Pairs, line_of, names
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import PLATFORM
 from transformer.schema import UNKNOWN_KEY, nearest
 
-ROW = 'row: {group: mine, change: "in words"}'
-Pairs = Mapping[str, tuple[yaml.Node, yaml.Node]]
-"""The groups of a file: the node of the name and that of the content."""
-
-
-@dataclass(frozen=True)
-class FormFault:
-    """A fault of one key in one line. ``follows`` are keys whose problems follow from it."""
-
-    key: str
-    found: str
-    allowed: str
-    line: int
-    nearest: str | None = None
-    follows: tuple[str, ...] = ()
+ROW = 'row: {group: mine, change: "what differs"}'
 
 
 def form_faults(group: str, name: str, top: Pairs, schema: Schema) -> Iterator[FormFault]:
@@ -32,27 +19,17 @@ def form_faults(group: str, name: str, top: Pairs, schema: Schema) -> Iterator[F
         yield from _row_faults(top)
     if group == "scale":
         yield from _scale_faults(name, top, schema)
+    if group == BASE:
+        yield from base_faults(top, schema)
     if group in ("row", "scale") and schema.seed is not None:
         yield from _seed_faults(group, top, schema.seed)
-
-
-def example(group: str, schema: Schema) -> str | None:
-    """What such a file begins with."""
-    divisors = "".join(f", {name}: 2" for name in schema.divisors)
-    return {"row": ROW, "scale": f"scale: {{name: mine{divisors}}}"}.get(group)
-
-
-def line_of(part: yaml.Node | yaml.Event) -> int:
-    """Counted from 1."""
-    assert part.start_mark is not None
-    return int(part.start_mark.line) + 1
 
 
 def _row_faults(top: Pairs) -> Iterator[FormFault]:
     about = top["row"][1] if "row" in top else None
     if about is None:
         yield FormFault("row", "is missing", f"must be given: {ROW}", 1)
-    elif isinstance(about, yaml.MappingNode) and "group" not in _names(about):
+    elif isinstance(about, yaml.MappingNode) and "group" not in names(about):
         yield FormFault("row.group", "is missing", f"must be given: {ROW}", line_of(about))
 
 
@@ -63,15 +40,15 @@ def _scale_faults(name: str, top: Pairs, schema: Schema) -> Iterator[FormFault]:
             yield FormFault(group, "is set by a scale", allowed, line_of(top[group][0]), None, tuple(_keys(group, top)))
     divisors = top["scale"][1] if "scale" in top else None
     if divisors is None:
-        yield FormFault("scale", "is missing", f"must be given: {example('scale', schema)}", 1)
+        yield FormFault("scale", "is missing", f"must be given: {_scale_example(schema.divisors)}", 1)
     elif isinstance(divisors, yaml.MappingNode):
-        yield from _divisor_faults(name, divisors, schema)
+        yield from _divisor_faults(name, divisors, schema.divisors)
 
 
-def _divisor_faults(name: str, divisors: yaml.MappingNode, schema: Schema) -> Iterator[FormFault]:
+def _divisor_faults(name: str, divisors: yaml.MappingNode, needed: tuple[str, ...]) -> Iterator[FormFault]:
     """A divisor under another name is one fault, not also a missing one."""
-    known = ("name", *schema.divisors)
-    missing = [divisor for divisor in known if divisor not in _names(divisors)]
+    known = ("name", *needed)
+    missing = [divisor for divisor in known if divisor not in names(divisors)]
     for node, value in divisors.value:
         near = nearest(node.value, missing)
         if node.value not in known:
@@ -85,7 +62,7 @@ def _divisor_faults(name: str, divisors: yaml.MappingNode, schema: Schema) -> It
             found, allowed = f"is {value.value}, but the file is {name}.yaml", f"must be {name}: it names the study"
             yield FormFault("scale.name", found, allowed, line_of(node))
     for divisor in missing:
-        allowed = f"must be given: {example('scale', schema)}"
+        allowed = f"must be given: {_scale_example(needed)}"
         yield FormFault(f"scale.{divisor}", "is missing", allowed, line_of(divisors))
 
 
@@ -100,8 +77,15 @@ def _seed_faults(group: str, top: Pairs, seed: str) -> Iterator[FormFault]:
 
 def _keys(group: str, top: Pairs) -> Iterator[str]:
     node = top[group][1]
-    return (f"{group}.{name}" for name in (_names(node) if isinstance(node, yaml.MappingNode) else ()))
+    return (f"{group}.{name}" for name in names(node))
 
 
-def _names(node: yaml.MappingNode) -> list[str]:
-    return [key.value for key, _ in node.value]
+def example(group: str, schema: Schema) -> str | None:
+    """The least that a file of the group must hold."""
+    examples = {"row": ROW, "scale": _scale_example(schema.divisors)}
+    return examples.get(group)
+
+
+def _scale_example(divisors: tuple[str, ...]) -> str:
+    values = [f"{divisor}: {1 if place else 2}" for place, divisor in enumerate(divisors)]
+    return f"scale: {{{', '.join(['name: mine', *values])}}}"

@@ -52,7 +52,7 @@ def with_base_values(plain: Tree, base: Tree, problems: Iterable[Problem]) -> Tr
         group, _, name = problem.key.partition(".")
         if not name or not isinstance(repaired.get(group), dict):
             repaired[group] = copied(base.get(group))
-        elif name in base.get(group, {}):
+        elif isinstance(base.get(group), dict) and name in base[group]:
             repaired[group][name] = base[group][name]
         else:
             repaired[group].pop(name, None)

@@ -110,6 +110,7 @@ class _Meaning:
 
     def _by_last_component(self, key: str, value: str) -> Suggestion | None:
         found = [known for known in self.known if _last(known) == _last(key)]
+        found = [known for known in found if not known.startswith("scale.")] or found  # what is divided comes first
         if len(found) != 1:
             return None
         return Suggestion(found[0], found[0] if "." in key else self._override(found[0], value))

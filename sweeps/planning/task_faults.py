@@ -1,38 +1,80 @@
 """What is wrong with a task as its file declares it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.settings import PLATFORM
 from sweeps.planning.task_card import task_card
-from sweeps.task import Task
+from sweeps.task import Metric, Task
 from transformer.versions import field_types
 
+TAKEN = (*PLATFORM, "task")
+"""Groups of the files that are none of a task's."""
+PLAIN = (int, float, str, bool, dict, NoneType)
+KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
+FUNCTIONS = ("steps", "costs", "problems", "cautions", "data_problems", "title", "fingerprint", "resolved")
+OPTIONAL = ("work", "prepare", "described", "save", "load")
 
-def task_faults(task: Task[Any], ours: bool) -> Iterator[str]:
-    """Every fault, each as a sentence about the task. ``ours``: only our own task may be called translation."""
-    if task.name == FIRST_TASK and not ours:
-        yield f"has the name {FIRST_TASK}, which is taken"
+
+def task_faults(task: Task[Any], ours: bool) -> list[str]:
+    """Every fault, each as a clause. ``ours``: only our own task may be called translation."""
+    found = ["its name translation is taken"] * (task.name == FIRST_TASK and not ours)
+    if type(task.version) is not int or task.version < 1:
+        found.append(f"its version {task.version!r} must be a whole number of at least 1")
     if (task.work is None) == (task.worker is None):
-        yield "must have either work or worker"
-    schema = list(_schema_faults(task.schema))
-    yield from schema or task_card(task).faults()
+        found.append("it must have either work or worker")
+    found += [f"its {name} must be a function" for name in FUNCTIONS if not callable(getattr(task, name))]
+    found += [f"its {name} must be a function or None" for name in OPTIONAL if not _is_optional(getattr(task, name))]
+    of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]
+    return [*found, *(of_parts or [fault for fault in task_card(task).faults() if "version" not in fault])]
+
+
+def _is_optional(function: Any) -> bool:
+    return function is None or callable(function)
+
+
+def _metric_faults(metrics: Any) -> Iterator[str]:
+    if not isinstance(metrics, tuple) or not all(isinstance(metric, Metric) for metric in metrics):
+        yield "its metrics must be a tuple of Metric, such as (Metric('accuracy'),)"
+        return
+    names = Counter(metric.name for metric in metrics)
+    yield from (f"{count} of its metrics have the name {name}" for name, count in names.items() if count > 1)
 
 
 def _schema_faults(schema: Any) -> Iterator[str]:
     if not _is_frozen(schema):
-        yield f"has the schema {_called(schema)}, which must be a frozen dataclass of groups of keys"
+        yield f"its schema {_called(schema)} must be a frozen dataclass of groups of keys"
         return
     hints = field_types(schema)
     for group in (field.name for field in fields(schema)):
-        if group in PLATFORM:
-            yield f"has a group {group} in its schema, which belongs to the platform"
+        if group in TAKEN:
+            yield f"its group {group} has a name that belongs to the platform"
         elif not _is_frozen(hints[group]):
-            yield f"has {_called(hints[group])} as the group {group}, which must be a frozen dataclass of keys"
-        elif nested := [name for name, kind in field_types(hints[group]).items() if is_dataclass(kind)]:
-            yield f"has the group {nested[0]} inside the group {group}; groups hold keys alone"
+            yield f"its group {group}, which is {_called(hints[group])}, must be a frozen dataclass of keys"
+        else:
+            yield from _key_faults(group, field_types(hints[group]))
+
+
+def _key_faults(group: str, kinds: dict[str, Any]) -> Iterator[str]:
+    for name, kind in kinds.items():
+        if is_dataclass(kind):
+            yield f"its group {group} must hold keys alone, not the group {name}"
+        elif not _is_plain(kind):
+            yield f"its key {group}.{name}, which is {_called(kind)}, {KINDS}"
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether a file can give such a value, and the schema can check it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _is_plain(inner[0])
+    if origin in (Union, UnionType, list):
+        return all(map(_is_plain, inner))
+    return kind in PLAIN or origin in (Literal, dict)
 
 
 def _is_frozen(kind: Any) -> bool:
@@ -40,4 +82,4 @@ def _is_frozen(kind: Any) -> bool:
 
 
 def _called(kind: Any) -> str:
-    return getattr(kind, "__name__", str(kind))
+    return str(kind) if get_origin(kind) or not isinstance(kind, type) else kind.__name__

@@ -1,9 +1,11 @@
 """The task of a command: the one it names, the recorded study's, or translation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from sweeps.planning.load_task import source_of
 from sweeps.planning.override import parsed
+from sweeps.planning.override_text import value_text
 from sweeps.planning.recorded import Record
 from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.stored_study import known_study
@@ -30,9 +32,12 @@ def library_of(overrides: list[str], here: Path, record: Record | None = None, t
 
 def source_named(overrides: list[str], here: Path) -> TaskSource:
     """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises RefusedError."""
-    typed = {each.key: each.value for text in overrides if (each := parsed(text)) and isinstance(each.value, str)}
+    typed = dict(filter(None, map(_named, overrides)))
     if KEY in typed:
-        return source_of(typed[KEY], here)
+        try:
+            return source_of(typed[KEY], here)
+        except RefusedError as error:
+            raise RefusedError(replace(each, place=each.place or "command line") for each in error.problems) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
     return source_of(FIRST_TASK, here) if study is None else source_of_study(study, here)
 
@@ -44,6 +49,14 @@ def source_of_study(study: Study, here: Path) -> TaskSource:
         found = f'is "{source.name}", which is now a task named {source.task.name}, but {study.name} is of'
         raise RefusedError([Problem(KEY, f"{found} {study.task.name}", "restore the file, or choose another study")])
     return source
+
+
+def _named(text: str) -> tuple[str, str] | None:
+    """The key and the value of an override; a number may be a name too."""
+    override = parsed(text)
+    if override is None or isinstance(override.value, bool) or not isinstance(override.value, str | int | float):
+        return None
+    return override.key, override.value if isinstance(override.value, str) else value_text(text)
 
 
 def _study(runs: str, name: str | None, here: Path) -> Study | None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
-from sweeps.planning.row_and_scale_files import example, form_faults, line_of
+from sweeps.planning.form_fault import BASE as BASE
+from sweeps.planning.form_fault import line_of
+from sweeps.planning.row_and_scale_files import example, form_faults
 from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import tree_type
 from sweeps.task import Task
 from transformer.schema import Problem, kind_of
 
 HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
-BASE = "base"
-"""The file of a task's base values."""
 ABOUT_ALL_GROUPS = ("row", "scale")
 """Groups whose files set keys of other groups. Without the header, Hydra would read those as the group's keys."""
 LARGEST = 1_000_000  # bytes
@@ -142,7 +142,7 @@ class _Examination:
                 break
             head.append(line)
         packages = [(number, found[1]) for number, line in enumerate(head, 1) if (found := HEADER.match(line))]
-        if self.group in ABOUT_ALL_GROUPS:
+        if self.group in (*ABOUT_ALL_GROUPS, BASE):
             given = [package for _, package in packages]
             if given != ["_global_"] and (given or self.needs_header):
                 self._fault(self.name, 'lacks "# @package _global_"', "must begin with that line", 1)
@@ -191,8 +191,10 @@ class _Examination:
             self._doubt(key, found, f'write "{text}" in quotes, or {read}', line_of(value))
 
     def _must_set(self) -> str:
-        such = example(self.group, self.schema)
-        return f"must set keys{f', such as {such}' if such else ''}"
+        if self.group == BASE:
+            return f"must set the keys of {', '.join(self.schema.groups)}"
+        least = example(self.group, self.schema)
+        return f"must set keys{f', such as {least}' if least else ''}"
 
     def _fault(self, key: str, found: str, allowed: str, line: int) -> None:
         self.faults.append(Problem(key, found, allowed, None, f"{self.shown}:{line}"))

@@ -150,12 +150,22 @@ class Library:
     def examined(self, group: str, name: str) -> Examined:
         """Every problem of the user's file of this option, line by line. Shipped files have none."""
         path, shipped = self._own_file(group, name), SHIPPED / self.folder(group) / f"{name}.yaml"
+        if group == BASE and path is None and not shipped.exists():
+            return Examined((self._no_base(),))
         if path is None or not shipped.exists():
             return Examined() if path is None else examined(path, self.show(path), group, self.source.task)
         if not _differs(path, shipped):
             return Examined()
         allowed = "rename it, or make it identical to the shipped file"
         return Examined((Problem(f"{group}/{name}.yaml", "shadows a shipped file", allowed, None, self.show(path)),))
+
+    def _no_base(self) -> Problem:
+        """The refusal of a task without base values."""
+        file, misplaced = f"conf/{self.folder(BASE)}/{BASE}.yaml", self._misplaced(BASE, BASE)
+        if misplaced is not None:
+            return Problem(BASE, f"is missing, but there is {self.show(misplaced)}", f"move or rename it to {file}")
+        groups = ", ".join(self.schema.groups)
+        return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")
 
     @property
     def ignored(self) -> str | None:

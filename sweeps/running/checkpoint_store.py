@@ -38,6 +38,29 @@ class Restored:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Manifest:
+    """What a checkpoint holds: SHA-256 by file, the training time, and the reports up to its step."""
+
+    key: str
+    step: int
+    files: dict[str, str]
+    seconds: float
+    reports: tuple[Report, ...]
+
+    @staticmethod
+    def of(content: dict[str, Any]) -> "_Manifest":
+        """From JSON. Raises ValueError, KeyError, TypeError or AttributeError if it has another form."""
+        files = {str(name): str(digest) for name, digest in content["files"].items()}
+        reports = tuple(Report(**report) for report in content["reports"])
+        return _Manifest(str(content["key"]), int(content["step"]), files, float(content["seconds"]), reports)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def pickled(state: Any, folder: Path) -> None:
     (folder / STATE).write_bytes(pickle.dumps(state))
 
@@ -85,10 +108,11 @@ class CheckpointStore:
             self.save(state, Path(temporary))
             sums = {}
             for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
-                name = str(file.relative_to(temporary))
-                sums[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                name = file.relative_to(temporary).as_posix()
+                sums[name] = _digest(file)
                 self.filesystem.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
                 self.filesystem.put_file(str(file), f"{place}/{name}")
+        self.filesystem.makedirs(place, exist_ok=True)  # a state may have no file
         about = {"key": self.key, "step": step, "files": sums, "seconds": seconds}
         content = {**about, "reports": [asdict(report) for report in reports]}
         self.filesystem.pipe_file(f"{place}/{MANIFEST}.part", json.dumps(content).encode())
@@ -96,34 +120,41 @@ class CheckpointStore:
         self._prune()
 
     def _read(self, place: str) -> Restored:
-        about = self._manifest(place)
+        manifest = self._manifest(place)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
-            for name, expected in about["files"].items():
-                content = self._bytes(f"{place}/{name}", name)
-                if hashlib.sha256(content).hexdigest() != expected:
-                    raise DamagedCheckpointError(f"{name} is damaged")
+            for name, expected in manifest.files.items():
                 file = Path(temporary) / name
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
-            state = self.load(Path(temporary))
-        reports = tuple(Report(**report) for report in about["reports"])
-        return Restored(about["step"], state, reports, about["seconds"])
+                self._fetch(place, name, file)
+                if _digest(file) != expected:
+                    raise DamagedCheckpointError(f"{name} is damaged")
+            state = self._loaded(place, Path(temporary))
+        return Restored(manifest.step, state, manifest.reports, manifest.seconds)
 
-    def _manifest(self, place: str) -> dict[str, Any]:
+    def _manifest(self, place: str) -> "_Manifest":
         try:
-            about: dict[str, Any] = json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}"))
-            if about["key"] != self.key or f"step-{about['step']}" != place.rpartition("/")[2]:
-                raise DamagedCheckpointError("its manifest belongs to another checkpoint")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedCheckpointError(f"{MANIFEST} is damaged: {error}") from None
-        return about
+            found = _Manifest.of(json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}")))
+        except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError) as error:
+            raise DamagedCheckpointError(f"{MANIFEST} is damaged: {type(error).__name__}: {error}") from None
+        if found.key != self.key or f"step-{found.step}" != place.rpartition("/")[2]:
+            raise DamagedCheckpointError(f"{MANIFEST} belongs to another checkpoint")
+        return found
 
-    def _bytes(self, path: str, name: str) -> bytes:
+    def _fetch(self, place: str, name: str, file: Path) -> None:
         try:
-            content: bytes = self.filesystem.cat_file(path)
+            self.filesystem.get_file(f"{place}/{name}", str(file))
         except FileNotFoundError:
             raise DamagedCheckpointError(f"{name} is missing") from None
-        return content
+        if not file.is_file():
+            raise DamagedCheckpointError(f"{name} is no file")
+
+    def _loaded(self, place: str, folder: Path) -> Any:
+        """The files are whole: an error means that today's code cannot read them."""
+        try:
+            return self.load(folder)
+        except Exception as error:
+            error.add_note(f"while loading {place}")
+            raise
 
     def _places(self) -> list[tuple[int, int]]:
         """Step and attempt of every checkpoint of attempts up to this one, the newest first."""

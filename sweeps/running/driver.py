@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
 from sweeps.running.prepared import prepared_folder
+from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
 
 Stop = Callable[[], bool]
@@ -49,9 +50,11 @@ class _Drive:
         self.store = CheckpointStore(assignment.checkpoints, assignment.key, attempt, task.save, task.load)
         self.reports: list[Report] = []
         self.scores: dict[str, dict[str, Any]] = {}
+        self.told: set[str] = set()  # metrics that were not finite
         self.costs = task.costs(self.config)
         self.last, self.seconds, self.since = 0, 0.0, 0.0
-        self.safe: int | None = None  # the step of a checkpoint that no report has told yet
+        self.saved = 0  # the step of the newest checkpoint
+        self.safe: int | None = None  # the same, until a report has told it
 
     def events(self) -> Iterator[Event]:
         restored = self.store.newest()
@@ -62,6 +65,7 @@ class _Drive:
         self.since = time.monotonic()
         if restored is not None:
             self.reports, self.last, self.seconds = list(restored.reports), restored.step, restored.seconds
+            self.saved = restored.step
             if self.rank == 0:
                 yield Resumed(restored.step, restored.reports)
         for found in self._work(trial):
@@ -73,7 +77,10 @@ class _Drive:
 
     def _work(self, trial: Trial[Any]) -> Iterator[Yielded]:
         assert self.task.work is not None
-        return self.task.work(trial)
+        found = self.task.work(trial)
+        if not isinstance(found, Iterable):
+            raise WrongYieldError(f"work must be a generator, which yields, but it returned {found!r:.40}")
+        return iter(found)
 
     def _trial(self, restored: Restored | None) -> Trial[Any]:
         given = self.assignment
@@ -90,7 +97,7 @@ class _Drive:
             case Costs():
                 self.costs = found
             case Report():
-                yield self._report(found)
+                yield from self._reported(found)
             case Checkpoint(step, state):
                 self._save(step, state)
                 if self.stop() and step < self.task.steps(self.config):
@@ -99,29 +106,35 @@ class _Drive:
             case Evaluation():
                 yield from self._evaluated(found)
             case _:
-                kind = type(found).__name__
-                raise TypeError(f"{self.task.name}: work must yield reports, checkpoints and evaluations, not {kind}")
+                raise WrongYieldError(f"work must yield {YIELDS}, not {type(found).__name__}")
         return False
 
-    def _report(self, found: Report) -> Report:
-        metrics = {str(name): float(value) for name, value in found.metrics.items()}
-        report = replace(found, metrics=metrics, checkpoint=self.safe)
-        self.last, self.safe = max(self.last, found.step), None
+    def _reported(self, found: Report) -> Iterator[Event]:
+        step = next_step(found.step, self.reports[-1].step if self.reports else 0, "report")
+        self._train_on()
+        metrics = numbers(found.metrics, f"the report of step {step}")
+        for name in sorted(metrics.keys() - finite(metrics).keys() - self.told):
+            self.told.add(name)
+            yield Noticed(f"{name} is {metrics[name]} at step {step}; the journal leaves out such values")
+        report = replace(found, step=step, metrics=finite(metrics), checkpoint=self.safe)
+        self.last, self.safe = max(self.last, step), None
         self.reports.append(report)
-        return report
+        yield report
 
     def _save(self, step: int, state: Any) -> None:
+        step = next_step(step, self.saved, "checkpoint")
+        self._train_on()
         self.last = max(self.last, step)
         self.store.write(step, state, self.reports, self._seconds())
-        self.safe = step
+        self.safe = self.saved = step
 
     def _evaluated(self, found: Evaluation) -> Iterator[Event]:
+        self.seconds, self.since = self._seconds(), 0.0
         if not self.scores:
-            self.seconds, self.since = self._seconds(), 0.0
             yield Evaluating(self.last)
-        scores = {**_numbers(found.scores), "decode": Schema.of(self.task).scoring(self.config)}
-        self.scores[found.set_name] = scores
-        yield Evaluated(self.last, found.set_name, scores, dict(found.artifacts))
+        measured = numbers(found.scores, f"the evaluation of {found.set_name}")
+        self.scores[found.set_name] = scores = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
+        yield Evaluated(self.last, found.set_name, scores, checked_artifacts(found.artifacts))
 
     def _finished(self) -> Finished:
         costs = {"params": self.costs.params, "flops": self.costs.flops, "seconds": self._seconds()}
@@ -130,16 +143,15 @@ class _Drive:
     def _refuse_missing_scores(self) -> None:
         for metric in self.task.metrics:
             if metric.tabled and metric.name not in self.scores.get(metric.set, {}):
-                name = self.task.name
-                raise ValueError(f"{name}: work ended without {metric.name} of {metric.set}, which the table shows")
+                raise WrongYieldError(f"work ended without {metric.name} of {metric.set}, which the table shows")
+
+    def _train_on(self) -> None:
+        """Training may go on after an evaluation."""
+        self.since = self.since or time.monotonic()
 
     def _seconds(self) -> float:
         """Training time over all attempts, without evaluation."""
         return self.seconds + (time.monotonic() - self.since if self.since else 0.0)
-
-
-def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): float(value) for name, value in scores.items()}
 
 
 def _device(world: int) -> str:

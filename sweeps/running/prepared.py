@@ -2,6 +2,8 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,10 @@ from sweeps.task import Task
 
 
 def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str) -> Path:
-    """The folder, prepared now unless it is there."""
+    """The folder, prepared now unless it is there. A failure leaves nothing behind."""
     folder = data_place(task, data_folder, fingerprint)
     if task.prepare is not None and not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):
+        with _alone(folder):
             if not folder.is_dir():
                 _prepare(task, config, folder)
     return folder
@@ -30,3 +31,20 @@ def _prepare(task: Task[Any], config: Any, folder: Path) -> None:
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
+    new = [each for each in folder.parents if not each.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = folder.with_suffix(".lock")
+    try:
+        with FileLock(lock):
+            yield
+    except BaseException:
+        lock.unlink(missing_ok=True)
+        for each in new:
+            with suppress(OSError):  # another process has put something into it
+                each.rmdir()
+        raise

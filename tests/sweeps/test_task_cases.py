@@ -1,0 +1,221 @@
+"""What one may get wrong in a task of one's own: one refusal each, with the file and the line, and nothing left."""
+
+import re
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import contents
+from small_task import BASE, ROW, write_task
+from typed import refusal, typed
+
+FOREIGN = re.compile(r"d_model|n_heads|beam|decode|bleu|ppl|16 heads|tiny|data=", re.IGNORECASE)
+FILE = "conf/task/small/base.yaml"
+CONFIG = "@dataclass(frozen=True)\nclass Config:"
+TASK = 'task = Task("small", 1, Config, (Metric("score"),)'
+
+# the value of task=, the place, and words of the message
+REFERENCES: list[tuple[str, str, list[str]]] = [
+    ("smal", "command line", ["no module smal here", "known: translation, small", "did you mean task=small?"]),
+    ("Small", "command line", ["no module Small here", "did you mean task=small?"]),
+    ("nothing.like.it", "command line", ["no module nothing here", "known: translation, small"]),
+    ("small.inner", "command line", ["no module small.inner here", "did you mean task=small?"]),
+    ("small.py", "command line", ['is "small.py"', "MODULE:ATTRIBUTE", "did you mean task=small?"]),
+    ("./small.py", "command line", ['is "./small.py"', "did you mean task=small?"]),
+    ("small:", "command line", ['is "small:"', "did you mean task=small?"]),
+    (":task", "command line", ['is ":task"', "MODULE:ATTRIBUTE"]),
+    ("", "command line", ['is ""', "MODULE:ATTRIBUTE"]),
+    ("3", "command line", ['is "3"', "MODULE:ATTRIBUTE"]),
+    ("null", "command line", ["is null", "must be a string"]),
+    ("[small]", "command line", ["must be a string"]),
+    ("small:taks", "command line", ["small has no taks", "such as small:task", "did you mean task=small?"]),
+    ("small:Config", "command line", ["is the class Config, no Task", "did you mean task=small?"]),
+    ("small:work", "command line", ["is a function, no Task"]),
+    ("os", "command line", ["os has no task"]),
+]
+
+# what is replaced in the source, the place, and words of the message
+SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
+    ({"class Model:": "class Model"}, "small.py:13", ["cannot be imported: SyntaxError", "fix the file"]),
+    ({CONFIG: f"1 / 0\n{CONFIG}"}, "small.py:26", ["ZeroDivisionError: division by zero"]),
+    ({CONFIG: f"import nowhere\n{CONFIG}"}, "small.py:26", ["No module named 'nowhere'"]),
+    ({"    model: Model\n": "    model: Modell\n"}, "small.py:28", ["NameError: name 'Modell' is not defined"]),
+    ({TASK: f"raise SystemExit(3)\n{TASK}"}, "small.py:42", ["SystemExit: 3"]),
+    ({"    Checkpoint, Costs": "    Checkpoints, Costs"}, "small.py:6", ["cannot import name 'Checkpoints'"]),
+    ({", steps=lambda config: config.train.steps": ""}, "small.py:42", ["missing 1 required", "'steps'"]),
+    ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, no Task"]),
+    (
+        {"@dataclass(frozen=True)\nclass Config": "@dataclass\nclass Config"},
+        "small.py",
+        ["its schema Config", "frozen"],
+    ),
+    ({"@dataclass(frozen=True)\nclass Model": "@dataclass\nclass Model"}, "small.py", ["its group model", "frozen"]),
+    ({"1, Config,": "1, dict,"}, "small.py", ["its schema dict must be a frozen dataclass"]),
+    ({"    train: Train\n": "    train: Train\n    size: int\n"}, "small.py", ["its group size, which is int"]),
+    (
+        {"    train: Train\n": "    train: Train\n    paths: Train\n"},
+        "small.py",
+        ["group paths", "belongs to the plat"],
+    ),
+    ({"    train: Train\n": "    train: Train\n    task: Train\n"}, "small.py", ["group task", "belongs to the plat"]),
+    ({"    steps: A": "    inner: Model\n    steps: A"}, "small.py", ["must hold keys alone, not the group inner"]),
+    ({'Literal["round", "square"]': "object"}, "small.py", ["its key model.kind, which is object", "list[…]"]),
+    ({'Literal["round", "square"]': "tuple[int, int]"}, "small.py", ["which is tuple[int, int]"]),
+    (
+        {'(Metric("score"),)': '(Metric("score"), Metric("score"))'},
+        "small.py",
+        ["2 of its metrics have the name score"],
+    ),
+    ({'(Metric("score"),)': "()"}, "small.py", ["must have a metric for the table"]),
+    ({'(Metric("score"),)': '[Metric("score")]'}, "small.py", ["must be a tuple of Metric"]),
+    ({'(Metric("score"),)': '("score",)'}, "small.py", ["must be a tuple of Metric"]),
+    ({'Metric("score")': 'Metric("params")'}, "small.py", ["params stands for two things"]),
+    ({'Metric("score")': 'Metric("my score")'}, "small.py", ["must have a name of letters"]),
+    ({'Metric("score")': 'Metric("score", better="higher")'}, "small.py", ["better up or down"]),
+    ({'Task("small"': 'Task("translation"'}, "small.py", ["its name translation is taken"]),
+    ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),
+    ({'"small", 1': '"small", 0'}, "small.py", ["its version 0 must be a whole number of at least 1"]),
+    ({'"small", 1': '"small", "1"'}, "small.py", ["its version '1' must be"]),
+    ({", work=work": ""}, "small.py", ["must have either work or worker"]),
+    ({"work=work": 'work=work, worker="a:b"'}, "small.py", ["must have either work or worker"]),
+    ({"work=work": "work=3"}, "small.py", ["its work must be a function"]),
+    ({"lambda config: config.train.steps": "4"}, "small.py", ["its steps must be a function"]),
+    ({"config.train.steps,": "config.train.stepps,"}, "small.py:42", ["whose steps fails: AttributeError"]),
+    ({"lambda config: config.train.steps": "lambda config: None"}, "", ["whose steps returns None", "whole number"]),
+    ({"work=work": "work=work, costs=lambda config: 1 / 0"}, "small.py:42", ["whose costs fails: ZeroDivisionError"]),
+    ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
+    ({"work=work": "work=work, fingerprint=lambda config: 3"}, "", ["whose fingerprint returns 3"]),
+    ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
+    ({"work=work": "work=work, cautions=lambda config, data: 3"}, "", ["whose cautions fails"]),
+]
+
+# base.yaml, the key, the place, and words of the message
+BASES: list[tuple[str | None, str, str, list[str]]] = [
+    (None, "base", "", ["is missing: there is no conf/task/small/base.yaml", "the keys of model, train"]),
+    ("", "base", f"{FILE}:1", ["is empty", "must set the keys of model, train"]),
+    ("- 3\n", "base", f"{FILE}:1", ["is a list"]),
+    ("model: {size: 8\n", "base", f"{FILE}:2", ["must be valid YAML"]),
+    (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:3", ["is missing", "must be given"]),
+    (BASE.replace("  every: 2\n", "  evry: 2\n"), "train.evry", f"{FILE}:5", ["did you mean train.every?"]),
+    (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
+    (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
+    ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must hold steps, rate, every, cut"]),
+    (BASE.replace("model: {size: 8, kind: round}", "model: 3"), "model", f"{FILE}:1", ["is no group"]),
+    (BASE.replace("train:", "trian:"), "trian", f"{FILE}:2", ["did you mean train?"]),
+    (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
+    *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
+    (BASE + "task: small\n", "task", f"{FILE}:7", ["base sets only"]),
+    (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
+    (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
+    (BASE.replace("0.5", "010", 1), "train.rate", f"{FILE}:4", ["which YAML reads as 8"]),
+]
+
+# overrides
+TYPED: list[tuple[list[str], str, list[str]]] = [
+    (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
+    (["size=8"], "size", ["did you mean model.size=8?"]),
+    (["--size=8"], "--size=8", ["did you mean model.size=8?"]),
+    (["train.rate=0"], "train.rate", ["must be a number above 0"]),
+    (["train.steps=many"], "train.steps", ["must be a whole number of at least 1"]),
+    (["beam=8"], "beam", ["is not a key"]),
+    (["decode.beam=8"], "decode.beam", ["is not a key"]),
+    (["model.d_model=8"], "model.d_model", ["keys under model are size, kind"]),
+    (["dropout=0.1"], "dropout", ["is not a key"]),
+    (["scale=tiny"], "scale", ["must be one of full"]),
+    (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
+    (["sweep.rows=[base,sqare]"], "sweep.rows", ["did you mean square?"]),
+    (["seed=3"], "seed", ["did you mean sweep.seeds=[3]?"]),
+    (["sweep.vary={model.sise: [1]}"], "model.sise", ["did you mean model.size?"]),
+    (["task=translation"], "task", ["is given twice"]),
+]
+
+# the file of a row
+ROWS: list[tuple[str, str, int, list[str]]] = [
+    (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
+    (ROW + "train: {rate: -1}\n", "train.rate", 3, ["must be a number above 0"]),
+    (ROW + "data: {name: x}\n", "data", 3, ["is not a key"]),
+    (ROW + "paths: {runs: x}\n", "paths.runs", 3, ["a row may change only model, train"]),
+    ("row: {group: A}\nmodel: {kind: round}\n", "square", 1, ["changes nothing", "a key of model or train"]),
+    ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
+    ("model: {kind: square}\n", "row", 1, ["must be given: row: {group: mine"]),
+    ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
+]
+
+
+def refused(folder: Path, *words: str) -> str:
+    """The one reason of a refused plan, which leaves nothing and offers no key of another task."""
+    before = [path for path in contents(folder) if "__pycache__" not in path]
+    message = refusal(folder, *words)
+    assert message.startswith("Refused, for 1 reason: "), message
+    assert message.endswith("Nothing was started."), message
+    assert [path for path in contents(folder) if "__pycache__" not in path] == before
+    said = message.removeprefix("Refused, for 1 reason: ").partition(" ")[2]
+    assert not FOREIGN.search(re.sub(r'is "[^"]*"', "", said)), message
+    return message
+
+
+def expect(message: str, key: str, place: str, words: list[str]) -> None:
+    head = f"Refused, for 1 reason: {key} ({place}) " if place else f"Refused, for 1 reason: {key} "
+    assert message.startswith(head), message
+    assert [word for word in words if word not in message] == [], message
+
+
+@pytest.mark.parametrize(("name", "place", "words"), REFERENCES, ids=[repr(case[0]) for case in REFERENCES])
+def test_a_wrong_reference(tmp_path: Path, name: str, place: str, words: list[str]) -> None:
+    expect(refused(write_task(tmp_path), "plan", f"task={name}"), "task", place, words)
+
+
+@pytest.mark.parametrize(("replaced", "place", "words"), SOURCES, ids=[repr(case[0])[:60] for case in SOURCES])
+def test_a_wrong_file(tmp_path: Path, replaced: dict[str, str], place: str, words: list[str]) -> None:
+    expect(refused(write_task(tmp_path, replaced), "plan", "task=small"), "task", place, words)
+
+
+@pytest.mark.parametrize(("text", "key", "place", "words"), BASES, ids=[repr(case[0])[-50:] for case in BASES])
+def test_a_wrong_base(tmp_path: Path, text: str | None, key: str, place: str, words: list[str]) -> None:
+    write_task(tmp_path, files={FILE: text or ""})
+    if text is None:
+        (tmp_path / FILE).unlink()
+    expect(refused(tmp_path, "plan", "task=small"), key, place, words)
+
+
+@pytest.mark.parametrize("place", ["conf/task/small/base.yml", "conf/task/small/Base.yaml"])
+def test_a_base_under_another_name_is_found(tmp_path: Path, place: str) -> None:
+    write_task(tmp_path)
+    (tmp_path / FILE).rename(tmp_path / place)
+    expect(refused(tmp_path, "plan", "task=small"), "base", "", [f"there is {place}", f"rename it to {FILE}"])
+
+
+@pytest.mark.parametrize(("words", "key", "said"), TYPED, ids=[repr(case[0]) for case in TYPED])
+def test_a_wrong_override(tmp_path: Path, words: list[str], key: str, said: list[str]) -> None:
+    expect(refused(write_task(tmp_path), "plan", "task=small", *words), key, "command line", said)
+
+
+@pytest.mark.parametrize(("text", "key", "line", "words"), ROWS, ids=[repr(case[0])[-50:] for case in ROWS])
+def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list[str]) -> None:
+    row = "conf/task/small/row/square.yaml"
+    write_task(tmp_path, files={row: text})
+    expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line}", words)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    write_task(tmp_path, {'"small", 1': '"small", 0', '(Metric("score"),)': "()", ", work=work": ""})
+    assert "for 3 reasons" in refusal(tmp_path, "plan", "task=small")
+    write_task(tmp_path, files={FILE: BASE.replace("  every: 2\n", "").replace("size: 8", "size: 0")})
+    message = refusal(tmp_path, "plan", "task=small:task", "train.rat=1")
+    assert "for 3 reasons" in message, message
+
+
+def test_a_trial_takes_one_seed(tmp_path: Path) -> None:
+    message = refused(write_task(tmp_path), "train", "task=small", "sweep.seeds=[1,2]")
+    expect(message, "sweep.seeds", "command line", ["use row=NAME and sweep.seeds=[N]"])
+
+
+def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
+    write_task(tmp_path, files={"conf/task/small/row/twin.yaml": ROW})
+    expect(refused(tmp_path, "plan", "task=small"), "sweep.rows", "", ["lists twin and square", "the same model"])
+
+
+def test_the_task_that_is_right_is_planned(tmp_path: Path) -> None:
+    done = typed(write_task(tmp_path), "plan", "task=small")
+    assert done.exit_code == 0, done.output
+    assert "unknown" in done.stdout
+    assert done.stdout.rstrip().endswith("Next: ablate sweep task=small")

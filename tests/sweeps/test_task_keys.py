@@ -1,0 +1,118 @@
+"""What decides the trial key of a task, and what does not; and the folder that a task is imported from."""
+
+import pickle
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ablate_in_folder import plan
+from small_task import BASE, ROW, write_task
+
+from sweeps.planning.load_task import load_task
+from sweeps.planning.schema import Schema
+from transformer.schema import RefusedError
+
+FILE = "conf/task/small/base.yaml"
+ADDED = "    rate: Annotated[float, Range(0, above=True)]\n"
+CUT = "    cut: Annotated[float, Scores()]\n"
+FINGERPRINT = {"work=work": "work=work, fingerprint=lambda config: 'f'"}
+
+
+def key(folder: Path, *words: str, task: str = "small", **written: Any) -> str:
+    """The key of base with seed 1."""
+    write_task(folder, **written)
+    return plan(folder, f"task={task}", "sweep.rows=[base]", *words).trials[0].trial.key
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> str:
+    return key(tmp_path / "before")
+
+
+DECIDES: list[dict[str, Any]] = [
+    {"replaced": {'"small", 1': '"small", 2'}},
+    {"replaced": FINGERPRINT},
+    {"files": {FILE: BASE.replace("size: 8", "size: 16")}},
+    {"files": {FILE: BASE.replace("steps: 4", "steps: 5")}},
+    {"replaced": {CUT: f"{CUT}    more: int = 1\n"}},
+    {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}, "files": {FILE: f"{BASE}  more: 2\n"}},
+]
+DOES_NOT: list[dict[str, Any]] = [
+    {"files": {FILE: BASE.replace("every: 2", "every: 1")}},
+    {"files": {FILE: BASE.replace("cut: 0.5", "cut: 0.6")}},
+    {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}},
+    {"replaced": {ADDED: f"{ADDED}    more: Annotated[int, Neutral(1)]\n"}, "files": {FILE: f"{BASE}  more: 1\n"}},
+    {"replaced": {'Metric("score")': 'Metric("score", unit="points")'}},
+]
+
+
+@pytest.mark.parametrize("case", range(len(DECIDES)))
+def test_what_decides_the_key(tmp_path: Path, before: str, case: int) -> None:
+    assert key(tmp_path / "now", **DECIDES[case]) != before
+
+
+@pytest.mark.parametrize("case", range(len(DOES_NOT)))
+def test_what_does_not(tmp_path: Path, before: str, case: int) -> None:
+    assert key(tmp_path / "now", **DOES_NOT[case]) == before
+
+
+def test_a_renamed_key_changes_no_key_and_is_read_under_both_names(tmp_path: Path, before: str) -> None:
+    renamed = {"    size: Annotated[int, Range(1)": '    width: Annotated[int, Formerly("size"), Range(1)'}
+    assert key(tmp_path / "former", replaced=renamed) == before
+    assert key(tmp_path / "new", replaced=renamed, files={FILE: BASE.replace("size: 8", "width: 8")}) == before
+    assert key(tmp_path / "new", "model.size=16", replaced=renamed) == key(tmp_path / "old", "model.size=16")
+
+
+def test_the_seed_decides_and_the_place_of_the_task_does_not(tmp_path: Path, before: str) -> None:
+    assert key(tmp_path / "seed", "sweep.seeds=[2]") != before
+    package = write_task(tmp_path / "package") / "pack"
+    package.mkdir()
+    shutil.copy(tmp_path / "package" / "small.py", package / "other.py")
+    (package / "__init__.py").touch()
+    assert key(tmp_path / "package", task="pack.other:task") == before
+    assert key(tmp_path / "package", task="small:task") == before
+
+
+def test_a_task_of_another_name_has_other_keys(tmp_path: Path, before: str) -> None:
+    files = {"conf/task/other/base.yaml": BASE}
+    assert key(tmp_path / "now", replaced={'Task("small"': 'Task("other"'}, files=files) != before
+
+
+def test_a_group_called_data_is_no_fingerprint(tmp_path: Path) -> None:
+    """Nor are groups called task, seed or semantics: the configuration has a place of its own in the key."""
+    source = {
+        "    train: Train\n": "    train: Train\n    data: Data\n    seed: Data\n",
+        "@dataclass(frozen=True)\nclass Config": "@dataclass(frozen=True)\nclass Data:\n    name: str\n\n\n"
+        "@dataclass(frozen=True)\nclass Config",
+    }
+    names = [("f", "g"), ("g", "f"), ("f", "f")]
+    found = set()
+    for data, fingerprint in names:
+        replaced = source | {"work=work": f"work=work, fingerprint=lambda config: {fingerprint!r}"}
+        text = f"{BASE}data: {{name: {data}}}\nseed: {{name: x}}\n"
+        found.add(key(tmp_path / f"{data}{fingerprint}", replaced=replaced, files={FILE: text}))
+    assert len(found) == 3
+
+
+def test_two_rows_with_one_key_are_refused_as_twins(tmp_path: Path) -> None:
+    write_task(tmp_path, files={"conf/task/small/row/twin.yaml": ROW})
+    with pytest.raises(RefusedError, match="lists twin and square, which would train the same model"):
+        plan(tmp_path, "task=small")
+
+
+def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> None:
+    helped = {"\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"}
+    places = [tmp_path / "one", tmp_path / "two"]
+    for version, place in enumerate(places, 1):
+        write_task(place, {**helped, '"small", 1': '"small", helper.VERSION'}, {"helper.py": f"VERSION = {version}\n"})
+    assert [load_task("small", place).version for place in places] == [1, 2]
+    for place in (*places, *places):
+        task = load_task("small", place)
+        config = Schema.of(task).config(
+            {"model": {"size": 1, "kind": "round"}, "train": {"steps": 1, "rate": 1, "every": 1, "cut": 1}}
+        )
+        assert pickle.loads(pickle.dumps(config)) == config, "a pickle names the module of the last loaded folder"
+        assert sys.modules["helper"].__file__ == str(place / "helper.py")
+        assert [entry for entry in sys.path if entry in map(str, places)] == [str(place)]
