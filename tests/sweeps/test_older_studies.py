@@ -58,7 +58,7 @@ def later_version(tmp_path: Path) -> Path:
     for name in ("transformer", "sweeps", "tracking", "conf"):
         shutil.copytree(ROOT / name, tmp_path / "later" / name, ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "later" / "transformer" / "config.py"
-    text = path.read_text("utf-8").replace("import Formerly,", "import Formerly, Neutral,")
+    text = path.read_text("utf-8").replace("import Formerly\n", "import Formerly, Neutral\n")
     for after, field in ADDED.values():
         assert text.count(after) == 1
         text = text.replace(after, f"{after}    {field}\n")

@@ -44,7 +44,7 @@ DIVISORS: list[tuple[str, str, int, list[str]]] = [
     ("", "scale", 1, ["is missing", "must be given: scale: {name: mine, depth: 2"]),
     ("scale:\n", "scale", 2, ["must be a group of keys"]),
     ("scale: tiny\n", "scale", 2, ["is 'tiny'", "must be a group of keys"]),
-    ("scale: {name: mine, width: 2, depth: 1}\n", "scale.steps", 2, ["is missing", "steps: 2}"]),
+    ("scale: {name: mine, width: 2, depth: 1}\n", "scale.steps", 2, ["is missing", "steps: 1}"]),
     ("scale: {width: 2, depth: 1, steps: 1}\n", "scale.name", 2, ["is missing"]),
     ("scale: {name: tiny, width: 2, depth: 1, steps: 1}\n", "scale.name", 2, ["is tiny", "must be mine"]),
     ("scale: {name: mine, widht: 2, depth: 1, steps: 1}\n", "scale.widht", 2, ["did you mean scale.width?"]),
