@@ -39,16 +39,24 @@ class SteadyConsole(DiscreetConsole):
 class StandardOutput:
     """``sys.stdout`` of the moment. A terminal that was closed is a reader that has left, a little before SIGHUP."""
 
+    @property
+    def rich_proxied_file(self) -> "StandardOutput":
+        """Where Rich writes while a live table stands in for ``sys.stdout``: here, too."""
+        return self
+
     def write(self, text: str) -> int:
         with _leaving():
-            return sys.stdout.write(text)
+            return self._now().write(text)
 
     def flush(self) -> None:
         with _leaving():
-            sys.stdout.flush()
+            self._now().flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stdout, name)
+        return getattr(self._now(), name)
+
+    def _now(self) -> IO[str]:
+        return cast(IO[str], getattr(sys.stdout, "rich_proxied_file", sys.stdout))
 
 
 @contextmanager
