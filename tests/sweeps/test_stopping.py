@@ -111,6 +111,7 @@ def in_a_terminal(*words: str, cwd: Path) -> tuple[int, int]:
     """Its process, and the other end of its terminal."""
     process, terminal = pty.fork()
     if not process:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup(1) would have it ignored
         os.chdir(cwd)
         os.execv(sys.executable, command(*words))
     threading.Thread(target=read, args=(terminal,), daemon=True).start()

@@ -1,6 +1,5 @@
 """The example task without a network: its sweep needs no torch, and one trial runs in this process."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,18 +42,11 @@ def test_one_trial_in_this_process(folder: Path) -> None:
     assert "0 of 1 trials to run" in again.stdout
 
 
-@pytest.mark.ray
-@pytest.mark.slow
-def test_no_process_of_its_sweep_loads_torch(folder: Path) -> None:
+def test_its_trial_loads_no_torch(folder: Path) -> None:
     (folder / "watched.py").write_text(WATCHED)
-    done = ablate("sweep", "task=watched", cwd=folder)
+    done = ablate("train", "task=watched", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stdout + done.stderr
-    assert said.count("without torch") == 3, said
-    assert "with torch" not in said
-    table = json.loads(typed(folder, "table", "sweep.name=wine-full", "--format", "json").stdout)
-    assert [line["row"] for line in table] == ["base", "forest", "raw"]
-    assert table[0]["accuracy"] > table[2]["accuracy"]
+    assert "without torch" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", LIMITS)
