@@ -82,7 +82,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Trial(Generic[Config]):
-    """One attempt, as one worker of its group sees it. What workers other than rank zero yield is ignored.
+    """One attempt, as seen by a worker of its group. Only what rank zero yields is used.
 
     ``saved`` is the newest whole checkpoint, None at the start. ``stopping()`` says that a person wants to stop:
     yield a checkpoint soon, and the trial ends there.

@@ -23,7 +23,7 @@ def hypotheses_name(set_name: str) -> str:
 
 
 def hypotheses_text(lines: Iterable[str]) -> str:
-    """One translation per line. A line break inside one becomes a space, since lines align with sources."""
+    """One translation per line. Line breaks within a translation become spaces, to keep lines aligned with sources."""
     return "".join(" ".join(line.splitlines()) + "\n" for line in lines)
 
 

@@ -27,7 +27,7 @@ def other_changes(card: Card, cells: Mapping[str, object]) -> str:
 
 
 def setting_words(card: Card, settings: Mapping[str, Any]) -> list[str]:
-    """The settings for scoring in the words of their task; one without a phrase, or without a value, is left out."""
+    """The settings for scoring in the words of their task. Settings without a phrase or a value are left out."""
     names = dict.fromkeys(phrase.partition("=")[0] for phrase in card.setting_phrases)
     known = {name: settings[name] for name in names if settings.get(name) is not None}
     phrases = {name: card.setting_phrases.get(f"{name}={value}") for name, value in known.items()}

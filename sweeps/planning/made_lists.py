@@ -25,7 +25,7 @@ class Lists:
 
 
 def readable_lists(maker: str, asked: Any, library: Library, place: Place) -> Lists:
-    """The lists without faults, and the problem of each other one."""
+    """The valid lists, and the problems of the others."""
     found = Lists()
     if not isinstance(asked, dict) or not asked:
         shown = "is empty" if asked in ({}, "", None) else f"is {asked}"

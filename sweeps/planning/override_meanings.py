@@ -1,4 +1,4 @@
-"""The override that somebody meant who typed another text, in the form to type."""
+"""The override that a mistyped text most likely means, in the form to type."""
 
 from dataclasses import dataclass
 

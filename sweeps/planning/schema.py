@@ -110,10 +110,10 @@ class Schema:
     def scoring(self, config: Any) -> Values:
         """The settings that only score, as result.json keeps them: without those that are neutral.
 
-        By dotted key; those of translation by name, since they are all in one group.
+        By dotted key, or by name where the task's card says that all are in one group.
         """
-        first = self.task.name == FIRST_TASK
-        return {name if first else key: value for key, name, value in self._settled(config) if key in self.scores}
+        grouped = self.task.card is not None and bool(self.task.card.scoring_group)
+        return {name if grouped else key: value for key, name, value in self._settled(config) if key in self.scores}
 
     def declared_data(self, config: Any) -> Values:
         """The values that identify the data: those with that role, or all if none has it."""

@@ -1,4 +1,4 @@
-"""The key, option or override that somebody meant who typed another name."""
+"""The key, option or override that a mistyped name most likely means."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is wrong with one of a user's YAML files, by its lines, before anything reads its values."""
+"""Faults in a user's YAML file, with their lines, found before its values are read."""
 
 import re
 import stat
