@@ -3,25 +3,21 @@
 from typing import Any
 
 from tracking.card import Card
+from tracking.run_names import run_names
 from tracking.shapes import COSTS
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
 from tracking.trial_folder import Attempt, TrialFolder
 from tracking.uri import without_password
 
-# These belong to the machine or the whole sweep. Settings for scoring may change, too: a trial is then scored again.
-NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row"})
+# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
+# trial is then scored again.
+NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 
 
 def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
     """The name, start and tags with which the trial's run is created."""
-    return RunSpec(run_name(trial), to_ms(attempts[0].began), tags(study, trial, attempts))
-
-
-def run_name(trial: Trial) -> str:
-    """`base s1`, `C c_layers_2 s1`: MLflow's list shows about 22 characters."""
-    name = f"{trial.row} s{trial.seed}"
-    return name if trial.group == trial.row else f"{trial.group} {name}"
+    return RunSpec(run_names(study)[trial.key], to_ms(attempts[0].began), tags(study, trial, attempts))
 
 
 def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
@@ -34,17 +30,19 @@ def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
         f"{about}.group": trial.group,
         f"{about}.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
         f"{about}.change": trial.change,
+        f"{about}.order": f"{study.trials.index(trial) + 1:04d}",  # sorts runs as the table sorts rows
         "trial.key": trial.key,
         "seed": str(trial.seed),
         "attempt": str(attempts[-1].number),
         "host": attempts[-1].host,
         **{name: str(provenance[name]) for name in ("commit", "dirty", "device") if name in provenance},
+        **({"data.fingerprint": fingerprint} if (fingerprint := provenance.get("data_fingerprint")) else {}),
         **_scoring_tags(folder, trial.key),
     }
 
 
 def params(folder: TrialFolder) -> dict[str, str]:
-    """`config.yaml` flattened to dotted keys; {} without one."""
+    """`config.yaml` flattened to dotted keys, without those that are null; {} without one."""
     card, config = folder.card, folder.config() or {}
     flat = _flatten({name: of for name, of in config.items() if name not in (*NOT_PARAMS, card.scoring_group)})
     return {name: value for name, value in flat.items() if name not in card.scoring}
@@ -84,6 +82,6 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
     for name, value in config.items():
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
-        else:
+        elif value is not None:
             flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # existing runs have this form
     return flat

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, UnreadableError, set_aside
+from tracking.damage import DamagedFileError, UnreadableError, set_aside, unless_damaged
 from tracking.files import read_object, write_atomic
 from tracking.local_store import HERE, current_name, known_runs, store_name
 from tracking.study import read_study
@@ -39,6 +39,10 @@ class Ledger:
 
     def get(self, key: str) -> Any:
         return self._all.get(self._store, {}).get(key)
+
+    def first(self) -> Any:
+        """Any entry; None without one."""
+        return next(iter(self._all.get(self._store, {}).values()), None)
 
     def synced(self, key: str) -> Synced | None:
         """An entry of `mlflow-synced.json`."""
@@ -86,6 +90,12 @@ def run_of_trial(folder: Path, key: str, uri: str) -> str | None:
     """The run of the study's trial with this key in the tracker at `uri`; None before the first sync."""
     found = Ledger(folder / RUNS_FILE, uri).get(key)
     return None if found is None else str(found)
+
+
+def a_run_of(folder: Path, uri: str) -> str | None:
+    """Any run of the study in the tracker at `uri`; None before the first sync, or with a damaged ledger."""
+    known = unless_damaged(lambda: Ledger(folder / RUNS_FILE, uri), None)
+    return None if known is None else known.first()
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

@@ -4,10 +4,11 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
+from tracking.experiments import experiment_of_run, experiment_of_study, named_experiment
 from tracking.local_store import follow_move
 from tracking.tracker import Point, RunSpec, Status
 from tracking.uri import artifact_folder, default_uri
@@ -26,16 +27,11 @@ MLFLOW_ENV = {
 class MlflowTracker:
     """The tracker's verbs on an MLflow store. Raises what MLflow raises; keeps no global state."""
 
-    def __init__(self, uri: str, experiment: str, artifacts: str | None = None) -> None:
-        """`artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server."""
-        silence()
-        from mlflow.tracking import MlflowClient
-
-        self.client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        self.experiment_id = self._experiment(experiment, artifacts)
+    def __init__(self, client: Any, experiment_id: str) -> None:
+        self.client, self.experiment_id = client, experiment_id
 
     def open_run(self, spec: RunSpec, known: str | None) -> str:
-        if known is not None and self._exists(known):
+        if known is not None and experiment_of_run(self.client, known):
             return known
         wanted = " and ".join(f"tags.`{name}` = '{spec.tags[name]}'" for name in ("trial.key", "sweep.id"))
         found = self.client.search_runs([self.experiment_id], wanted, order_by=["attributes.start_time ASC"])
@@ -70,34 +66,28 @@ class MlflowTracker:
         else:
             self.client.set_terminated(run_id, status, end_ms)
 
-    def _experiment(self, name: str, artifacts: str | None) -> str:
-        found = self.client.get_experiment_by_name(name)
-        if found is not None and found.lifecycle_stage != "active":
-            raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
-        return str(found.experiment_id if found else self.client.create_experiment(name, artifacts))
 
-    def _exists(self, run_id: str) -> bool:
-        from mlflow.exceptions import MlflowException
-
-        try:
-            return bool(self.client.get_run(run_id).info.lifecycle_stage == "active")
-        except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return False
-            raise
-
-
-def open_tracker(uri: str | None, runs: Path, experiment: str) -> tuple[MlflowTracker, str]:
+def open_tracker(
+    uri: str | None, runs: Path, experiment: str | None, study: Path | None = None
+) -> tuple[MlflowTracker, str]:
     """The tracker and its address. `uri` None means the default store below `runs`.
 
-    A lock keeps the sweeps of several studies from creating the same store or experiment at once.
+    `experiment` None means the experiment of `study`. A lock keeps the sweeps of several studies from creating the same
+    store or experiment at once.
     """
+    silence()
+    from mlflow.tracking import MlflowClient
+
     where = uri or default_uri(runs)
     artifacts = artifact_folder(runs).as_uri() if where == default_uri(runs) else None
     with FileLock(runs / ".mlflow.lock"):
         if where == default_uri(runs):
             follow_move(runs)
-        return MlflowTracker(where, experiment, artifacts), where
+        client = MlflowClient(tracking_uri=where, registry_uri=where)
+        if experiment is not None:
+            return MlflowTracker(client, named_experiment(client, experiment, artifacts)), where
+        assert study is not None
+        return MlflowTracker(client, experiment_of_study(client, study, where, artifacts)), where
 
 
 def silence() -> None:

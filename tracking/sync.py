@@ -1,6 +1,6 @@
 """Sends a study's journals to MLflow from a separate process, so that training never waits for a server.
 
-    [ABLATE_TRACKING_URI=URI] python -m tracking.sync --study FOLDER --experiment NAME [--follow]
+    [ABLATE_TRACKING_URI=URI] python -m tracking.sync --study FOLDER [--experiment NAME] [--follow]
 
 The address is in the environment, since it may hold a password and every user can read argument lists.
 Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
@@ -85,14 +85,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _connecting(study: Path, uri: str | None, experiment: str) -> Callable[[], PassOutcome]:
+def _connecting(study: Path, uri: str | None, experiment: str | None) -> Callable[[], PassOutcome]:
     """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome."""
     connected: list[Replay] = []
     log = SyncLog(study, uri or default_uri(study.parent))
 
     def replayed() -> PassOutcome:
         if not connected:
-            tracker, where = open_tracker(uri, study.parent, experiment)
+            tracker, where = open_tracker(uri, study.parent, experiment, study)
             connected.append(Replay(study, tracker, where))
         return connected[0].once()
 
@@ -149,7 +149,7 @@ def _say(line: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
-    parser.add_argument("--experiment", required=True, help="name of the MLflow experiment; created if missing")
+    parser.add_argument("--experiment", help="the MLflow experiment, created if missing; default: the study's own")
     parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")
     return parser
 

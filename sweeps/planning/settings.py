@@ -60,7 +60,7 @@ class Sweep:
 @dataclass(frozen=True)
 class Tracking:
     uri: str | None
-    experiment: str
+    experiment: str | None
 
 
 @dataclass(frozen=True)

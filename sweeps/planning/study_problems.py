@@ -87,6 +87,8 @@ def _tracking_problems(settings: Settings) -> Iterator[Problem]:
     uri, experiment = settings.tracking.uri, settings.tracking.experiment
     if uri is not None:
         yield from _uri_problems(uri)
+    if experiment is None:
+        return
     if not experiment.strip() or not experiment.isprintable():
         yield Problem("tracking.experiment", f"is {_quoted(experiment)}", "must be the name of an MLflow experiment")
     elif len(experiment) > LONGEST_EXPERIMENT:

@@ -24,8 +24,9 @@ def sync_command(settings: Settings) -> list[str]:
 
     Run it in `sync_environment()`, which holds the address.
     """
-    where = ["--study", str(settings.study_folder), "--experiment", settings.tracking.experiment]
-    return [sys.executable, "-m", "tracking.sync", *where]
+    experiment = settings.tracking.experiment
+    named = [] if experiment is None else ["--experiment", experiment]
+    return [sys.executable, "-m", "tracking.sync", "--study", str(settings.study_folder), *named]
 
 
 def sync_environment(settings: Settings) -> dict[str, str]:

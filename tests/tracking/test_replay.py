@@ -10,7 +10,7 @@ import pytest
 import yaml
 from studies_on_disk import DECODE, Store, begin, finish, history, only_run, report, result, runs_of
 
-from tracking.describe import run_name, run_spec
+from tracking.describe import run_spec
 from tracking.ledger import trial_of_run
 from tracking.local_store import HERE
 from tracking.replay import Replay
@@ -238,6 +238,9 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
     config = {
         "model": {"n_layers": 2, "p_drop": 0.1},
         "train": {"seed": 1},
+        "key": trial.key,
+        "data_fingerprint": "def",
+        "scale": {"name": "tiny", "steps": None},
         "data": {"name": "synthetic", "mirror": "https://me:secret@host/x"},
         "paths": {"runs": "/somewhere"},
         "cluster": {"workers": 2},
@@ -245,21 +248,23 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
     }
     begin(folder)
     folder.config_path.write_text(yaml.safe_dump(config))
-    folder.provenance_path.write_text(json.dumps({"commit": "abc", "dirty": False, "device": "cpu"}))
+    folder.provenance_path.write_text(
+        json.dumps({"commit": "abc", "dirty": False, "device": "cpu", "data_fingerprint": "def"})
+    )
     sync_once(study, store)
     run = only_run(study, store)
     assert run.data.params == {
         **{"model.n_layers": "2", "model.p_drop": "0.1", "train.seed": "1"},
-        **{"data.name": "synthetic", "data.mirror": "https://host/x"},
+        **{"scale.name": "tiny", "data.name": "synthetic", "data.mirror": "https://host/x"},
     }
     expected = {
         **{"sweep.id": study.name, "table3.group": "C", "table3.row": "03 c_layers_2"},
         **{"trial.key": trial.key, "table3.change": trial.change, "seed": "1", "attempt": "1"},
         **{"host": folder.attempts()[0].host, "commit": "abc", "dirty": "False", "device": "cpu"},
+        **{"table3.order": "0003", "data.fingerprint": "def"},
     }
     assert {name: run.data.tags[name] for name in expected} == expected
-    assert run.info.run_name == run_name(trial) == "C c_layers_2 s1"
-    assert run_name(study.trials[0]) == "base s1"
+    assert run.info.run_name == "C layers 2 s1"
 
 
 def test_a_changed_config_and_a_new_attempt_are_sent(study: Study, folder: TrialFolder, store: Store) -> None:
@@ -309,8 +314,3 @@ def test_the_twin_holds_the_same_as_mlflow(study: Study, folder: TrialFolder, st
     assert memory.tags.items() <= real.data.tags.items()
     assert {point.name: point.value for point in sorted(memory.points, key=lambda p: p.step)} == real.data.metrics
     assert (memory.status, memory.end_ms) == (real.info.status, real.info.end_time)
-
-
-@pytest.mark.parametrize("trial", [Trial("big", "big", "", 3, "k", {})])
-def test_a_row_that_is_its_own_group_is_named_once(trial: Trial) -> None:
-    assert run_name(trial) == "big s3"
