@@ -4,55 +4,73 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
+import threading
+import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from tracking.lag import read_state
+from tracking.ledger import experiment_of
 from tracking.local_store import follow_move
+from tracking.study import Study
 from tracking.uri import default_uri
+from tracking.views import answers, page_address
 from transformer.schema import Problem, RefusedError
 
 SERVERS = ("http://", "https://")
+START_S, ANSWER_S = 120.0, 5.0  # how long a server may take to start, and a running one to answer
 
 
 @dataclass(frozen=True)
 class Store:
-    """A tracking store. ``notices`` say for which study it was taken, if there was a choice."""
+    """A tracking store, and the study to open. ``notices`` say which study was taken, if there was a choice."""
 
     uri: str
     runs: Path
+    study: Study | None = None
     notices: tuple[str, ...] = ()
 
     @property
     def running(self) -> bool:
         return self.uri.startswith(SERVERS)
 
+    def lines(self, server: str) -> list[tuple[str, str]]:
+        """What there is to see on the server at this address: words, and a link. The first one is the best to open."""
+        found = experiment_of(self.study.folder, self.uri) if self.study else None
+        pages = [("All of MLflow", server)]
+        if self.study is None or found is None:
+            return pages
+        kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
+        name = self.study.name
+        return [(f"{name} {words}", page_address(server, found, name, mode)) for words, mode in kinds.items()] + pages
+
 
 def store_to_serve(overrides: list[str] | None) -> Store:
     """The store of ``tracking.uri``; without it, the store to which the study was last carried. Raises RefusedError."""
     settings = compose_settings(overrides or [])
     runs = Path(settings.paths.runs)
-    if settings.tracking.uri is not None:
-        return Store(settings.tracking.uri, runs)
-    store = _store_of_study(overrides, runs)
+    store = _store_of_study(overrides, runs, settings.tracking.uri)
     if store.uri == default_uri(runs):
         _refuse_missing(runs)
     return store
 
 
-def _store_of_study(overrides: list[str] | None, runs: Path) -> Store:
+def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) -> Store:
     try:
         taken = study_to_read(overrides)
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
-        return Store(default_uri(runs), runs)
+        return Store(given or default_uri(runs), runs)
+    if given is not None:
+        return Store(given, runs, taken.study, taken.notices)
     state = read_state(taken.study.folder)
     uri = state.uri if state else default_uri(runs)
     if not uri.startswith((*SERVERS, "sqlite:")):
         found = f"is missing, and {taken.study.name} is tracked at {uri}"
         raise RefusedError([Problem("tracking.uri", found, "type that address, with its user and password")])
-    return Store(uri, runs, taken.notices)
+    return Store(uri, runs, taken.study, taken.notices)
 
 
 def _refuse_missing(runs: Path) -> None:
@@ -65,6 +83,26 @@ def _refuse_missing(runs: Path) -> None:
     except sqlite3.Error as error:
         found = f"has {runs / 'mlflow.db'}, which cannot be used: {error}"
         raise RefusedError([Problem("paths.runs", found, "must be a database that can be written to")]) from None
+
+
+def opens_browser() -> bool:
+    """Whether a browser can show a page here: on a screen, not in a terminal or over SSH."""
+    if sys.platform in ("darwin", "win32"):
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def open_when_ready(server: str, page: str, wait: bool) -> None:
+    """Open the page as soon as the server answers; ``wait`` until then, or leave that to a thread."""
+
+    def opened() -> None:
+        if answers(server, START_S):
+            webbrowser.open(page)
+
+    opening = threading.Thread(target=opened, daemon=True)
+    opening.start()
+    if wait:
+        opening.join(ANSWER_S)
 
 
 def serve(command: list[str], environment: dict[str, str]) -> int:

@@ -1,8 +1,10 @@
 """A trial as a tracking server sees it: name, tags, params and the points of its result."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tracking.card import Card
+from tracking.metric_names import final_name
 from tracking.run_names import run_names
 from tracking.shapes import COSTS
 from tracking.study import Study, Trial
@@ -13,6 +15,7 @@ from tracking.uri import without_password
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
+MORE_PLACES = 2  # decimals in MLflow, more than a metric has in print
 
 
 def run_spec(study: Study, trial: Trial, attempts: list[Attempt]) -> RunSpec:
@@ -49,13 +52,27 @@ def params(folder: TrialFolder) -> dict[str, str]:
 
 
 def result_points(card: Card, result: dict[str, Any], ts_ms: int) -> list[Point]:
-    """Costs, counts of pairs and scores at the result's step, such as `dev/ppl`. A null is left out."""
-    values: dict[str, Any] = {name: result.get(name) for name in COSTS}
+    """Costs, counts of pairs and scores at the result's step, such as `final/accuracy`. A null is left out.
+
+    MLflow's list shows all digits of a number or cuts them off, so these are rounded; `result.json` has the rest.
+    """
+    values: dict[str, Any] = {name: _rounded(result.get(name), 1) for name in COSTS}
     values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
     for set_name, scores in result.get("scores", {}).items():
-        values |= {f"{set_name}/{name}": value for name, value in card.scores(scores).values.items()}
+        known = card.scores(scores).values.items()
+        places = {metric.name: metric.decimals + MORE_PLACES for metric in card.metrics}
+        values |= {final_name(card, set_name, name): _rounded(value, places[name]) for name, value in known}
+    return points_of(values, ts_ms, result["step"])
+
+
+def _rounded(value: Any, places: int) -> Any:
+    return round(value, places) if isinstance(value, float) else value
+
+
+def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
+    """A point per number; what is no number is left out."""
     return [
-        Point(name, float(value), ts_ms, result["step"])
+        Point(name, float(value), ts_ms, step)
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]

@@ -1,12 +1,12 @@
 """The run of each trial in a tracker, and how much of the trial was sent there.
 
-`mlflow-runs.json` holds {store: {trial key: run id}}, `mlflow-synced.json` {store: {trial key: Synced}}. A store is
-an address, or ``local_store.HERE``. Losing them is harmless: runs are found again by their tags, and a replay with the
-journal's times changes nothing.
+`mlflow-runs.json` holds {store: {trial key: run id}}, `mlflow-synced.json` {store: {trial key: Synced}} and
+`mlflow-sent.json` {store: {trial key, or "study": Sent}}. A store is an address, or ``local_store.HERE``. Losing
+them is harmless: runs are found again by their tags, and a replay with the journal's times changes nothing.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tracking.files import read_object, write_atomic
 from tracking.local_store import HERE, current_name, known_runs, store_name
 from tracking.study import read_study
 
-RUNS_FILE, SYNCED_FILE = "mlflow-runs.json", "mlflow-synced.json"
+RUNS_FILE, SYNCED_FILE, SENT_FILE = "mlflow-runs.json", "mlflow-synced.json", "mlflow-sent.json"
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,16 @@ class Synced:
     result: str | None = None
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What a run has besides its points: a part's name, and its content or the SHA-256 of it."""
+
+    run_id: str
+    parts: dict[str, str] = field(default_factory=dict)
+
+
 class Ledger:
-    """One of the two files, for one tracker: trial key -> value. Raises DamagedFileError if the file is unusable."""
+    """One of the three files, for one tracker: trial key -> value. Raises DamagedFileError if the file is unusable."""
 
     def __init__(self, path: Path, uri: str) -> None:
         self._path, self._store = path, store_name(uri, path.parent.parent)
@@ -48,6 +56,19 @@ class Ledger:
         """An entry of `mlflow-synced.json`."""
         stored = self.get(key)
         return None if stored is None else Synced(**stored)
+
+    def sent(self, key: str) -> Sent | None:
+        """An entry of `mlflow-sent.json`."""
+        stored = self.get(key)
+        return None if stored is None else Sent(stored["run_id"], stored["parts"])
+
+    def parts(self, key: str, run_id: str) -> dict[str, str]:
+        """What was sent to this run; nothing if it is another run than before."""
+        known = self.sent(key)
+        return dict(known.parts) if known is not None and known.run_id == run_id else {}
+
+    def keep(self, key: str, run_id: str, parts: dict[str, str]) -> None:
+        self.put(key, {"run_id": run_id, "parts": parts})
 
     def put(self, key: str, value: Any) -> None:
         if self.get(key) != value:
@@ -98,9 +119,15 @@ def a_run_of(folder: Path, uri: str) -> str | None:
     return None if known is None else known.first()
 
 
+def experiment_of(folder: Path, uri: str) -> str | None:
+    """The experiment in which the study's view lies; None before the first sync, or with a damaged ledger."""
+    known = unless_damaged(lambda: Ledger(folder / SENT_FILE, uri).sent("study"), None)
+    return None if known is None else known.parts.get("experiment")
+
+
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     content = read_object(path) or {}
-    whole = _is_run if path.name == RUNS_FILE else _is_synced
+    whole = {RUNS_FILE: _is_run, SENT_FILE: _is_sent}.get(path.name, _is_synced)
     for uri, entries in content.items():
         if not isinstance(entries, dict) or not all(map(whole, entries.values())):
             raise DamagedFileError(path, f"the entries for {uri} are not runs of trials")
@@ -118,6 +145,11 @@ def _run_id(value: Any) -> str:
 
 def _is_run(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _is_sent(value: Any) -> bool:
+    known = isinstance(value, dict) and isinstance(value.get("run_id"), str) and isinstance(value.get("parts"), dict)
+    return known and all(isinstance(part, str) for part in value["parts"].values())
 
 
 def _is_synced(value: Any) -> bool:

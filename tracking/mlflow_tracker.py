@@ -2,15 +2,16 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from filelock import FileLock
 
 from tracking.experiments import experiment_of_run, experiment_of_study, named_experiment
 from tracking.local_store import follow_move
-from tracking.tracker import Point, RunSpec, Status
+from tracking.tracker import Dataset, Point, RunSpec, Status
 from tracking.uri import artifact_folder, default_uri
 
 BATCH = 1000  # MLflow's limit of metrics per request; for params and tags it is 100
@@ -33,7 +34,7 @@ class MlflowTracker:
     def open_run(self, spec: RunSpec, known: str | None) -> str:
         if known is not None and experiment_of_run(self.client, known):
             return known
-        wanted = " and ".join(f"tags.`{name}` = '{spec.tags[name]}'" for name in ("trial.key", "sweep.id"))
+        wanted = " and ".join(f"tags.`{name}` = '{spec.tags[name]}'" for name in spec.found_by)
         found = self.client.search_runs([self.experiment_id], wanted, order_by=["attributes.start_time ASC"])
         if not found:
             found = [self.client.create_run(self.experiment_id, spec.start_ms, spec.tags, spec.name)]
@@ -60,11 +61,33 @@ class MlflowTracker:
             metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
             self.client.log_batch(run_id, metrics=metrics)
 
+    def log_dataset(self, run_id: str, dataset: Dataset) -> None:
+        from mlflow.entities import Dataset as MlflowDataset
+        from mlflow.entities import DatasetInput, InputTag
+
+        entity = MlflowDataset(dataset.name, dataset.digest, "ablate", dataset.source)
+        self.client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
+
+    def log_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
+        with TemporaryDirectory() as place:
+            for path, content in files.items():
+                file = Path(place) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            self.client.log_artifacts(run_id, place)
+
     def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
         if status == "RUNNING":
             self.client.update_run(run_id, status)
         else:
             self.client.set_terminated(run_id, status, end_ms)
+
+    def experiment_name(self) -> str:
+        return str(self.client.get_experiment(self.experiment_id).name)
+
+    def set_experiment_tags(self, tags: Mapping[str, str]) -> None:
+        for name, value in tags.items():
+            self.client.set_experiment_tag(self.experiment_id, name, value)
 
 
 def open_tracker(

@@ -5,14 +5,19 @@ replayed only up to its newest checkpoint. Two ledgers hold its progress (`track
 """
 
 import hashlib
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tracking.card import Card
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
-from tracking.describe import params, result_points, run_spec, to_ms
+from tracking.describe import params, points_of, result_points, run_spec, to_ms
 from tracking.journal import JournalLine
-from tracking.ledger import RUNS_FILE, SYNCED_FILE, Ledger, Synced, clear
+from tracking.ledger import RUNS_FILE, SENT_FILE, SYNCED_FILE, Ledger, Synced, clear
+from tracking.looks import looks_of
+from tracking.metric_names import journal_name
+from tracking.pages import Pages
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import Point, Status, Tracker
 from tracking.trial_folder import Attempt, TrialFolder, TrialState
@@ -25,6 +30,9 @@ STATUS: dict[TrialState, Status] = {
     "missing": "RUNNING",
     "damaged": "KILLED",
 }
+
+LEDGERS = (RUNS_FILE, SYNCED_FILE, SENT_FILE)
+NAMES = "2"  # of metrics; a run with earlier names gets all points again under the current ones
 
 
 @dataclass(frozen=True)
@@ -46,8 +54,11 @@ class Replay:
 
     def __init__(self, folder: Path, tracker: Tracker, uri: str) -> None:
         self._folder, self._tracker = folder, tracker
-        self._notices = tuple(filter(None, (clear(folder / name) for name in (RUNS_FILE, SYNCED_FILE))))
-        self._runs, self._synced = Ledger(folder / RUNS_FILE, uri), Ledger(folder / SYNCED_FILE, uri)
+        self._notices = tuple(filter(None, (clear(folder / name) for name in LEDGERS)))
+        self._runs, self._synced, self._sent = (Ledger(folder / name, uri) for name in LEDGERS)
+        self._pages = Pages(tracker, self._sent)
+        self._opened: dict[str, str] = {}  # trial key -> run id
+        self._logged: set[str] = set()  # names of metrics while training
         self._seen: dict[str, object] = {}  # trial key -> the stamps of its files at the last replay
 
     def once(self) -> PassOutcome:
@@ -64,8 +75,21 @@ class Replay:
                 continue
             runs += sent is not None
             points += sent or 0
+        if lasting:  # a server out of reach would fail again
+            damaged = bool(problems)
+            notices = self._show(study, notices, problems)
+            lasting = damaged and "pages" not in {name for names in problems.values() for name in names}
         lines = (f"{_some(names)}: {cause}" for cause, names in problems.items())
-        return PassOutcome(runs, points, tuple(lines), notices, lasting and bool(problems))
+        return PassOutcome(runs, points, tuple(lines), notices, lasting)
+
+    def _show(self, study: Study, notices: tuple[str, ...], problems: dict[str, list[str]]) -> tuple[str, ...]:
+        """Send the pages; a failure is one more problem. Returns all notices."""
+        runs = {trial.key: run_id for trial in study.trials if (run_id := self._opened.get(trial.key)) is not None}
+        try:
+            return (*notices, *self._pages.once(study, runs, self._logged))
+        except Exception as error:  # as for a trial
+            problems.setdefault(cause_of(error), []).append("pages")
+            return notices
 
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
         """Points sent; None when the trial has not begun."""
@@ -73,7 +97,7 @@ class Replay:
         attempts = folder.attempts()
         if not attempts:
             return None
-        looks = (_looks(folder), attempts[-1].lives(), study.trials.index(trial))
+        looks = (looks_of(folder), attempts[-1].lives(), study.trials.index(trial))
         if self._seen.get(trial.key) == looks:
             return 0
         sent = self._replay(study, trial, attempts)
@@ -83,14 +107,14 @@ class Replay:
     def _replay(self, study: Study, trial: Trial, attempts: list[Attempt]) -> int:
         folder = study.trial_folder(trial)
         synced = self._open(study, trial, attempts)
-        self._tracker.log_params(synced.run_id, params(folder))
-        self._tracker.set_tags(synced.run_id, run_spec(study, trial, attempts).tags)
+        self._describe(study, trial, attempts, synced.run_id)
         journal = folder.journal()
         end_ms = to_ms(_end(attempts[-1], journal))
         state = folder.state(trial.key)
         new = rollback_safe(journal, synced.step, everything=state == "finished")
-        points = [point for report in new for point in _points(report)]
+        points = [point for report in new for point in _points(folder.card, report)]
         self._tracker.log_points(synced.run_id, points)
+        self._logged |= {point.name for point in points}
         synced = Synced(synced.run_id, new[-1].step if new else synced.step, synced.result)
         self._synced.put(trial.key, asdict(synced))
         if attempts[-1].lives():  # its result may exist before the attempt's end, which gives the time
@@ -101,11 +125,26 @@ class Replay:
         self._tracker.set_status(synced.run_id, status, None if status == "RUNNING" else end_ms)
         return len(points) + sent
 
+    def _describe(self, study: Study, trial: Trial, attempts: list[Attempt], run_id: str) -> None:
+        """Send params and tags if they changed."""
+        sent = self._sent.parts(trial.key, run_id)
+        values = params(study.trial_folder(trial))
+        tags = run_spec(study, trial, attempts).tags
+        new = {"params": _digest(values), "tags": _digest(tags)}
+        if sent.get("params") != new["params"]:
+            self._tracker.log_params(run_id, values)
+        if sent.get("tags") != new["tags"]:
+            self._tracker.set_tags(run_id, tags)
+        self._sent.keep(trial.key, run_id, {**sent, **new, "names": NAMES})
+
     def _open(self, study: Study, trial: Trial, attempts: list[Attempt]) -> Synced:
         """The trial's run. If the tracker lost it, the trial is replayed from the start."""
         spec = run_spec(study, trial, attempts)
         run_id = self._tracker.open_run(spec, self._runs.get(trial.key))
         self._runs.put(trial.key, run_id)
+        self._opened[trial.key] = run_id
+        if self._sent.parts(trial.key, run_id).get("names") != NAMES:
+            self._synced.put(trial.key, asdict(Synced(run_id)))
         synced = self._synced.synced(trial.key)
         return synced if synced is not None and synced.run_id == run_id else Synced(run_id)
 
@@ -127,6 +166,10 @@ class Replay:
         return len(points)
 
 
+def _digest(values: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
     """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
     checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
@@ -134,9 +177,9 @@ def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> l
     return [report for report in journal if after < report.step <= last]
 
 
-def _points(report: JournalLine) -> list[Point]:
-    ts_ms = to_ms(report.ts)
-    return [Point(name, value, ts_ms, report.step) for name, value in report.metrics.items()]
+def _points(card: Card, report: JournalLine) -> list[Point]:
+    named = {journal_name(card, name): value for name, value in report.metrics.items()}
+    return points_of(named, to_ms(report.ts), report.step)
 
 
 def _end(last: Attempt, journal: list[JournalLine]) -> float:
@@ -148,19 +191,6 @@ def _end(last: Attempt, journal: list[JournalLine]) -> float:
 
 def result_digest(folder: TrialFolder) -> str:
     return hashlib.sha256(folder.result_path.read_bytes()).hexdigest()
-
-
-def _looks(folder: TrialFolder) -> tuple[object, ...]:
-    paths = (folder.attempts_path, folder.journal_path, folder.result_path, folder.error_path)
-    return tuple(_stamp(path) for path in (*paths, folder.config_path, folder.provenance_path))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:  # the file's reader reports the fault
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _some(names: list[str]) -> str:

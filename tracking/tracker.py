@@ -1,6 +1,7 @@
-"""The five verbs of a tracking server, and a twin of it in memory."""
+"""The verbs of a tracking server, and a twin of it in memory."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -19,15 +20,27 @@ class Point:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The content of a new run. It is found again by its tags `trial.key` and `sweep.id`."""
+    """The content of a new run. It is found again by those of its tags that `found_by` names."""
 
     name: str
     start_ms: int
     tags: dict[str, str]
+    found_by: tuple[str, ...] = ("trial.key", "sweep.id")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The data of a run. ``digest`` has at most 36 characters; ``source`` is JSON."""
+
+    name: str
+    digest: str
+    source: str
 
 
 class Tracker(Protocol):
-    """A store of runs. Every verb may be repeated without changing anything."""
+    """A store of runs in one experiment. Every verb may be repeated without changing anything."""
+
+    experiment_id: str
 
     def open_run(self, spec: RunSpec, known: str | None) -> str:
         """The run's id: `known` if it still exists; otherwise the run with the same tags, or a new one."""
@@ -39,8 +52,17 @@ class Tracker(Protocol):
 
     def log_points(self, run_id: str, points: list[Point]) -> None: ...
 
+    def log_dataset(self, run_id: str, dataset: Dataset) -> None: ...
+
+    def log_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
+        """Write artifacts of the run, by their paths; existing ones are replaced."""
+
     def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
         """Set the status and, unless it is RUNNING, the end."""
+
+    def experiment_name(self) -> str: ...
+
+    def set_experiment_tags(self, tags: Mapping[str, str]) -> None: ...
 
 
 @dataclass
@@ -51,6 +73,8 @@ class MemoryRun:
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     points: set[Point] = field(default_factory=set)
+    datasets: set[Dataset] = field(default_factory=set)
+    files: dict[str, bytes] = field(default_factory=dict)
     status: Status = "RUNNING"
     end_ms: int | None = None
 
@@ -58,15 +82,16 @@ class MemoryRun:
 class MemoryTracker:
     """The twin: same verbs, a dict of runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: str = "memory") -> None:
+        self.experiment_id = experiment
         self.runs: dict[str, MemoryRun] = {}
+        self.tags: dict[str, str] = {}
 
     def open_run(self, spec: RunSpec, known: str | None) -> str:
         if known in self.runs:
             return known
-        wanted = identity(spec.tags)
         for run_id, run in self.runs.items():
-            if identity(run.tags) == wanted:
+            if all(run.tags.get(name) == spec.tags[name] for name in spec.found_by):
                 return run_id
         run_id = uuid.uuid4().hex
         self.runs[run_id] = MemoryRun(spec, tags=dict(spec.tags))
@@ -81,10 +106,17 @@ class MemoryTracker:
     def log_points(self, run_id: str, points: list[Point]) -> None:
         self.runs[run_id].points.update(points)
 
+    def log_dataset(self, run_id: str, dataset: Dataset) -> None:
+        self.runs[run_id].datasets.add(dataset)
+
+    def log_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
+        self.runs[run_id].files.update(files)
+
     def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
         self.runs[run_id].status, self.runs[run_id].end_ms = status, end_ms
 
+    def experiment_name(self) -> str:
+        return self.experiment_id
 
-def identity(tags: dict[str, str]) -> tuple[str, str]:
-    """The two tags that identify a trial's run."""
-    return tags["trial.key"], tags["sweep.id"]
+    def set_experiment_tags(self, tags: Mapping[str, str]) -> None:
+        self.tags.update(tags)

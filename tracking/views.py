@@ -3,8 +3,14 @@
 import os
 import socket
 import sys
+import time
+from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import Path
+from urllib.request import urlopen
 
+from tracking.saved_view import view_query
+from tracking.ui_app import NAME as APP
 from tracking.uri import artifact_folder, without_password
 
 
@@ -17,7 +23,23 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
+        *(("--app-name", APP) if entry_points(group="mlflow.app", name=APP) else ()),  # absent in a bare checkout
     ]
+
+
+def page_address(server: str, experiment: str, study: str, mode: str = "") -> str:
+    """The address of a study's comparison. ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side."""
+    return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{view_query(study, mode)}"
+
+
+def answers(server: str, wait_s: float) -> bool:
+    """Whether the server at this address answers within so many seconds."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        with suppress(OSError), urlopen(f"{server}/health", timeout=1):
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def ui_environment(uri: str) -> dict[str, str]:

@@ -89,22 +89,33 @@ def sync(overrides: OverrideList = None) -> int:
 
 
 @guarded
-def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="Preferred port.")] = 5000) -> int:
-    """Serve the MLflow UI of the runs on 127.0.0.1."""
-    from sweeps.serving import serve, store_to_serve
+def ui(
+    overrides: OverrideList = None,
+    port: Annotated[int, typer.Option(help="Preferred port.")] = 5000,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> int:
+    """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
+    from sweeps.serving import open_when_ready, opens_browser, serve, store_to_serve
     from tracking.uri import without_password
     from tracking.views import free_port, ui_command, ui_environment
 
     store = store_to_serve(overrides)
     for notice in store.notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
+    port = port if store.running else free_port(port)
+    server = without_password(store.uri, mark="") if store.running else f"http://127.0.0.1:{port}"
+    pages = store.lines(server)
+    for words, link in pages:
+        OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
+    if len(pages) == 1 and store.study is not None:
+        ERR.print(f"`ablate sync` prepares the pages of {escape(store.study.name)}", style="dim", soft_wrap=True)
     if store.running:
-        server = escape(without_password(store.uri, mark=""))
-        OUT.print(f"The tracking server is already running: [bold]{server}[/]")
-        return 0
-    port = free_port(port)
-    OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/]; press Ctrl-C to stop it", soft_wrap=True)
-    return serve(ui_command(store.runs, port=port), ui_environment(store.uri))
+        OUT.print("The server is already running.")
+    else:
+        OUT.print("Press Ctrl-C to stop the server.")
+    if browser and opens_browser():
+        open_when_ready(server, pages[0][1], wait=store.running)
+    return 0 if store.running else serve(ui_command(store.runs, port=port), ui_environment(store.uri))
 
 
 def _taken(overrides: list[str] | None) -> tuple[Study, Settings]:

@@ -133,7 +133,7 @@ def test_the_ui_serves_the_store_of_the_newest_study(folder: Path, monkeypatch: 
     assert f"paths.runs is {folder}/runs, which has no mlflow.db" in refusal(folder, "ui")
     SyncLog(folder / "runs" / NEWER, "http://host:5000").note(PassOutcome(1, 1, ()))
     done = typed(folder, "ui")
-    assert (done.exit_code, "already running: http://host:5000" in done.stdout) == (0, True), done.output
+    assert (done.exit_code, "All of MLflow: http://host:5000" in done.stdout) == (0, True), done.output
     assert "Study mine, the newest of 2" in done.stderr
     SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
     assert "mine is tracked at postgresql://host/db" in refusal(folder, "ui")

@@ -14,7 +14,7 @@ from tracking.describe import run_spec
 from tracking.ledger import trial_of_run
 from tracking.local_store import HERE
 from tracking.replay import Replay
-from tracking.study import Study, Trial
+from tracking.study import Study
 from tracking.tracker import MemoryTracker
 from tracking.trial_folder import TrialFolder
 
@@ -242,7 +242,8 @@ def test_params_tags_and_name(study: Study, store: Store) -> None:
         "data_fingerprint": "def",
         "scale": {"name": "tiny", "steps": None},
         "data": {"name": "synthetic", "mirror": "https://me:secret@host/x"},
-        "paths": {"runs": "/somewhere"},
+        "decode": {"beam": 4},
+        "paths": {"runs": "/somewhere", "data": "/data", "checkpoints": None},
         "cluster": {"workers": 2},
         "tracking": {"uri": None},
     }

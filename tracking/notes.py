@@ -1,0 +1,91 @@
+"""What MLflow says in words: a run's description, and that of its study."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracking import cells
+from tracking.caption import caption
+from tracking.card import Card
+from tracking.formats import number
+from tracking.rows import BASE, TableRow
+from tracking.study import Study, Trial
+
+LONGEST = 20_000  # characters of an experiment's tag
+LONGEST_OF_RUN = 8_000
+
+
+def run_note(study: Study, trial: Trial, row: TableRow) -> str:
+    """Markdown: the row, its result beside base and the published one, and its costs."""
+    name = f"**{trial.row}**" if trial.group == trial.row else f"**{trial.group}, {trial.row}**"
+    about = f"{name}, seed {trial.seed} of study {study.name}: {trial.change}".rstrip(": ")
+    lines = [f"{about}."]
+    if row.seeds:
+        lines += [f"- {_scored(study.task, row, metric.name)}" for metric in study.task.tabled]
+        lines += [f"- {', '.join(_costs(study.task, row))}."]
+    if row.note:
+        lines += [f"- {row.note}."]
+    return _cut("\n".join(lines), LONGEST_OF_RUN)
+
+
+def study_note(study: Study, rows: Sequence[TableRow]) -> str:
+    """Markdown: the table in short, what its columns mean, and the commands that made the study."""
+    card = study.task
+    labels = [name for metric in card.tabled for name in (metric.label, f"Δ{metric.label}")]
+    head = ["", "row", "change", *labels, "params", "seeds"]
+    lines = [head, ["---"] * len(head), *(_short(card, row) for row in rows)]
+    table = "\n".join("| " + " | ".join(map(_escape, line)) + " |" for line in lines)
+    again = "\n".join(["To make it again:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
+    text = "\n\n".join([_first_line(study, rows), table, caption(card, rows), again])
+    return _cut(text, LONGEST)
+
+
+def _scored(card: Card, row: TableRow, name: str) -> str:
+    """`PPL 6.11, +1.19 from base; published 6.11, +1.19.`"""
+    metric = next(each for each in card.tabled if each.name == name)
+    ours = f"{metric.label} {cells.score(card, row, metric)}"
+    if row.row != BASE:
+        ours += f", {cells.delta(card, row, metric)}" + (" from base" if row.deltas[name] is not None else "")
+    paper = number(row.published.get(name), metric.places)
+    theirs = cells.published_delta(row, metric) if row.row != BASE else ""
+    return f"{ours}; published {', '.join(filter(None, [paper, theirs]))}." if paper else f"{ours}."
+
+
+def _costs(card: Card, row: TableRow) -> list[str]:
+    units = (" parameters", " FLOPs", "")
+    return [f"{cost}{unit}" for cost, unit in zip(cells.costs(card, row), units, strict=True) if cost] or ["no costs"]
+
+
+def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
+    """What MLflow shows before the note is opened."""
+    base = next((row for row in rows if row.row == BASE and row.seeds), None)
+    scores = ", ".join(
+        f"{metric.label} {cells.score(study.task, base, metric)}" for metric in study.task.tabled if base
+    )
+    finished, asked = sum(row.seeds for row in rows), sum(row.asked for row in rows)
+    parts = [f"{len(rows)} rows", f"{finished} of {asked} trials finished", *([f"base: {scores}"] if scores else [])]
+    return f"**{study.name}**: {'; '.join(parts)}"
+
+
+def _short(card: Card, row: TableRow) -> list[str]:
+    count = f"{row.seeds} of {row.asked}"
+    if not row.seeds:
+        status = row.status.partition(";")[0]
+        return [row.group, row.row, row.change, status, *["–"] * (2 * len(card.tabled)), count]
+    scored = [cell(card, row, metric) for metric in card.tabled for cell in (cells.score, cells.delta)]
+    return [row.group, row.row, row.change, *scored, cells.costs(card, row)[0], count]
+
+
+def _command(asked: dict[str, str | list[str]]) -> str:
+    """As typed, with the program's name for its path."""
+    command = asked.get("command", "")
+    words = shlex.split(command) if isinstance(command, str) else list(map(str, command))
+    return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

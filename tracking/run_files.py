@@ -1,0 +1,66 @@
+"""The artifacts of a trial's run: what it was, how it went, and its texts."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracking.artifacts import TAKEN
+from tracking.damage import unless_damaged
+from tracking.journal import JournalLine
+from tracking.metric_names import journal_name
+from tracking.trial_folder import TrialFolder
+
+SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
+TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
+"""The tag by which MLflow finds the tables of a run, `mlflow.loggedArtifacts`."""
+MOST_LINES = 100  # per set
+
+
+def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
+    """The artifacts by path. What still changes while the trial runs is left out until it ends."""
+    found = {path.name: path.read_bytes() for path in (folder.config_path, folder.provenance_path) if path.is_file()}
+    if lives:
+        return found
+    if journal := unless_damaged(folder.journal, []):
+        found["curve.csv"] = curve(folder, journal).encode()
+    if (table := samples(folder)) is not None:
+        found[SAMPLES] = table.encode()
+    if error := unless_damaged(folder.error, None):
+        found["error.txt"] = error.encode()
+    return found
+
+
+def curve(folder: TrialFolder, journal: Sequence[JournalLine]) -> str:
+    """The journal as CSV: a line per report, a column per metric, named as in MLflow."""
+    lines = [{journal_name(folder.card, name): value for name, value in line.metrics.items()} for line in journal]
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["step", *names], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({"step": report.step, **line} for report, line in zip(journal, lines, strict=True))
+    return text.getvalue()
+
+
+def samples(folder: TrialFolder) -> str | None:
+    """The first lines of the trial's texts of each set, as MLflow's table; None without texts.
+
+    Columns: the sample, such as `dev 001`, and each folder of texts, such as `hypotheses`. MLflow's comparison groups
+    by the first column and shows the second.
+    """
+    kinds = sorted(path.name for path in folder.path.glob("*/") if path.name not in TAKEN and any(path.glob("*.txt")))
+    sets = list(dict.fromkeys(path.stem for kind in kinds for path in sorted((folder.path / kind).glob("*.txt"))))
+    rows = [row for name in sets for row in _rows(folder.path, kinds, name)]
+    content = {"columns": ["sample", *kinds], "data": rows}
+    return json.dumps(content, ensure_ascii=False) if rows else None
+
+
+def _rows(folder: Path, kinds: Sequence[str], name: str) -> list[list[str]]:
+    texts = [_lines(folder / kind / f"{name}.txt") for kind in kinds]
+    count = min(MOST_LINES, max(map(len, texts)))
+    return [[f"{name} {at + 1:03d}", *(text[at] if at < len(text) else "" for text in texts)] for at in range(count)]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []

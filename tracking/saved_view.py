@@ -1,0 +1,116 @@
+"""The saved view with which MLflow's pages open: rows in the table's order, the scores first, charts ready.
+
+MLflow keeps a view as a tag of the experiment. The form is that of MLflow 3.17.2; a test opens it in a browser.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from tracking.metric_names import DELTA, FINAL, VAL
+from tracking.study import Study
+from tracking.study_page import first_asked_ms
+
+TAG = "mlflow.sharedViewState."
+COST_COLUMNS = {"params": 90, "flops": 150, "seconds": 80}  # metric, width in pixels
+SCORE_WIDTH, DELTA_WIDTH, SEED_WIDTH = 90, 90, 55
+LOSS = "train/loss"
+ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
+
+
+def view_id(study: str) -> str:
+    """The id of the study's view, the same whenever it is written."""
+    return f"ablate-{hashlib.sha256(study.encode()).hexdigest()[:12]}"
+
+
+def view_query(study: str, mode: str = "") -> str:
+    """The part of an address after the experiment's runs. ``mode``: "", CHART or ARTIFACT.
+
+    A filter or an order in the address would switch the view off.
+    """
+    how = f"&compareRunsMode={mode}" if mode else ""
+    return f"viewStateShareKey={view_id(study)}&workflowType=machine_learning{how}"
+
+
+def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
+    """The tag that holds the view. ``logged``: the metrics that runs have while training."""
+    made = first_asked_ms(study)
+    envelope = {"name": f"{study.name} as a table", "createdAt": made, "updatedAt": made}
+    text = json.dumps(_state(study, logged), separators=(",", ":"), ensure_ascii=False)
+    return {f"{TAG}{view_id(study.name)}": json.dumps(envelope | {"state": text}, ensure_ascii=False)}
+
+
+def _state(study: Study, logged: Collection[str]) -> dict[str, Any]:
+    columns = _columns(study)
+    facets = {
+        "searchFilter": f"tags.`sweep.id` = {_quoted(study.name)}",
+        "orderByKey": f"tags.`{study.task.tags}.order`",
+        "orderByAsc": True,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "datasetsFilter": [],
+        "modelVersionFilter": "All Runs",
+    }
+    shown = {"runsHiddenMode": "SHOW_ALL", "runsHidden": [], "runsVisibilityMap": {}, "viewMaximized": False}
+    table = {"selectedColumns": list(columns), "columnOrder": list(columns), "columnWidths": columns}
+    return {**facets, **table, **shown, **_charts(study, logged), "groupBy": None, "hideEmptyCharts": True}
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "'" in name else f"'{name}'"
+
+
+def _columns(study: Study) -> dict[str, int]:
+    """The columns in their order, with their widths in pixels."""
+    found = {"tags.`seed`": SEED_WIDTH}
+    for metric in study.task.tabled:
+        found |= {f"metrics.`{FINAL}{metric.name}`": SCORE_WIDTH, f"metrics.`{DELTA}{metric.name}`": DELTA_WIDTH}
+    return found | {f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()}
+
+
+def _charts(study: Study, logged: Collection[str]) -> dict[str, Any]:
+    """Curves of the scores and of the loss, scores against parameters, and each score as bars."""
+    metrics = study.task.tabled
+    curves = [name for name in (*(f"{VAL}{metric.name}" for metric in metrics), LOSS) if name in logged]
+    lines = [_line(place, name) for place, name in enumerate(curves)]
+    clouds = [_scatter(place, metric.name) for place, metric in enumerate(metrics)]
+    bars = [_bar(place, name) for place, name in enumerate(_bar_names(study))]
+    sections = [("curves", "While training", lines), ("costs", "Score against parameters", clouds)]
+    sections += [("scores", "Scores and differences from base", bars)]
+    return {
+        "compareRunCharts": [chart for _, _, charts in sections for chart in charts],
+        "compareRunSections": [_section(*each) for each in sections if each[2]],
+        "isAccordionReordered": True,  # otherwise MLflow sorts the sections by their names
+    }
+
+
+def _bar_names(study: Study) -> list[str]:
+    return [f"{kind}{metric.name}" for metric in study.task.tabled for kind in (FINAL, DELTA)]
+
+
+def _section(uuid: str, name: str, charts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    about = {"uuid": uuid, "name": name, "columns": 2 if len(charts) % 3 else 3}
+    return about | {"display": True, "isReordered": True, "deleted": False, "isGenerated": False}
+
+
+def _chart(kind: str, section: str, place: int, name: str) -> dict[str, Any]:
+    about = {"uuid": f"{section}-{place}", "type": kind, "metricSectionId": section, "displayName": name}
+    return about | {"runsCountToCompare": ALL_RUNS, "deleted": False, "isGenerated": False}
+
+
+def _line(place: int, name: str) -> dict[str, Any]:
+    scale = {"lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "range": {}, "xAxisKey": "step"}
+    axes = {"selectedXAxisMetricKey": "", "yAxisKey": "metric", "yAxisExpressions": [], "ignoreOutliers": False}
+    shared = {"useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
+    metric = {"metricKey": name, "selectedMetricKeys": [name]}
+    return _chart("LINE", "curves", place, name) | metric | scale | axes | shared
+
+
+def _scatter(place: int, metric: str) -> dict[str, Any]:
+    axes = {"xaxis": {"key": "params", "type": "METRIC"}, "yaxis": {"key": f"{FINAL}{metric}", "type": "METRIC"}}
+    return _chart("SCATTER", "costs", place, f"{FINAL}{metric} against params") | axes
+
+
+def _bar(place: int, name: str) -> dict[str, Any]:
+    return _chart("BAR", "scores", place, name) | {"metricKey": name}
