@@ -113,7 +113,8 @@ class Replay:
         state = folder.state(trial.key)
         new = rollback_safe(journal, synced.step, everything=state == "finished")
         points = [point for report in new for point in _points(folder.card, report)]
-        self._tracker.log_points(synced.run_id, points)
+        if points:
+            self._tracker.log_points(synced.run_id, points)
         self._logged |= {point.name for point in points}
         synced = Synced(synced.run_id, new[-1].step if new else synced.step, synced.result)
         self._synced.put(trial.key, asdict(synced))

@@ -19,7 +19,10 @@ _USERINFO = re.compile(  # digits are a port only where no @ follows in the same
 _SECRET = r"(?:pass|pwd|secret|token|key|credential|signature|\bsig\b|auth)"
 _VALUE = r"(?:\{[^}\n]*\}|[^&\s])"  # ODBC takes spaces and & in braces
 _VALUE_ENDS = r"""(?=(?:['"][]'"),;:}]*)?(?:[&\s]|$))"""  # a quote at its end belongs to the word
-_QUERY = re.compile(rf"([?&;#](?:[^=&;?\s]*{_SECRET}[^=&;?\s]*|odbc_connect)=){_VALUE}*?{_VALUE_ENDS}", re.IGNORECASE)
+_QUERY = re.compile(  # a view of MLflow's pages is no secret
+    rf"([?&;#](?!viewStateShareKey=)(?:[^=&;?\s]*{_SECRET}[^=&;?\s]*|odbc_connect)=){_VALUE}*?{_VALUE_ENDS}",
+    re.IGNORECASE,
+)
 _ENCODED = re.compile(  # a whole address or a list of settings within one value, encoded once or more
     rf"([?&;#][^=&;?\s]+=)(?=[^&\s]*?(?:{_SECRET}\w*%(?:25)*3[AD]|%(?:25)*3A(?:%(?:25)*2F){{2}}[^&\s]*%(?:25)*40))"
     rf"{_VALUE}*?{_VALUE_ENDS}",

@@ -1,0 +1,138 @@
+"""MLflow's pages of a study in a real browser: the links of `ablate ui` open on the comparison."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies_on_disk import DECODE, begin, finish, make_study
+
+from tracking.ledger import experiment_of
+from tracking.mlflow_tracker import open_tracker
+from tracking.replay import Replay
+from tracking.study import Study
+from tracking.ui_app import NAME
+from tracking.uri import default_uri
+from tracking.views import answers, free_port, page_address, ui_command, ui_environment
+
+CHROMIUM = Path("/usr/bin/chromium")
+ROOT = Path(__file__).parents[2]
+SEEDS = [1, 2, 3, 4]
+ASSISTANT = "Ask questions about your experiments"  # in its panel
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no browser at {CHROMIUM}; apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Twelve finished runs, more than MLflow's charts show by themselves."""
+    runs = tmp_path_factory.mktemp("shown").resolve()
+    study = make_study(runs / "a study", dict.fromkeys(("base", "a_heads_1", "c_layers_2"), SEEDS))
+    for place, trial in enumerate(study.trials):
+        folder = study.trial_folder(trial)
+        attempt = begin(folder)
+        for step in (10, 20, 30):
+            folder.report(attempt, step, {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step}, checkpoint=step)
+        folder.write_hypotheses("dev", [f"Satz von {trial.name}."])
+        finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
+    done = Replay(study.folder, *open_tracker(None, runs, None, study.folder)).once()
+    assert (done.problems, done.notices) == ((), ())
+    return study
+
+
+@pytest.fixture(scope="module")
+def server(shown: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What `ablate ui` starts. The package's entry point is made here: a bare checkout has none."""
+    site = tmp_path_factory.mktemp("site")
+    about = site / "of_this_test-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: of-this-test\nVersion: 0\n")
+    (about / "entry_points.txt").write_text(f"[mlflow.app]\n{NAME} = tracking.ui_app:app\n")
+    port, uri = free_port(0), default_uri(shown.folder.parent)
+    command = ui_command(shown.folder.parent, port=port)
+    command += [] if "--app-name" in command else ["--app-name", NAME]
+    environment = ui_environment(uri) | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    log = site / "log"
+    with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
+        try:
+            assert answers(f"http://127.0.0.1:{port}", 240), log.read_text()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        shown_by = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield shown_by
+        shown_by.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page of a browser that has never seen MLflow."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    opened = context.new_page()
+    opened.set_default_timeout(120_000)
+    yield opened
+    context.close()
+
+
+def link(server: str, study: Study, mode: str = "") -> str:
+    experiment = experiment_of(study.folder, default_uri(study.folder.parent))
+    assert experiment is not None
+    return page_address(server, experiment, study.name, mode)
+
+
+def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:
+    page.goto(link(server, shown))
+    page.get_by_text("12 matching runs").wait_for()
+    for name in ("seed", "final/ppl", "delta/ppl", "final/bleu", "delta/bleu", "params", "flops", "seconds"):
+        head = page.get_by_role("columnheader").filter(has_text=name).first
+        head.wait_for()
+        place = head.bounding_box()
+        assert 0 <= place["x"] <= place["x"] + place["width"] <= 1400, f"{name} is at {place}"
+    runs = page.locator("a").filter(has_text=re.compile(r" s\d$")).all()
+    assert [run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])] == [
+        f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS
+    ]
+    text = page.inner_text("body")
+    assert "-11" in text, "the difference of the last run"
+    assert f"{shown.name}: 3 rows; 12 of 12 trials finished; base: PPL 4.69, BLEU 28.5" in text
+    assert ASSISTANT not in text
+    assert "Welcome" not in text
+
+
+def test_the_charts_are_ready_and_show_all_runs(page: Any, server: str, shown: Study) -> None:
+    page.goto(link(server, shown, "CHART"))
+    for title in (
+        "While training (2)",
+        "Score against parameters (2)",
+        "val/ppl",
+        "train/loss",
+        "params vs. final/bleu",
+    ):
+        page.get_by_text(title, exact=True).first.wait_for()
+    lines = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")
+    lines.nth(11).wait_for(state="attached")
+    assert lines.count() == 12
+
+
+def test_texts_stand_side_by_side(page: Any, server: str, shown: Study) -> None:
+    page.goto(link(server, shown, "ARTIFACT"))
+    for name in ("base-s1", "base-s2"):
+        page.get_by_text(f"Satz von {name}.", exact=True).first.wait_for()
+
+
+def test_the_plain_address_opens_without_the_assistant(page: Any, server: str) -> None:
+    page.goto(server)
+    page.get_by_text("Experiments").first.wait_for()
+    assert ASSISTANT not in page.inner_text("body")
