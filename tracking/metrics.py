@@ -14,7 +14,7 @@ NAME = re.compile(r"\w[\w.-]*")
 class Metric:
     """One score of a set. Its value is None if it was not finite, or if it was not measured."""
 
-    name: str  # its key in result.json and statistics; `<set>/<name>` in MLflow
+    name: str  # its key in result.json and statistics; `final/<name>` in MLflow
     label: str = ""  # in tables; without one, the name
     unit: str = ""
     better: Literal["up", "down"] = "up"

@@ -110,9 +110,9 @@ def newest_checkpoint(trial: Path) -> int:
 
 
 def mlflow_runs(runs: Path) -> list[tuple[str, str]]:
-    """(name, status) of every run in the tracking database."""
+    """(name, status) of every trial's run in the tracking database."""
     with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
-        return database.execute("SELECT name, status FROM runs ORDER BY name").fetchall()
+        return database.execute("SELECT name, status FROM runs WHERE name != 'study' ORDER BY name").fetchall()
 
 
 def mlflow_steps(runs: Path, metric: str) -> list[int]:

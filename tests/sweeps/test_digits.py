@@ -94,8 +94,8 @@ def test_mlflow_has_one_finished_run_per_trial_with_the_metric_of_the_task(undis
         (name, "FINISHED") for name in ("B narrow s1", "base s1") for _ in (undisturbed, killed)
     ]
     with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
-        found = database.execute("SELECT key, value FROM latest_metrics WHERE key LIKE 'test/%'").fetchall()
-    assert {key for key, _ in found} == {"test/accuracy"}
+        found = database.execute("SELECT key, value FROM latest_metrics WHERE key LIKE 'final/%'").fetchall()
+    assert {key for key, _ in found} == {"final/accuracy"}
     assert len(found) == 4
     assert all(0.5 < value < 1 for _, value in found)
 

@@ -87,7 +87,7 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in failed.stdout
     assert failed.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[d_dropout_0,d_smoothing_0]'"
     assert "FAILED: CheckpointError" in typed(study.cwd, "table", "--format", "md").stdout
-    assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FAILED"
+    assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FAILED"
 
 
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
@@ -103,7 +103,7 @@ def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves
     assert "d_smoothing_0-s1: result.json cannot be read" in again.stdout
     assert "3 of 4 finished" in again.stdout
     assert len(lines(unreadable.with_name("attempts.jsonl"))) == 2
-    assert dict(mlflow_runs(study.cwd / "runs"))["D d_dropout_0 s1"] == "FINISHED"
+    assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FINISHED"
     for row in ("base", "d_dropout_0", "e_learned_positions"):
         assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
     after = study.result("base-s1")

@@ -48,8 +48,8 @@ def test_runs_in_the_former_default_are_found_without_the_ledger(study: Study, r
 def test_a_study_whose_runs_were_deleted_gets_its_own_experiment(study: Study, runs: Path, store: Store) -> None:
     synced_to(study, runs, "given up")
     tracker, _ = open_tracker(None, runs, None, study.folder)
-    (run,) = tracker.client.search_runs([tracker.experiment_id])
-    tracker.client.delete_run(run.info.run_id)
+    for run in tracker.client.search_runs([tracker.experiment_id]):
+        tracker.client.delete_run(run.info.run_id)
     assert experiment(open_tracker(None, runs, None, study.folder)[0]) == study.name
     tracker.client.delete_experiment(store[0].client.get_experiment_by_name(study.name).experiment_id)
     with pytest.raises(ValueError, match="is deleted"):

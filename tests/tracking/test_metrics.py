@@ -33,4 +33,4 @@ def test_one_entry_is_enough_for_checks_and_mlflow() -> None:
     head = {"key": "k", "step": 9, "scores": CONTENT | {"comet": "0.8"}}
     assert shapes.statistics_head(head, card) == "comet must be a number"
     points = result_points(card, {"step": 9, "scores": {"dev": CONTENT | {"comet": 0.8}}}, 0)
-    assert ("dev/comet", 0.8) in [(point.name, point.value) for point in points]
+    assert ("final/comet", 0.8) in [(point.name, point.value) for point in points]

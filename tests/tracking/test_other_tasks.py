@@ -129,11 +129,16 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     assert Replay(study.folder, *store).once().problems == ()
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
-        **{"test/accuracy": 0.9, "test/loss": 0.25, "params": 4810.0, "seconds": 2.5},
+        **{"final/accuracy": 0.9, "final/loss": 0.25, "delta/accuracy": 0.0, "params": 4810.0, "seconds": 2.5},
         **{"train/loss": 0.5, "checkpoint": 7.0},
     }
     tags = {name: value for name, value in run.data.tags.items() if name.startswith(("study.", "table3."))}
-    assert tags == {"study.group": "base", "study.row": "01 base", "study.change": "change of base"}
+    assert tags == {
+        "study.group": "base",
+        "study.row": "01 base",
+        "study.change": "change of base",
+        "study.order": "0001",
+    }
     assert not [name for name in {**run.data.tags, **run.data.params} if FOREIGN.search(name)]
     assert run.data.params["net.hidden"] == "64"
 

@@ -192,12 +192,12 @@ def test_scores_and_costs_are_logged_at_the_step_of_the_result(study: Study, fol
     sync_once(study, store)
     run = only_run(study, store)
     ended = round((folder.attempts()[0].ended or 0) * 1000)
-    (bleu,) = store[0].client.get_metric_history(run.info.run_id, "dev/bleu")
+    (bleu,) = store[0].client.get_metric_history(run.info.run_id, "final/bleu")
     assert (bleu.value, bleu.step, bleu.timestamp) == (30.0, 30, ended)
-    assert "dev/ppl" not in run.data.metrics
-    assert run.data.metrics["test/ppl"] == 4.5
+    assert "final/ppl" not in run.data.metrics
+    assert run.data.metrics["final/test/ppl"] == 4.5
     assert run.data.metrics["params"] == 63_045_632
-    assert {"dev/nll", "dev/chrf", "flops", "seconds", "tokens_per_s"} <= set(run.data.metrics)
+    assert {"final/nll", "final/chrf", "flops", "seconds", "tokens_per_s"} <= set(run.data.metrics)
 
 
 def test_a_lower_score_after_new_decode_settings_is_the_latest(study: Study, folder: TrialFolder, store: Store) -> None:
@@ -206,7 +206,7 @@ def test_a_lower_score_after_new_decode_settings_is_the_latest(study: Study, fol
     sync_once(study, store)
     folder.write_result(result(study.trials[0], attempt, 30, bleu=25.0))
     sync_once(study, store)
-    assert only_run(study, store).data.metrics["dev/bleu"] == 25.0
+    assert only_run(study, store).data.metrics["final/bleu"] == 25.0
 
 
 def test_decode_tags_are_those_of_the_current_scores(study: Study, folder: TrialFolder, store: Store) -> None:
@@ -227,7 +227,7 @@ def test_decode_tags_are_those_of_the_current_scores(study: Study, folder: Trial
     assert decode_tags() == usual, "the trial is being scored again, and the old scores are still valid"
     finish(study, study.trials[0], attempt, 30, bleu=31.0, decode=DECODE | {"beam": 8})
     assert decode_tags() == usual | {"decode.beam": "8"}
-    assert only_run(study, store).data.metrics["dev/bleu"] == 31.0
+    assert only_run(study, store).data.metrics["final/bleu"] == 31.0
     assert sync_once(study, store) == 0
     assert decode_tags() == usual | {"decode.beam": "8"}
 
@@ -306,11 +306,11 @@ def test_the_twin_holds_the_same_as_mlflow(study: Study, folder: TrialFolder, st
     finish(study, study.trials[0], attempt, 3)
     sync_once(study, store)
     twin = MemoryTracker()
-    for name in ("mlflow-runs.json", "mlflow-synced.json"):
+    for name in ("mlflow-runs.json", "mlflow-synced.json", "mlflow-sent.json"):
         shutil.move(study.folder / name, study.folder / f"old-{name}")
     Replay(study.folder, twin, "memory").once()
     Replay(study.folder, twin, "memory").once()
-    (memory,), real = twin.runs.values(), only_run(study, store)
+    (memory,), real = [run for run in twin.runs.values() if "sweep.id" in run.tags], only_run(study, store)
     assert memory.params == real.data.params
     assert memory.tags.items() <= real.data.tags.items()
     assert {point.name: point.value for point in sorted(memory.points, key=lambda p: p.step)} == real.data.metrics

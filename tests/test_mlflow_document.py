@@ -1,0 +1,32 @@
+"""docs/mlflow.md names what the code writes."""
+
+import re
+from pathlib import Path
+
+from tracking import metric_names
+from tracking.run_files import SAMPLES
+from tracking.shapes import COSTS
+
+TEXT = (Path(__file__).parents[1] / "docs" / "mlflow.md").read_text("utf-8")
+CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
+
+
+def test_every_kind_of_metric_is_explained() -> None:
+    kinds = [value for name, value in vars(metric_names).items() if name.isupper()]
+    assert len(kinds) == 7
+    for kind in kinds:
+        assert f"{kind}<metric>" in CELLS
+    assert set(COSTS) <= set(CELLS)
+
+
+def test_every_tag_and_file_is_explained() -> None:
+    source = "".join(
+        (Path(metric_names.__file__).parent / f"{name}.py").read_text() for name in ("describe", "run_files")
+    )
+    tags = set(re.findall(r'"([a-z]+\.[a-z]+|seed|attempt|host|commit|dirty|device)"', source))
+    assert {"sweep.id", "trial.key", "data.fingerprint", "curve.csv", "error.txt"} <= tags
+    assert tags <= set(CELLS)
+    assert SAMPLES in CELLS
+    for name in ("group", "row", "change", "order"):
+        assert f'{{about}}.{name}"' in source
+        assert f"table3.{name}" in CELLS
