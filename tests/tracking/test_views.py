@@ -8,7 +8,7 @@ import pytest
 
 from tracking.provenance import PACKAGES, collect, own_version
 from tracking.uri import default_uri, without_password
-from tracking.views import free_port, ui_command, ui_environment
+from tracking.views import free_port, page_address, ui_command, ui_environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +42,14 @@ def test_a_port_in_use_is_not_taken() -> None:
 def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_uri(Path("runs")) == f"sqlite:///{tmp_path.resolve()}/runs/mlflow.db"
+
+
+def test_a_view_in_an_address_is_no_secret() -> None:
+    link = page_address("http://127.0.0.1:5000/", "7", "mine", "CHART")
+    assert link.startswith("http://127.0.0.1:5000/#/experiments/7/runs?viewStateShareKey=ablate-")
+    assert link.endswith("&workflowType=machine_learning&compareRunsMode=CHART")
+    assert without_password(link) == link
+    assert without_password(f"{link}&api_key=abc") == f"{link}&api_key=***"
 
 
 def test_passwords_are_taken_out() -> None:
