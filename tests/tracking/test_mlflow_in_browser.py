@@ -81,7 +81,7 @@ def page(browser: Any) -> Iterator[Any]:
     """A page of a browser that has never seen MLflow."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     opened = context.new_page()
-    opened.set_default_timeout(120_000)
+    opened.set_default_timeout(60_000)
     yield opened
     context.close()
 
