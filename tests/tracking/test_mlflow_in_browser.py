@@ -121,8 +121,8 @@ def test_the_charts_are_ready_and_show_all_runs(page: Any, server: str, shown: S
     ):
         page.get_by_text(title).first.wait_for()
     lines = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")
-    lines.nth(11).wait_for(state="attached")
-    assert lines.count() == 12
+    lines.nth(2 * 12 - 1).wait_for(state="attached")  # a line and its points per run
+    assert lines.count() == 2 * 12
 
 
 def test_texts_stand_side_by_side(page: Any, server: str, shown: Study) -> None:
