@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from tracking.aggregations import fault
 from tracking.formats import number
 
 NAME = re.compile(r"\w[\w.-]*")
@@ -26,6 +27,7 @@ class Metric:
     signature: str | None = None  # the key of its signature, if it has one
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
     note: str = ""  # below the table
+    from_counts: tuple[str, ...] = ()  # a formula of `aggregations.py`, and the fields of a sample that it takes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -34,8 +36,7 @@ class Metric:
     def of(content: Mapping[str, Any]) -> "Metric":
         """From JSON. Unknown keys are ignored, missing ones have their defaults."""
         known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
-        changed_by = known.get("changed_by")
-        return Metric(**known | ({"changed_by": tuple(changed_by)} if isinstance(changed_by, list) else {}))
+        return Metric(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
@@ -68,6 +69,8 @@ class Metric:
             found.append(f"{called} must have a whole number of decimals")
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
+        wrong_counts = fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        found += [f"{called} {wrong_counts}"] if wrong_counts else []
         return found
 
 

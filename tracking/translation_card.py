@@ -1,5 +1,7 @@
 """Translation, as files and tables know it: Table 3 of "Attention Is All You Need". Studies without a task mean it."""
 
+from dataclasses import replace
+
 from tracking.card import Card
 from tracking.metrics import Metric
 
@@ -15,16 +17,32 @@ TRANSLATION = Card(
             tabled=False,
             printed=False,
             changed_by=OF_WEIGHTS,
+            from_counts=("ratio", "nats", "pieces"),
         ),
-        Metric("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2, changed_by=OF_WEIGHTS),
+        Metric(
+            *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
+            changed_by=OF_WEIGHTS,
+            from_counts=("exp_ratio", "nats", "pieces"),
+        ),
         Metric(
             *("bleu", "BLEU", "0 to 100", "up", 2),
             table_decimals=1,  # as the paper prints it
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            from_counts=("ngram_precision", "bleu"),
         ),
-        Metric("bleu_paper", "BLEU paper", "0 to 100", "up", 2, tabled=False, signature="bleu_paper_signature"),
-        Metric("chrf", "chrF", "0 to 100", "up", 2, tabled=False, signature="chrf_signature"),
+        Metric(
+            *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
+            tabled=False,
+            signature="bleu_paper_signature",
+            from_counts=("ngram_precision_unsmoothed", "bleu_paper"),
+        ),
+        Metric(
+            *("chrf", "chrF", "0 to 100", "up", 2),
+            tabled=False,
+            signature="chrf_signature",
+            from_counts=("ngram_f", "chrf"),
+        ),
     ),
     symbols={
         "n_layers": "N",
@@ -54,3 +72,12 @@ TRANSLATION = Card(
     ),
     tags="table3",
 )
+
+
+def completed(card: Card) -> Card:
+    """The card of an older study of translation, with the formulas that its metrics had without naming them."""
+    if card.name != TRANSLATION.name:
+        return card
+    known = {metric.name: metric.from_counts for metric in TRANSLATION.metrics}
+    filled = (replace(each, from_counts=each.from_counts or known.get(each.name, ())) for each in card.metrics)
+    return replace(card, metrics=tuple(filled))
