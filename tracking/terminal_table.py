@@ -1,0 +1,118 @@
+"""The study's table for a terminal: one section per group. A narrow terminal has fewer columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracking import cells
+from tracking.caption import caption
+from tracking.card import Card
+from tracking.columns import COST_LABELS, published_names
+from tracking.findings import NONE, Findings
+from tracking.rows import BASE, TableRow
+from tracking.study import Study
+from tracking.text_columns import Column, text_columns
+from tracking.view import View
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCORES_WIDTH = 48  # of the score columns that every terminal shows
+SPREAD_WIDTH = 58  # the same with standard deviations
+COST_WIDTHS = {"params": 38, "flops": 61, "seconds": 61}  # the least room besides the scores
+CHANGE_WIDTH, GROUP_WIDTH = 32, 9
+MISSING = "–"
+
+
+def render(
+    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = View(), findings: Findings = NONE
+) -> "Table":
+    """Our scores, their differences and the published ones, then costs; or the chosen columns, as many as fit."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    card = study.task
+    possible = _possible(card, rows, view, findings)
+    shown_columns = [column for column, least in possible if width >= least]
+    left_out = dict.fromkeys(_head(column).replace("\n", " ") for column, least in possible if width < least)
+    words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
+    text = caption(card, rows, findings, words)
+    shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=escape(text))
+    shown.title_justify = shown.caption_justify = "left"
+    shown.add_column("", no_wrap=True)
+    shown.add_column("change", max_width=CHANGE_WIDTH, overflow="fold")
+    for column in shown_columns:
+        dim = "dim" if _head(column) == "paper\nΔ" else None
+        if column.kind == "number":
+            shown.add_column(escape(_head(column)), justify="right", no_wrap=True, style=dim)
+        else:
+            shown.add_column(escape(_head(column)), overflow="fold")
+    for place, row in enumerate(rows):
+        group = row.group if place == 0 or rows[place - 1].group != row.group else ""
+        ends = place + 1 < len(rows) and rows[place + 1].group != row.group
+        numbers = _row_cells(card, row, shown_columns, view, findings)
+        shown.add_row(escape(group), _described(row, findings), *numbers, end_section=ends)
+    return shown
+
+
+def _possible(
+    card: Card, rows: Sequence[TableRow], view: View, findings: Findings
+) -> list[tuple[Column, int]]:
+    """The columns in their order, each with the least width of a terminal that shows it."""
+    known = text_columns(card, rows, view, findings)
+    if view.columns:
+        return _chosen([known[name] for name in view.columns if name != "change"], rows)
+    found, total, published = list[tuple[Column, int]](), 0, published_names(card, rows)
+    limit = SPREAD_WIDTH if any(value is not None for row in rows for value in row.sd.values()) else SCORES_WIDTH
+    for metric in card.tabled:
+        paper = [f"paper_delta_{metric.name}"] if metric.name in published else []
+        columns = [known[name] for name in (metric.name, f"delta_{metric.name}", *paper)]
+        total += sum(2 + _width(column, rows) for column in columns)
+        found += [(column, 0 if total <= limit else CHANGE_WIDTH + total) for column in columns]
+    return found + [(known[name], room + total) for name, room in COST_WIDTHS.items()]
+
+
+def _chosen(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[tuple[Column, int]]:
+    """The first one is always shown."""
+    found, total = list[tuple[Column, int]](), GROUP_WIDTH + 12
+    for place, column in enumerate(columns):
+        total += 2 + (_width(column, rows) if column.kind == "number" else 14)
+        found.append((column, total if place else 0))
+    return found
+
+
+def _width(column: Column, rows: Sequence[TableRow]) -> int:
+    """Of the heading and the numbers. Words in place of numbers may wrap."""
+    numbers = [line for row in rows if row.seeds for line in column.text(row).split("\n")]
+    known = [len(line) for line in numbers if any(letter.isdigit() for letter in line)]
+    return max(6, *map(len, _head(column).split("\n")), *known)
+
+
+def _head(column: Column) -> str:
+    """Published differences stand right of ours, and need no name."""
+    return "paper\nΔ" if column.name.startswith("paper_delta_") else column.head
+
+
+def _row_cells(card: Card, row: TableRow, columns: Sequence[Column], view: View, findings: Findings) -> list[str]:
+    """The state of an unfinished row appears once: the note below the change has the cause."""
+    explained, shown = cells.explained(card), list[str]()
+    ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*COST_LABELS, "steps"}
+    for column in columns:
+        text, told = column.text(row), row.status in shown
+        hidden = text in explained or (row.seeds == 0 and column.name in ours and (told or "delta_" in column.name))
+        shown.append(MISSING if hidden else text)
+    return [_marked(text, column.best(row)) for text, column in zip(shown, columns, strict=True)]
+
+
+def _marked(text: str, best: bool) -> str:
+    from rich.markup import escape
+
+    return f"[bold]{escape(text)}[/]" if best else escape(text)
+
+
+def _described(row: TableRow, findings: Findings) -> str:
+    from rich.markup import escape
+
+    change = (row.change if row.row != BASE else BASE) + findings.row_mark(row)
+    shown = not row.note or row.note == row.status  # in place of the numbers
+    return escape(change) + ("" if shown else f"\n[italic]{escape(row.note)}[/]")
