@@ -15,7 +15,11 @@ def score(card: Card, row: TableRow, metric: Metric) -> str:
     """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
     found = number(row.scores[metric.name], metric.places) or missing_score(card, row, metric)
     deviation = row.sd[metric.name]
-    return found if deviation is None or row.scores[metric.name] is None else f"{found} ± {spread(deviation, metric.places)}"
+    return (
+        found
+        if deviation is None or row.scores[metric.name] is None
+        else f"{found} ± {spread(deviation, metric.places)}"
+    )
 
 
 def delta(card: Card, row: TableRow, metric: Metric, findings: Findings) -> str:

@@ -65,6 +65,17 @@ def csv_columns(card: Card, published: Sequence[str], seeds: Sequence[int], find
     ]
 
 
+def value_of(card: Card, row: TableRow, name: str, findings: Findings) -> Any:
+    """The value of a row in the column of this name: of CSV, of a seed, or of a change."""
+    flat = record(card, row, published_names(card, [row]), findings) | by_seed(row)
+    return flat[name] if name in flat else row.cells.get(name)
+
+
+def by_seed(row: TableRow) -> dict[str, float | None]:
+    """`ppl_s1` and so on."""
+    return {f"{name}_s{seed}": value for name, values in row.seed_values.items() for seed, value in values.items()}
+
+
 def seeds_of(rows: Sequence[TableRow]) -> list[int]:
     """Every finished seed of these rows, in order."""
     return sorted({seed for row in rows for values in row.seed_values.values() for seed in values})

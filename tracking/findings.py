@@ -4,14 +4,17 @@ best reports."""
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tracking.best_report import BestReport, best_reports
 from tracking.card import Card
 from tracking.metrics import Metric
 from tracking.rows import TableRow
-from tracking.seed_tests import Family, RowTest, family
 from tracking.sentence_tests import SentenceTest, SentenceTests, sentence_tests
 from tracking.study import Study
+
+if TYPE_CHECKING:
+    from tracking.seed_tests import Family, RowTest  # NumPy, which a plan does not need
 
 OF_SAMPLES = "°"
 """The mark of a difference that only the samples of one seed show."""
@@ -24,14 +27,14 @@ class Findings:
     """Of one reference row. Metrics are by name. Empty: nothing was looked for."""
 
     reference: str = "base"
-    families: dict[str, Family] = field(default_factory=dict)  # of a metric that is e^ of another: in its logarithm
-    tests: dict[str, dict[str, RowTest]] = field(default_factory=dict)  # by metric and row, in the metric's own units
+    families: dict[str, "Family"] = field(default_factory=dict)  # of a metric that is e^ of another: in its logarithm
+    tests: dict[str, dict[str, "RowTest"]] = field(default_factory=dict)  # by metric and row, in the metric's own units
     samples: dict[str, SentenceTests] = field(default_factory=dict)
     unlike: dict[str, list[str]] = field(default_factory=dict)  # by row, what differs
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
 
-    def test(self, row: TableRow, metric: Metric) -> RowTest | None:
+    def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
         return self.tests.get(metric.name, {}).get(row.row)
 
     def sample_test(self, row: TableRow, metric: Metric) -> SentenceTest | None:
@@ -52,6 +55,12 @@ class Findings:
         found = self.test(row, metric) or self.sample_test(row, metric)
         return (found.low, found.high) if found else None
 
+    def row_mark(self, row: TableRow) -> str:
+        return UNLIKE if self.unlike.get(row.row) else ""
+
+
+NONE = Findings()
+
 
 def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too."""
@@ -64,13 +73,13 @@ def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Met
 
 
 def with_tested(rows: Sequence[TableRow], card: Card, findings: Findings) -> list[TableRow]:
-    """The rows with the differences that were tested: over all seeds of both rows, also where these are not the same."""
+    """The rows with the differences that were tested: over all seeds of both rows."""
     return [_with_tested(row, card, findings) for row in rows]
 
 
 def _with_tested(row: TableRow, card: Card, findings: Findings) -> TableRow:
     tested = {each.name: test.difference for each in card.tabled if (test := findings.test(row, each))}
-    if not tested or tuple(sorted(row.delta_seeds)) == tuple(sorted(_seeds(row))) and "Δ over" not in row.note:
+    if not tested or (tuple(sorted(row.delta_seeds)) == tuple(sorted(_seeds(row))) and "Δ over" not in row.note):
         return row
     deltas = {name: round(value, 9) for name, value in tested.items()}
     note = "; ".join(part for part in row.note.split("; ") if not part.startswith("Δ over"))
@@ -81,8 +90,10 @@ def _seeds(row: TableRow) -> tuple[int, ...]:
     return tuple(next(iter(row.seed_values.values()), {}))
 
 
-def _family(card: Card, rows: Sequence[TableRow], metric: Metric, reference: str) -> Family | None:
+def _family(card: Card, rows: Sequence[TableRow], metric: Metric, reference: str) -> "Family | None":
     """Rows whose scores cannot be compared are not tested."""
+    from tracking.seed_tests import family
+
     comparable = [row for row in rows if not metric.decided_by((*row.mixed_decode, *row.other_decode))]
     found = family({row.row: _scale(metric, row.seed_values[metric.name]) for row in comparable}, reference)
     if found is None:
@@ -98,7 +109,7 @@ def _scale(metric: Metric, values: Mapping[int, float | None]) -> Mapping[int, f
     return {seed: math.log(value) if value is not None and value > 0 else None for seed, value in values.items()}
 
 
-def _tests(metric: Metric, found: Family | None) -> dict[str, RowTest]:
+def _tests(metric: Metric, found: "Family | None") -> dict[str, "RowTest"]:
     if found is None or metric.exp_of is None:
         return found.tests if found else {}
     return {row: exp_test(test, found) for row, test in found.tests.items()}

@@ -8,7 +8,7 @@ from tracking.rows import TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, markdown_names
 from tracking.text_table import Cell, TextTable, text_table
-from tracking.view import View
+from tracking.view import PLAIN, View
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -27,7 +27,7 @@ p { max-width: 75rem; font-size: .85rem; }
 """
 
 
-def to_html(study: Study, rows: Sequence[TableRow], view: View = View(), findings: Findings = NONE) -> str:
+def to_html(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
     """A page with the columns of Markdown; one body of the table per group."""
     table = text_table(study, rows, markdown_names(study.task, rows), view, findings)
     about = "".join(f"<p>{escape(line)}</p>\n" for line in table.caption.split("\n"))
@@ -37,7 +37,8 @@ def to_html(study: Study, rows: Sequence[TableRow], view: View = View(), finding
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>{escape(study.name)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<div class="table">\n<table>\n<caption>{escape(study.name)}</caption>\n'
-        f'<thead><tr><th scope="col"></th>{head}</tr></thead>\n{_bodies(table)}</table>\n</div>\n{about}</body>\n</html>\n'
+        f'<thead><tr><th scope="col"></th>{head}</tr></thead>\n{_bodies(table)}</table>\n</div>\n'
+        f"{about}</body>\n</html>\n"
     )
 
 

@@ -8,7 +8,7 @@ from tracking.rows import TableRow
 from tracking.study import Study
 from tracking.text_columns import printed_names
 from tracking.text_table import Cell, TextTable, text_table
-from tracking.view import View
+from tracking.view import PLAIN, View
 
 ESCAPED = {
     "\\": r"\textbackslash{}",
@@ -26,7 +26,7 @@ SYMBOL = re.compile(r"(\w)_([A-Za-z0-9]+)")
 BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 
 
-def to_latex(study: Study, rows: Sequence[TableRow], view: View = View(), findings: Findings = NONE) -> str:
+def to_latex(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
     """One table environment; groups are apart, notes of rows stand below the caption."""
     table = text_table(study, rows, printed_names(study.task, rows), view, findings)
     notes = [f"{row.row}: {row.note}." for row in rows if row.note]

@@ -69,7 +69,9 @@ class Metric:
             found.append(f"{called} must have a whole number of decimals")
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
-        wrong_counts = fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        wrong_counts = (
+            fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        )
         found += [f"{called} {wrong_counts}"] if wrong_counts else []
         return found
 

@@ -10,7 +10,11 @@ WORD = re.compile(r"[^\s,;:=()]+")
 
 def own_change(card: Card, shown: str, recorded: str, cells: Mapping[str, object]) -> str:
     """``shown`` if it is the row's recorded words and holds anything besides cells in their symbols; otherwise ""."""
-    phrases = [card.change_phrases[name].replace("{value}", str(of)) for name, of in cells.items() if name in card.change_phrases]
+    phrases = [
+        card.change_phrases[name].replace("{value}", str(of))
+        for name, of in cells.items()
+        if name in card.change_phrases
+    ]
     if " ".join(recorded.split()) != shown or (len(phrases) == len(cells) and all(each in shown for each in phrases)):
         return ""
     derived = {*cells, *(card.symbols.get(name, name) for name in cells), *map(str, cells.values())}

@@ -39,8 +39,6 @@ class SentenceTests:
     draws: int = DRAWS
 
 
-def sentence_tests(
-    study: Study, metric: Metric, reference: str = BASE, set_name: str | None = None
-) -> SentenceTests:
+def sentence_tests(study: Study, metric: Metric, reference: str = BASE, set_name: str | None = None) -> SentenceTests:
     """The tests of every row but the reference; on the metric's own set unless another one is named."""
     raise NotImplementedError

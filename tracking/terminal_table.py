@@ -11,7 +11,7 @@ from tracking.findings import NONE, Findings
 from tracking.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, text_columns
-from tracking.view import View
+from tracking.view import PLAIN, View
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ MISSING = "–"
 
 
 def render(
-    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = View(), findings: Findings = NONE
+    study: Study, rows: Sequence[TableRow], width: int = 120, view: View = PLAIN, findings: Findings = NONE
 ) -> "Table":
     """Our scores, their differences and the published ones, then costs; or the chosen columns, as many as fit."""
     from rich import box
@@ -55,9 +55,7 @@ def render(
     return shown
 
 
-def _possible(
-    card: Card, rows: Sequence[TableRow], view: View, findings: Findings
-) -> list[tuple[Column, int]]:
+def _possible(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[tuple[Column, int]]:
     """The columns in their order, each with the least width of a terminal that shows it."""
     known = text_columns(card, rows, view, findings)
     if view.columns:

@@ -1,11 +1,13 @@
 """The tests of one row's differences as fields for programs: numbers, and what they say in words."""
 
+from dataclasses import asdict
 from typing import Any
 
 from tracking.card import Card
 from tracking.findings import Findings
 from tracking.metrics import Metric
 from tracking.rows import TableRow
+from tracking.sentence_tests import SentenceTests
 
 NUMBERS = ("low", "high", "p", "p_welch")
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tracking import cells, columns
 from tracking.card import Card
-from tracking.findings import Findings
 from tracking.columns import COST_LABELS, PARAMS
+from tracking.findings import Findings
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
@@ -32,7 +32,24 @@ def text_columns(card: Card, rows: Sequence[TableRow], view: View, findings: Fin
     """Every column by name. ``rows`` are those shown: the best value is the best of them."""
     found = [*_about(card, findings), *_costs(card), *_published(card), *_best(findings)]
     found += [column for metric in card.tabled for column in _of_metric(card, rows, metric, view, findings)]
-    return {column.name: column for column in found}
+    known = {column.name: column for column in found}
+    programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), findings)
+    others = {name: partial(_plain, card, findings, name) for name in programs if name not in known}
+    return known | {name: Column(name, name.replace("_", " "), text) for name, text in others.items()}
+
+
+def column_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+    """The names that a reader can choose: those of CSV, then changes."""
+    programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), findings)
+    return [*programs, *card.symbols, "other"]
+
+
+def _plain(card: Card, findings: Findings, name: str, row: TableRow) -> str:
+    """A field that only programs have by default."""
+    value = columns.value_of(card, row, name, findings)
+    if isinstance(value, tuple | list):
+        return "; ".join(map(str, value))
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def markdown_names(card: Card, rows: Sequence[TableRow]) -> list[str]:

@@ -8,7 +8,7 @@ from tracking.findings import NONE, Findings
 from tracking.rows import TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, markdown_names, text_columns
-from tracking.view import View
+from tracking.view import PLAIN, View
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ def text_table(
     known = text_columns(study.task, rows, view, findings)
     chosen = ["row", *(name for name in view.columns if name != "row")] if view.columns else names
     columns = tuple(known[name] for name in chosen)
-    lines = tuple(tuple(Cell(column.text(row).replace("\n", " "), column.best(row)) for column in columns) for row in rows)
+    lines = tuple(
+        tuple(Cell(column.text(row).replace("\n", " "), column.best(row)) for column in columns) for row in rows
+    )
     return TextTable(columns, tuple(row.group for row in rows), lines, caption(study.task, rows, findings))
 
 
-def to_markdown(study: Study, rows: Sequence[TableRow], view: View = View(), findings: Findings = NONE) -> str:
+def to_markdown(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
     """As Table 3: changed cells only, then our measurements, then the published values."""
     table = text_table(study, rows, markdown_names(study.task, rows), view, findings)
     head = ["", *(column.head for column in table.columns)]

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tracking.card import Card
+from tracking.columns import value_of
+from tracking.findings import Findings
 from tracking.metrics import Metric
-from tracking.rows import BASE, TableRow
+from tracking.rows import TableRow
 from tracking.study import Study, Trial
 
 
@@ -13,12 +16,14 @@ from tracking.study import Study, Trial
 class View:
     """Empty ``rows`` and ``columns`` mean all rows, and the columns of the format."""
 
-    base: str = BASE  # the row from which differences are taken
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # as CSV names them
     sort: str | None = None  # such a name; the best value of a metric comes first
     best: bool = False  # whether the best values are bold
     intervals: bool = False  # whether differences have their intervals
+
+
+PLAIN = View()
 
 
 def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -> Study:
@@ -40,31 +45,38 @@ def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
     return replace(study, trials=tuple(trial for trial in study.trials if trial.seed in kept))
 
 
-def viewed(rows: Sequence[TableRow], view: View, card: Card) -> list[TableRow]:
-    """The chosen rows in their order. Numbers that are missing come last, whatever the order."""
+def measured_sets(study: Study) -> dict[str, list[str]]:
+    """The sets with scores in any finished trial, each with the metrics that have a value there."""
+    found: dict[str, list[str]] = {}
+    for trial in study.trials:
+        scores = (study.trial_folder(trial).finished_result(trial.key) or {}).get("scores", {})
+        for name, of_set in scores.items():
+            metrics = [metric.name for metric in study.task.metrics if of_set.get(metric.name) is not None]
+            found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
+    return found
+
+
+def viewed(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[TableRow]:
+    """The chosen rows in their order; sorted, rows without the value come last, and the best one of a metric first."""
     chosen = [row for name in view.rows for row in rows if row.row == name] if view.rows else list(rows)
     if view.sort is None:
         return chosen
-    known = [(value, row) for row in chosen if (value := _sortable(row, view.sort, card)) is not None]
-    unknown = [row for row in chosen if _sortable(row, view.sort, card) is None]
-    metric = next((metric for metric in card.tabled if metric.name == view.sort), None)
-    known.sort(key=lambda pair: pair[0], reverse=metric is not None and metric.better == "up")
-    return [row for _, row in known] + unknown
+    values = {row.row: value_of(card, row, view.sort, findings) for row in chosen}
+    known = [row for row in chosen if values[row.row] is not None]
+    known.sort(key=lambda row: _order(values[row.row]), reverse=_descending(card, view.sort))
+    return known + [row for row in chosen if values[row.row] is None]
 
 
-def sorts(card: Card) -> list[str]:
-    """The names by which rows can be sorted."""
-    names = [metric.name for metric in card.tabled]
-    kinds = ("", "delta_", "sd_", "paper_", "paper_delta_")
-    return [*(f"{kind}{name}" for kind in kinds for name in names), "params", "flops", "seconds", "steps", "seeds", "row"]
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Numbers before words."""
+    number = isinstance(value, int | float)
+    return not number, value if number else 0.0, "" if number else str(value)
 
 
-def _sortable(row: TableRow, name: str, card: Card) -> float | str | None:
-    parts = {"delta_": row.deltas, "sd_": row.sd, "paper_delta_": row.published_deltas, "paper_": row.published}
-    names = {metric.name for metric in card.tabled}
-    found = {f"{kind}{metric}": of.get(metric) for kind, of in parts.items() for metric in names}
-    plain = {"params": row.params, "flops": row.flops, "seconds": row.seconds, "steps": row.steps}
-    return {**found, **row.scores, **plain, "seeds": row.seeds, "row": row.row}[name]
+def _descending(card: Card, name: str) -> bool:
+    """Whether the column holds values, or differences in them, that are better when larger."""
+    kinds = ("", "delta_", "paper_", "paper_delta_", "best_")
+    return any(name == f"{kind}{metric.name}" and metric.better == "up" for metric in card.tabled for kind in kinds)
 
 
 def _card(card: Card, names: Sequence[str], set_name: str | None) -> Card:

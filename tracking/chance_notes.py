@@ -1,0 +1,82 @@
+"""The lines below the table that say what its marks mean, and what the numbers cannot show."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tracking.card import Card
+from tracking.findings import OF_SAMPLES, UNLIKE, Findings
+from tracking.formats import spread
+from tracking.metrics import Metric
+from tracking.rows import TableRow
+
+if TYPE_CHECKING:
+    from tracking.seed_tests import Family
+
+LARGE_SD = 2.0
+"""From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
+variances it occurs by chance in 2 of 100 studies."""
+
+
+def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+    """What was tested over seeds, or else over samples; then the rows that are not alike."""
+    return [*_of_seeds(card, rows, findings), *_of_samples(card, rows, findings), *_unlike(rows, findings)]
+
+
+def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    tested = [
+        (metric, found) for metric in card.tabled if (found := findings.families.get(metric.name)) and found.tests
+    ]
+    if not tested:
+        return
+    family, reference = _sizes([found.rows for _, found in tested]), findings.reference
+    marks = {test.mark for metric, _ in tested for test in findings.tests[metric.name].values()}
+    alone = " †: by Dunnett's test alone, which takes all rows to vary alike." if "†" in marks else ""
+    yield (
+        f"Over seeds, {family} rows against {reference}: Dunnett's test and Welch's with Holm's correction. "
+        f"*: differs by both, p ≤ 0.05 over all rows.{alone} No mark: no difference shown, which is not none."
+    )
+    yield from (_spreads(metric, found) for metric, found in tested)
+    if left := _untested(rows, findings):
+        yield f"Not tested: {left}."
+
+
+def _spreads(metric: Metric, found: "Family") -> str:
+    scale = f"{metric.label} (tested as its logarithm)" if metric.exp_of else metric.label
+    parts = [f"pooled sd {spread(found.pooled_sd or 0.0, metric.places)}"]
+    if found.largest_sd:
+        parts.append(f"largest sd {found.largest_sd[1]:.1f} × that ({found.largest_sd[0]})")
+    text = f"{scale}: {', '.join(parts)}."
+    ratio = found.reference_sd or 0.0
+    return text if ratio < LARGE_SD else f"{text} Caution: {found.reference}'s sd is {ratio:.1f} × the pooled one."
+
+
+def _untested(rows: Sequence[TableRow], findings: Findings) -> str:
+    """Rows with their reasons, each once."""
+    reasons: dict[str, str] = {}
+    for found in findings.families.values():
+        reasons = found.untested | reasons
+    shown = [row.row for row in rows if row.row in reasons]
+    return ", ".join(f"{row} ({reasons[row]})" for row in shown)
+
+
+def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    """Only where seeds say nothing."""
+    alone = [row for row in rows if any(findings.sample_test(row, metric) for metric in card.tabled)]
+    if not alone:
+        return
+    noun = card.sample
+    yield (
+        f"{OF_SAMPLES}: over the {noun}s of one seed, differs from {findings.reference} (paired bootstrap, "
+        f"Holm, p ≤ 0.05). This is all that one seed can show: another seed may differ as much."
+    )
+
+
+def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    if found := {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}:
+        words = "; ".join(f"{row}: {', '.join(of)}" for row, of in found.items())
+        yield f"{UNLIKE} not alike in more than the change: {words}."
+
+
+def _sizes(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return str(least) if least == most else f"{least} to {most}"
