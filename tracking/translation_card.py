@@ -16,12 +16,20 @@ TRANSLATION = Card(
             printed=False,
             changed_by=OF_WEIGHTS,
         ),
-        Metric("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2, changed_by=OF_WEIGHTS),
+        Metric(
+            *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
+            changed_by=OF_WEIGHTS,
+            exp_of="nll",
+            negligible=0.02,
+            margin=0.02,
+        ),
         Metric(
             *("bleu", "BLEU", "0 to 100", "up", 2),
             table_decimals=1,  # as the paper prints it
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            negligible=0.1,
+            margin=0.5,
         ),
         Metric("bleu_paper", "BLEU paper", "0 to 100", "up", 2, tabled=False, signature="bleu_paper_signature"),
         Metric("chrf", "chrF", "0 to 100", "up", 2, tabled=False, signature="chrf_signature"),
