@@ -23,6 +23,9 @@ TRANSLATION = Card(
             *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
             changed_by=OF_WEIGHTS,
             from_counts=("exp_ratio", "nats", "pieces"),
+            exp_of="nll",
+            negligible=0.02,
+            margin=0.02,
         ),
         Metric(
             *("bleu", "BLEU", "0 to 100", "up", 2),
@@ -30,6 +33,8 @@ TRANSLATION = Card(
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
             from_counts=("ngram_precision", "bleu"),
+            negligible=0.1,
+            margin=0.5,
         ),
         Metric(
             *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
