@@ -36,7 +36,8 @@ class Metric:
     def of(content: Mapping[str, Any]) -> "Metric":
         """From JSON. Unknown keys are ignored, missing ones have their defaults."""
         known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
-        return Metric(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+        plain: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in known.items()}
+        return Metric(**plain)
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
@@ -69,7 +70,9 @@ class Metric:
             found.append(f"{called} must have a whole number of decimals")
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
-        wrong_counts = fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        wrong_counts = (
+            fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        )
         found += [f"{called} {wrong_counts}"] if wrong_counts else []
         return found
 

@@ -71,13 +71,14 @@ TRANSLATION = Card(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."
     ),
     tags="table3",
+    sample="sentence",
 )
 
 
 def completed(card: Card) -> Card:
-    """The card of an older study of translation, with the formulas that its metrics had without naming them."""
+    """The card of an older study of translation, with what its files held without naming it."""
     if card.name != TRANSLATION.name:
         return card
     known = {metric.name: metric.from_counts for metric in TRANSLATION.metrics}
     filled = (replace(each, from_counts=each.from_counts or known.get(each.name, ())) for each in card.metrics)
-    return replace(card, metrics=tuple(filled))
+    return replace(card, metrics=tuple(filled), sample=TRANSLATION.sample)
