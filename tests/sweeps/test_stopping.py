@@ -79,7 +79,8 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
     ):
         on_ray._run_on_ray(planned, progress, asked)
     assert caught.value.exit_code == 143
-    assert caught.value.lines == ("base-s1 resumes from step 0",)
+    saved = newest_checkpoint(planned.trials[0].folder.path)  # a worker may have begun a step before it is asked
+    assert caught.value.lines == (f"base-s1 resumes from step {saved}",)
     assert "Trial" not in capfd.readouterr().out, "Tune prints nothing of its own"
     attempts = lines(planned.trials[0].folder.attempts_path)
     assert [line.get("reason") for line in attempts] == [None, "interrupted"]
