@@ -28,7 +28,7 @@ FIELDS = {
 
 
 def fault(from_counts: Sequence[object]) -> str | None:
-    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means that there are no counts."""
+    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no counts."""
     if not from_counts:
         return None
     if not all(isinstance(word, str) for word in from_counts):

@@ -15,7 +15,7 @@ TAKEN = (
     *("cells", "decode", "mixed_decode", "other_decode", "note"),
 )
 """Fields of the table that are no metrics."""
-TEXTS = ("scoring_group", "published_note", "tags")
+TEXTS = ("scoring_group", "published_note", "tags", "sample")
 LISTS = ("scoring", "groups", "artifacts")
 TABLES = ("symbols", "change_phrases", "setting_phrases", "cost_notes")
 
@@ -40,6 +40,7 @@ class Card:
     millions: bool = False  # whether parameters are always shown in millions
     published_note: str = ""  # how to compare with published values; such a table always has their columns
     tags: str = "study"  # where MLflow's tags for group, row and change lie
+    sample: str = "sample"  # what a scored set consists of, in the singular
 
     @cached_property
     def tabled(self) -> tuple[Metric, ...]:

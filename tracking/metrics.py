@@ -40,7 +40,8 @@ class Metric:
     def of(content: Mapping[str, Any]) -> "Metric":
         """From JSON. Unknown keys are ignored, missing ones have their defaults."""
         known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
-        return Metric(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+        plain: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in known.items()}
+        return Metric(**plain)
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)

@@ -76,13 +76,25 @@ TRANSLATION = Card(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."
     ),
     tags="table3",
+    sample="sentence",
 )
 
 
 def completed(card: Card) -> Card:
-    """The card of an older study of translation, with the formulas that its metrics had without naming them."""
+    """The card of an older study of translation, with what its files held without naming it."""
     if card.name != TRANSLATION.name:
         return card
-    known = {metric.name: metric.from_counts for metric in TRANSLATION.metrics}
-    filled = (replace(each, from_counts=each.from_counts or known.get(each.name, ())) for each in card.metrics)
-    return replace(card, metrics=tuple(filled))
+    known = {metric.name: metric for metric in TRANSLATION.metrics}
+    filled = tuple(_filled(each, known[each.name]) if each.name in known else each for each in card.metrics)
+    return replace(card, metrics=filled, sample=TRANSLATION.sample)
+
+
+def _filled(metric: Metric, now: Metric) -> Metric:
+    """What tests over seeds and samples need, where the older card does not say it."""
+    return replace(
+        metric,
+        from_counts=metric.from_counts or now.from_counts,
+        exp_of=metric.exp_of or now.exp_of,
+        negligible=metric.negligible or now.negligible,
+        margin=now.margin if metric.margin is None else metric.margin,
+    )

@@ -1,0 +1,69 @@
+"""The paired bootstrap of many pairs of trials, each with the counts of its samples."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from tracking.counts import Floats, of_reference
+from tracking.resampling import Resampled, compared, resampled_scores
+from tracking.scored_samples import Evaluated, UntestedError
+
+Pair = tuple[Evaluated, Evaluated]
+Read = Callable[[Evaluated], Floats]
+
+
+def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[Resampled | str]:
+    """The test of each pair, or why it has none. Pairs of one seed share their draws and are computed together.
+
+    ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called."""
+    found: dict[Pair, Resampled | str] = {}
+    for seed in dict.fromkeys(ours.trial.seed for ours, _ in pairs):
+        of_seed = [pair for pair in pairs if pair[0].trial.seed == seed]
+        counted = _read({each.trial.name: each for pair in of_seed for each in pair}, read)
+        faults = {pair: _fault(formula, pair, counted, noun) for pair in of_seed}
+        found |= {pair: fault for pair, fault in faults.items() if fault}
+        found |= _tests(formula, [pair for pair, fault in faults.items() if not fault], counted, draws)
+    return [found[pair] for pair in pairs]
+
+
+def _read(trials: Mapping[str, Evaluated], read: Read) -> dict[str, Floats | str]:
+    found: dict[str, Floats | str] = {}
+    for name, trial in trials.items():
+        try:
+            found[name] = read(trial)
+        except UntestedError as error:
+            found[name] = str(error)
+    return found
+
+
+def _fault(formula: str, pair: Pair, counted: Mapping[str, Floats | str], noun: str) -> str | None:
+    """Why the two have no samples in common, if they have none."""
+    ours, theirs = (counted[each.trial.name] for each in pair)
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return ours if isinstance(ours, str) else str(theirs)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} {noun}s, but {pair[1].trial.name} has {len(theirs)}"
+    fixed, expected = of_reference(formula, ours), of_reference(formula, theirs)
+    other_data = pair[0].data != pair[1].data and pair[0].data and pair[1].data
+    if not np.array_equal(fixed, expected) or (other_data and fixed.shape[1] == 0):
+        return f"other {noun}s than {pair[1].trial.name}, or counted in other units"
+    return None
+
+
+def _tests(
+    formula: str, pairs: Sequence[Pair], counted: Mapping[str, Floats | str], draws: int
+) -> dict[Pair, Resampled | str]:
+    """Of pairs with samples in common. Pairs with another number of samples have other draws."""
+    found: dict[Pair, Resampled | str] = {}
+    by_size: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        by_size.setdefault(len(counted[pair[0].trial.name]), []).append(pair)
+    for size, of_size in by_size.items():
+        names = list(dict.fromkeys(each.trial.name for pair in of_size for each in pair))
+        arrays = [array for name in names if not isinstance(array := counted[name], str)]
+        drawn = dict(zip(names, resampled_scores(formula, arrays, draws), strict=True))
+        for ours, theirs in of_size:
+            difference = ours.score - theirs.score
+            test = compared(drawn[ours.trial.name], drawn[theirs.trial.name], difference, size)
+            found[ours, theirs] = test or "not every draw of the set has a score"
+    return found
