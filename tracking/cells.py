@@ -11,15 +11,12 @@ NO_COMMON_SEED = "no seed in common"
 NOT_REPORTED = "not reported"
 
 
-def score(card: Card, row: TableRow, metric: Metric) -> str:
+def score(card: Card, row: TableRow, metric: Metric, plus_minus: str = " ± ") -> str:
     """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
-    found = number(row.scores[metric.name], metric.places) or missing_score(card, row, metric)
-    deviation = row.sd[metric.name]
-    return (
-        found
-        if deviation is None or row.scores[metric.name] is None
-        else f"{found} ± {spread(deviation, metric.places)}"
-    )
+    found, deviation = number(row.scores[metric.name], metric.places), row.sd[metric.name]
+    if not found:
+        return missing_score(card, row, metric)
+    return found if deviation is None else f"{found}{plus_minus}{spread(deviation, metric.places)}"
 
 
 def delta(card: Card, row: TableRow, metric: Metric, findings: Findings) -> str:

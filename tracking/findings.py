@@ -38,10 +38,11 @@ class Findings:
         return self.tests.get(metric.name, {}).get(row.row)
 
     def sample_test(self, row: TableRow, metric: Metric) -> SentenceTest | None:
-        """The test over samples, where it is all that can be said: in a row with one seed."""
+        """The test over samples, where it is all that can be said: where the difference is over one seed."""
         found = self.samples.get(metric.name)
-        tests = found.tests.get(row.row, {}) if found else {}
-        return next(iter(tests.values())) if row.seeds == 1 and len(tests) == 1 else None
+        if found is None or len(row.delta_seeds) != 1 or self.test(row, metric):
+            return None
+        return found.tests.get(row.row, {}).get(row.delta_seeds[0])
 
     def mark(self, row: TableRow, metric: Metric) -> str:
         """``*`` or ``†`` by a test over seeds; ``°`` over samples, where there is no test over seeds."""
@@ -112,4 +113,6 @@ def _scale(metric: Metric, values: Mapping[int, float | None]) -> Mapping[int, f
 def _tests(metric: Metric, found: "Family | None") -> dict[str, "RowTest"]:
     if found is None or metric.exp_of is None:
         return found.tests if found else {}
-    return {row: exp_test(test, found) for row, test in found.tests.items()}
+    from tracking.seed_tests import exponential
+
+    return exponential(found)

@@ -31,8 +31,10 @@ def signed_nonzero(value: float | None, places: int) -> str:
 
 
 def _least_places(value: float, places: int) -> int:
-    size = abs(value)
-    return places if size == 0 or not math.isfinite(size) else max(places, min(-math.floor(math.log10(size)), 12))
+    """As many, unless the number would be 0."""
+    if value == 0 or not math.isfinite(value) or round(abs(value), places):
+        return places
+    return min(-math.floor(math.log10(abs(value))), 12)
 
 
 def millions(value: float | None) -> str:

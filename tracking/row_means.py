@@ -78,11 +78,7 @@ def delta_of(card: Card, row: Results, reference: Results, of_row: Means, of_ref
 
 def metric_mean(metric: Metric, values: Sequence[float | None]) -> float | None:
     """The arithmetic mean; of a metric that is e^ of another one, e^ of the mean of that one."""
-    if (
-        metric.exp_of is None
-        or len(values) < 2
-        or any(value is None or value <= 0 for value in values)
-    ):
+    if metric.exp_of is None or len(values) < 2 or any(value is None or value <= 0 for value in values):
         return mean(values)
     logs = mean([math.log(value) for value in values if value is not None])
     return None if logs is None else math.exp(logs)

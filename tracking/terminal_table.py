@@ -1,13 +1,13 @@
 """The study's table for a terminal: one section per group. A narrow terminal has fewer columns."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
 from tracking.columns import COST_LABELS, published_names
-from tracking.findings import NONE, Findings
+from tracking.findings import NONE, OF_SAMPLES, Findings
 from tracking.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, text_columns
@@ -16,11 +16,11 @@ from tracking.view import PLAIN, View
 if TYPE_CHECKING:
     from rich.table import Table
 
-SCORES_WIDTH = 48  # of the score columns that every terminal shows
-SPREAD_WIDTH = 58  # the same with standard deviations
+SCORES_WIDTH, STACKED_WIDTH = 48, 56  # of the score columns that every terminal shows
 COST_WIDTHS = {"params": 38, "flops": 61, "seconds": 61}  # the least room besides the scores
 CHANGE_WIDTH, GROUP_WIDTH = 32, 9
 MISSING = "–"
+MARKS = ("*", "†", OF_SAMPLES)
 
 
 def render(
@@ -32,7 +32,7 @@ def render(
     from rich.table import Table
 
     card = study.task
-    possible = _possible(card, rows, view, findings)
+    possible = _possible(card, rows, width, view, findings)
     shown_columns = [column for column, least in possible if width >= least]
     left_out = dict.fromkeys(_head(column).replace("\n", " ") for column, least in possible if width < least)
     words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
@@ -41,27 +41,61 @@ def render(
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
     shown.add_column("change", max_width=CHANGE_WIDTH, overflow="fold")
-    for column in shown_columns:
-        dim = "dim" if _head(column) == "paper\nΔ" else None
-        if column.kind == "number":
-            shown.add_column(escape(_head(column)), justify="right", no_wrap=True, style=dim)
-        else:
-            shown.add_column(escape(_head(column)), overflow="fold")
-    for place, row in enumerate(rows):
+    lines = [_row_cells(card, row, shown_columns) for row in rows]
+    for place, column in enumerate(shown_columns):
+        head, texts = _aligned(_head(column), [line[place] for line in lines])
+        lines = [[*line[:place], text, *line[place + 1 :]] for line, text in zip(lines, texts, strict=True)]
+        _add_column(shown, column, head)
+    for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
         group = row.group if place == 0 or rows[place - 1].group != row.group else ""
         ends = place + 1 < len(rows) and rows[place + 1].group != row.group
-        numbers = _row_cells(card, row, shown_columns, view, findings)
+        numbers = [_bold(text, column.best(row)) for text, column in zip(line, shown_columns, strict=True)]
         shown.add_row(escape(group), _described(row, findings), *numbers, end_section=ends)
     return shown
 
 
-def _possible(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> list[tuple[Column, int]]:
-    """The columns in their order, each with the least width of a terminal that shows it."""
-    known = text_columns(card, rows, view, findings)
+def _add_column(shown: "Table", column: Column, head: str) -> None:
+    from rich.markup import escape
+
+    if column.kind == "number":
+        dim = "dim" if column.name.startswith("paper_delta_") else None
+        side: Literal["left", "right"] = "left" if head.endswith(" ") else "right"
+        shown.add_column(escape(head), justify=side, no_wrap=True, style=dim)
+    else:
+        shown.add_column(escape(head), overflow="fold")
+
+
+def _aligned(head: str, texts: Sequence[str]) -> tuple[str, list[str]]:
+    """With a place of its own for a mark behind a number, so that digits stand below digits.
+
+    Rich drops blanks at the end of what it aligns right, so these columns are aligned here."""
+    blocks = [text.split("\n") for text in texts]
+    if not any(lines[0].endswith(MARKS) for lines in blocks):
+        return head, list(texts)
+    blocks = [[f"{first}{'' if first.endswith(MARKS) else ' '}", *rest] for first, *rest in [[head], *blocks]]
+    width = max(len(line) for lines in blocks for line in lines)
+    first, *others = ["\n".join(line.rjust(width) for line in lines) for lines in blocks]
+    return first, others
+
+
+def _possible(
+    card: Card, rows: Sequence[TableRow], width: int, view: View, findings: Findings
+) -> list[tuple[Column, int]]:
+    """The columns in their order, each with the least width of a terminal that shows it. A standard deviation stands
+    below its mean where there is no room beside it."""
+    beside = _by_width(card, rows, text_columns(card, rows, view, findings, "±"), view, SCORES_WIDTH)
+    least = max(least for column, least in beside if column.name not in COST_WIDTHS or view.columns)
+    if width >= least:
+        return beside
+    return _by_width(card, rows, text_columns(card, rows, view, findings, "\n±"), view, STACKED_WIDTH)
+
+
+def _by_width(
+    card: Card, rows: Sequence[TableRow], known: Mapping[str, Column], view: View, limit: int
+) -> list[tuple[Column, int]]:
     if view.columns:
         return _chosen([known[name] for name in view.columns if name != "change"], rows)
     found, total, published = list[tuple[Column, int]](), 0, published_names(card, rows)
-    limit = SPREAD_WIDTH if any(value is not None for row in rows for value in row.sd.values()) else SCORES_WIDTH
     for metric in card.tabled:
         paper = [f"paper_delta_{metric.name}"] if metric.name in published else []
         columns = [known[name] for name in (metric.name, f"delta_{metric.name}", *paper)]
@@ -91,7 +125,7 @@ def _head(column: Column) -> str:
     return "paper\nΔ" if column.name.startswith("paper_delta_") else column.head
 
 
-def _row_cells(card: Card, row: TableRow, columns: Sequence[Column], view: View, findings: Findings) -> list[str]:
+def _row_cells(card: Card, row: TableRow, columns: Sequence[Column]) -> list[str]:
     """The state of an unfinished row appears once: the note below the change has the cause."""
     explained, shown = cells.explained(card), list[str]()
     ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*COST_LABELS, "steps"}
@@ -99,10 +133,10 @@ def _row_cells(card: Card, row: TableRow, columns: Sequence[Column], view: View,
         text, told = column.text(row), row.status in shown
         hidden = text in explained or (row.seeds == 0 and column.name in ours and (told or "delta_" in column.name))
         shown.append(MISSING if hidden else text)
-    return [_marked(text, column.best(row)) for text, column in zip(shown, columns, strict=True)]
+    return shown
 
 
-def _marked(text: str, best: bool) -> str:
+def _bold(text: str, best: bool) -> str:
     from rich.markup import escape
 
     return f"[bold]{escape(text)}[/]" if best else escape(text)

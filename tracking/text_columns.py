@@ -28,10 +28,14 @@ class Column:
     best: Callable[[TableRow], bool] = lambda _: False
 
 
-def text_columns(card: Card, rows: Sequence[TableRow], view: View, findings: Findings) -> dict[str, Column]:
-    """Every column by name. ``rows`` are those shown: the best value is the best of them."""
+def text_columns(
+    card: Card, rows: Sequence[TableRow], view: View, findings: Findings, plus_minus: str = " ± "
+) -> dict[str, Column]:
+    """Every column by name. ``rows`` are those shown: the best value is the best of them.
+
+    ``plus_minus`` stands between a mean and its standard deviation."""
     found = [*_about(card, findings), *_costs(card), *_published(card), *_best(findings)]
-    found += [column for metric in card.tabled for column in _of_metric(card, rows, metric, view, findings)]
+    found += [column for metric in card.tabled for column in _of_metric(card, rows, metric, view, findings, plus_minus)]
     known = {column.name: column for column in found}
     programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), findings)
     others = {name: partial(_plain, card, findings, name) for name in programs if name not in known}
@@ -101,7 +105,7 @@ def _cell(name: str, row: TableRow) -> str:
 
 
 def _of_metric(
-    card: Card, rows: Sequence[TableRow], metric: Metric, view: View, findings: Findings
+    card: Card, rows: Sequence[TableRow], metric: Metric, view: View, findings: Findings, plus_minus: str
 ) -> Iterator[Column]:
     best = metric.best(row.scores[metric.name] for row in rows) if view.best else None
     shown = number(best, metric.places)
@@ -113,7 +117,7 @@ def _of_metric(
         interval = cells.interval(row, metric, findings) if view.intervals else ""
         return "\n".join(filter(None, [cells.delta(card, row, metric, findings), interval]))
 
-    yield Column(metric.name, metric.label, lambda row: cells.score(card, row, metric), best=is_best)
+    yield Column(metric.name, metric.label, lambda row: cells.score(card, row, metric, plus_minus), best=is_best)
     yield Column(f"delta_{metric.name}", f"Δ{metric.label}", difference)
     yield Column(f"sd_{metric.name}", f"sd {metric.label}", lambda row: number(row.sd[metric.name], metric.decimals))
 
