@@ -10,7 +10,7 @@ from tracking.metrics import Metric
 from tracking.rows import TableRow
 
 if TYPE_CHECKING:
-    from tracking.seed_tests import Family
+    from tracking.seed_findings import SeedFindings
 
 LARGE_SD = 2.0
 """From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
@@ -23,38 +23,44 @@ def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings) -> li
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
-    tested = [
-        (metric, found) for metric in card.tabled if (found := findings.families.get(metric.name)) and found.tests
-    ]
+    tested = [(metric, found) for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
     if not tested:
         return
-    family, reference = _sizes([found.rows for _, found in tested]), findings.reference
-    marks = {test.mark for metric, _ in tested for test in findings.tests[metric.name].values()}
-    alone = " †: by Dunnett's test alone, which takes all rows to vary alike." if "†" in marks else ""
-    yield (
-        f"Over seeds, {family} rows against {reference}: Dunnett's test and Welch's with Holm's correction. "
-        f"*: differs by both, p ≤ 0.05 over all rows.{alone} No mark: no difference shown, which is not none."
+    family, reference = _sizes([found.family.rows for _, found in tested]), findings.reference
+    marks = {test.mark for _, found in tested for test in found.tests.values()}
+    both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
+    alone = " †: only Dunnett's does, which takes all rows to vary alike." * ("†" in marks)
+    rest = " Without a mark no difference is shown, which does not mean that there is none."
+    of = (
+        f"Over seeds, {family} rows are tested against {reference}: Dunnett's test, and Welch's with Holm's correction."
     )
+    yield f"{of}{both}{alone}{rest}"
     yield from (_spreads(metric, found) for metric, found in tested)
     if left := _untested(rows, findings):
-        yield f"Not tested: {left}."
+        yield f"Not tested over seeds: {left}."
 
 
-def _spreads(metric: Metric, found: "Family") -> str:
-    scale = f"{metric.label} (tested as its logarithm)" if metric.exp_of else metric.label
-    parts = [f"pooled sd {spread(found.pooled_sd or 0.0, metric.places)}"]
-    if found.largest_sd:
-        parts.append(f"largest sd {found.largest_sd[1]:.1f} × that ({found.largest_sd[0]})")
-    text = f"{scale}: {', '.join(parts)}."
-    ratio = found.reference_sd or 0.0
-    return text if ratio < LARGE_SD else f"{text} Caution: {found.reference}'s sd is {ratio:.1f} × the pooled one."
+def _spreads(metric: Metric, found: "SeedFindings") -> str:
+    """Such as "BLEU: with these seeds a difference of 2.6 is shown with probability 0.8; pooled sd 0.8, …"."""
+    family = found.family
+    scale = f"{metric.label} (as its logarithm)" if metric.exp_of else metric.label
+    parts = [f"pooled sd {spread(family.pooled_sd or 0.0, metric.places)}"]
+    if family.largest_sd:
+        parts.append(f"the largest is {family.largest_sd[1]:.1f} × that ({family.largest_sd[0]})")
+    if found.detectable:
+        ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
+        parts.append(f"a true difference of {' to '.join(ends)} is shown with probability 0.8")
+    text = f"{scale}: {'; '.join(parts)}."
+    ratio = family.reference_sd or 0.0
+    caution = f" Caution: the sd of {family.reference} is {ratio:.1f} × the pooled one, and every difference has it."
+    return text if ratio < LARGE_SD else text + caution
 
 
 def _untested(rows: Sequence[TableRow], findings: Findings) -> str:
     """Rows with their reasons, each once."""
     reasons: dict[str, str] = {}
-    for found in findings.families.values():
-        reasons = found.untested | reasons
+    for found in findings.seeds.values():
+        reasons = found.family.untested | reasons
     shown = [row.row for row in rows if row.row in reasons]
     return ", ".join(f"{row} ({reasons[row]})" for row in shown)
 

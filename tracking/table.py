@@ -67,4 +67,4 @@ def _csv_cell(name: str, value: object, missing: Mapping[str, str]) -> object:
         return ("; " if name == "unlike" else " ").join(map(str, value))
     if value is None:
         return missing.get(name, "")
-    return int(value) if isinstance(value, float) and value.is_integer() and name in missing else value
+    return int(value) if isinstance(value, float) and value.is_integer() and name in (*missing, "best_step") else value

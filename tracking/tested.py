@@ -14,7 +14,7 @@ NUMBERS = ("low", "high", "p", "p_welch")
 
 def test_columns(card: Card, findings: Findings) -> list[str]:
     """The names of the fields that a file of columns has."""
-    tested = [metric.name for metric in card.tabled if metric.name in findings.families]
+    tested = [metric.name for metric in card.tabled if metric.name in findings.seeds]
     return [f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "test")]
 
 
@@ -22,7 +22,7 @@ def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, An
     """Per metric `low_ppl`, `high_ppl`, `p_ppl`, `p_welch_ppl`, `test_ppl`; then the tests over samples, by seed."""
     flat: dict[str, Any] = {}
     for metric in card.tabled:
-        if metric.name in findings.families:
+        if metric.name in findings.seeds:
             test = findings.test(row, metric)
             flat |= {f"{kind}_{metric.name}": getattr(test, kind, None) for kind in NUMBERS}
             flat[f"test_{metric.name}"] = words(row, metric, findings)
@@ -36,7 +36,7 @@ def words(row: TableRow, metric: Metric, findings: Findings) -> str:
         return "reference"
     test = findings.test(row, metric)
     if test is None:
-        why = findings.families[metric.name].untested.get(row.row, "")
+        why = findings.seeds[metric.name].family.untested.get(row.row, "")
         return f"not tested: {why}" if why else "not tested"
     if not test.shown:
         return "; ".join(filter(None, ["no difference shown", _needed(row, metric, findings)]))
@@ -44,8 +44,8 @@ def words(row: TableRow, metric: Metric, findings: Findings) -> str:
 
 
 def _needed(row: TableRow, metric: Metric, findings: Findings) -> str:
-    seeds = findings.seeds_needed(row, metric)
-    return f"would need ≥ {seeds} seeds" if seeds else ""
+    seeds = findings.seeds[metric.name].needed.get(row.row)
+    return f"would need ≥ {seeds} seeds" if seeds else "more than 1000 seeds would not be enough"
 
 
 def _of_samples(row: TableRow, found: SentenceTests) -> dict[str, Any]:
