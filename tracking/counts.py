@@ -9,28 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+FIRST = 2
+"""The line of the first sample in its file: the head is line 1."""
 Floats = npt.NDArray[np.float64]
 LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 
 
 def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Floats:
-    """[N, C]: the fields that the formula takes, side by side. Raises ValueError with the first line at fault.
-
-    Lines count from 1 in their file, where the first one is the head.
-    """
-    fields = from_counts[1:]
+    """[N, C]: the fields that the formula takes, side by side. Raises ValueError with the line at fault."""
+    formula, *fields = from_counts
     if not lines:
         raise ValueError("has no samples")
-    rows = [_row(line, fields, place) for place, line in enumerate(lines, start=2)]
-    lengths = {len(row) for row in rows}
-    if len(lengths) > 1:
-        place = next(place for place, row in enumerate(rows, start=2) if len(row) != len(rows[0]))
-        raise ValueError(f"line {place} has another number of counts than line 2")
-    found = np.array(rows, np.float64)
+    found = np.concatenate([_columns(lines, name) for name in fields], axis=1)
     if not np.isfinite(found).all():
-        raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + 2} has a count that is not finite")
-    if not _fits(from_counts[0], found.shape[1]):
-        raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {from_counts[0]} cannot take")
+        raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
+    if not _fits(formula, found.shape[1]):
+        raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take")
     return found
 
 
@@ -67,15 +61,27 @@ def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) ->
             raise ValueError(f"{formula} is no formula")
 
 
-def _row(line: Mapping[str, Any], fields: Sequence[str], place: int) -> list[float]:
-    found: list[float] = []
-    for name in fields:
-        value = line.get(name)
-        values = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, int | float) for each in values):
-            raise ValueError(f"line {place} must have numbers as {name}, but has {value!r:.40}")
-        found += map(float, values)
-    return found
+def _columns(lines: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    """[N, C]: one field, numbers or lists of numbers. Raises ValueError with the first line at fault."""
+    values = [line.get(name) for line in lines]
+    try:
+        found = np.array(values)
+    except ValueError:  # lists of different lengths
+        found = np.array(None)
+    if found.dtype.kind in "biuf":
+        return found.astype(np.float64).reshape(len(lines), -1)
+    width = _numbers(values[0])
+    place = next(place for place, value in enumerate(values) if _numbers(value) is None or _numbers(value) != width)
+    if _numbers(values[place]) is None:
+        raise ValueError(f"line {place + FIRST} must have numbers as {name}, but has {values[place]!r:.40}")
+    raise ValueError(f"line {place + FIRST} has another number of counts as {name} than line {FIRST}")
+
+
+def _numbers(value: Any) -> int | None:
+    """How many numbers it holds; 0 for one without a list, None if it holds something else."""
+    values = value if isinstance(value, list) else [value]
+    plain = all(isinstance(each, int | float) for each in values)
+    return (len(value) if isinstance(value, list) else 0) if plain else None
 
 
 def _fits(formula: str, columns: int) -> bool:

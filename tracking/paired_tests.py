@@ -13,17 +13,15 @@ Read = Callable[[Evaluated], Floats]
 
 
 def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[Resampled | str]:
-    """The test of each pair, or why it has none. Pairs of one seed share their draws and are computed together.
+    """The test of each pair, or why it has none. Trials with as many samples share their draws.
 
-    ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called."""
-    found: dict[Pair, Resampled | str] = {}
-    for seed in dict.fromkeys(ours.trial.seed for ours, _ in pairs):
-        of_seed = [pair for pair in pairs if pair[0].trial.seed == seed]
-        counted = _read({each.trial.name: each for pair in of_seed for each in pair}, read)
-        faults = {pair: _fault(formula, pair, counted, noun) for pair in of_seed}
-        found |= {pair: fault for pair, fault in faults.items() if fault}
-        found |= _tests(formula, [pair for pair, fault in faults.items() if not fault], counted, draws)
-    return [found[pair] for pair in pairs]
+    ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called.
+    """
+    counted = _read({each.trial.name: each for pair in pairs for each in pair}, read)
+    faults = [_fault(formula, pair, counted, noun) for pair in pairs]
+    tested = [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
+    tests = _tests(formula, tested, counted, draws)
+    return [fault or tests[pair] for pair, fault in zip(pairs, faults, strict=True)]
 
 
 def _read(trials: Mapping[str, Evaluated], read: Read) -> dict[str, Floats | str]:
@@ -53,7 +51,7 @@ def _fault(formula: str, pair: Pair, counted: Mapping[str, Floats | str], noun: 
 def _tests(
     formula: str, pairs: Sequence[Pair], counted: Mapping[str, Floats | str], draws: int
 ) -> dict[Pair, Resampled | str]:
-    """Of pairs with samples in common. Pairs with another number of samples have other draws."""
+    """Of pairs with samples in common."""
     found: dict[Pair, Resampled | str] = {}
     by_size: dict[int, list[Pair]] = {}
     for pair in pairs:

@@ -33,7 +33,7 @@ def resampled_scores(formula: str, counts_TNC: Sequence[Floats], draws: int) -> 
     samples, columns = counts_TNC[0].shape
     side_by_side = np.concatenate(counts_TNC, axis=1)  # [N, T * C]
     blocks: list[Floats] = []
-    for drawn_KN in _draws(samples, draws):
+    for drawn_KN in _draws(samples, draws, max(1, CELLS_AT_ONCE // max(samples, side_by_side.shape[1]))):
         sums_KTC = (drawn_KN @ side_by_side).reshape(-1, columns)
         blocks.append(scores(formula, sums_KTC, samples).reshape(len(drawn_KN), -1))
     return np.concatenate(blocks).T
@@ -55,10 +55,9 @@ def compared(ours_D: Floats, theirs_D: Floats, difference: float, samples: int) 
     return Resampled(difference, float(low), float(high), (larger + 1) / (len(differences_D) + 1), samples)
 
 
-def _draws(samples: int, draws: int) -> Iterator[Floats]:
-    """Blocks of [K, N]: how often each sample is in each draw."""
+def _draws(samples: int, draws: int, at_once: int) -> Iterator[Floats]:
+    """Blocks of at most ``at_once`` draws, [K, N]: how often each sample is in each draw."""
     random = np.random.default_rng(SEED)
-    at_once = max(1, CELLS_AT_ONCE // samples)
     for start in range(0, draws, at_once):
         block = min(at_once, draws - start)
         places = random.integers(0, samples, size=(block, samples)) + samples * np.arange(block)[:, None]
