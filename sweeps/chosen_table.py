@@ -55,6 +55,12 @@ class _Checked:
             self.problems.append(Problem(key, f'names "{name}", which is no {what}', _one_of(allowed), near))
         return [name for name in kept if name in allowed]
 
+    def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
+        """The same for a list, which must not be empty."""
+        if not (names := _listed(text)):
+            self.problems.append(Problem(key, "is empty", _one_of(allowed)))
+        return self.known(key, names, allowed, what)
+
 
 def chosen_table(
     study: Study, settings: Settings, overrides: Sequence[str], asked: Asked, programs: bool = False
@@ -64,7 +70,7 @@ def chosen_table(
     study = _of_typed_seeds(study, settings, overrides, checked)
     headline, study = study.task.headline, _measured(study, asked, checked)
     names = list(dict.fromkeys(trial.row for trial in study.trials))
-    base = checked.known("--base", [asked.base] * (asked.base is not None), names, "row of the study")
+    base = checked.known("--base", _given(asked.base), names, "row of the study")
     shown = _rows(asked, settings, overrides, names, checked)
     if checked.problems:  # the columns depend on the metrics
         raise RefusedError(checked.problems)
@@ -73,9 +79,9 @@ def chosen_table(
     columns = _listed(asked.columns)
     journals = programs or any(name.startswith("best_") for name in (*columns, asked.sort or ""))
     findings = find(study, rows, reference, headline if journals else None)
-    allowed = column_names(study.task, rows, findings)
-    kept = checked.known("--columns", columns, allowed, "column")
-    sort = checked.known("--sort", [asked.sort] * (asked.sort is not None), allowed, "column")
+    allowed = column_names(study.task, rows, findings, headline)
+    kept = [] if asked.columns is None else checked.listed("--columns", asked.columns, allowed, "column")
+    sort = checked.known("--sort", _given(asked.sort), allowed, "column")
     if checked.problems:
         raise RefusedError(checked.problems)
     view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals)
@@ -106,10 +112,7 @@ def _rows(
 ) -> list[str]:
     """Those of --rows, or of ``sweep.rows``."""
     if asked.rows is not None:
-        listed = _listed(asked.rows)
-        if not listed:
-            checked.problems.append(Problem("--rows", "is empty", _one_of(names)))
-        return checked.known("--rows", listed, names, "row of the study")
+        return checked.listed("--rows", asked.rows, names, "row of the study")
     typed = chosen(list(overrides), ("sweep.rows=",))
     return checked.known("sweep.rows", settings.sweep.rows, names, "row of the study") if typed else []
 
@@ -139,10 +142,14 @@ def _unmeasured(metric: str, set_name: str, sets: Mapping[str, Sequence[str]]) -
     return Problem("--metric", f"{metric} was not measured on {set_name}", there)
 
 
+def _given(name: str | None) -> list[str]:
+    return [] if name is None else [name]
+
+
 def _listed(text: str | None) -> list[str]:
     """Names separated by commas, also in brackets."""
     return [name for part in (text or "").strip("[] ").split(",") if (name := part.strip())]
 
 
 def _one_of(names: Sequence[str]) -> str:
-    return f"must be of {', '.join(names)}"
+    return f"must be one of {', '.join(names)}"

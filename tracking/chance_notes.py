@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.findings import OF_SAMPLES, UNLIKE, Findings
+from tracking.findings import LEVEL, OF_SAMPLES, UNLIKE, Findings
 from tracking.formats import spread
 from tracking.metrics import Metric
 from tracking.rows import TableRow
@@ -67,13 +67,15 @@ def _untested(rows: Sequence[TableRow], findings: Findings) -> str:
 
 def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     """Only where seeds say nothing."""
-    alone = [row for row in rows if any(findings.sample_test(row, metric) for metric in card.tabled)]
-    if not alone:
+    tests = [test for row in rows for metric in card.tabled if (test := findings.sample_test(row, metric))]
+    if not tests:
         return
-    noun = card.sample
+    noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
+    shown = any(test.p_holm <= LEVEL for test in tests)
+    mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield (
-        f"{OF_SAMPLES}: over the {noun}s of one seed, differs from {findings.reference} (paired bootstrap, "
-        f"Holm, p ≤ 0.05). This is all that one seed can show: another seed may differ as much."
+        f"{mark} over the {noun}s of its one seed ({how}). "
+        "One seed shows no more than that: another seed may differ as much."
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tracking.seed_findings import SeedFindings
     from tracking.seed_tests import RowTest
 
+LEVEL = 0.05
 OF_SAMPLES = "°"
 """The mark of a difference that only the samples of one seed show."""
 UNLIKE = "‡"
@@ -49,7 +50,7 @@ class Findings:
         if test := self.test(row, metric):
             return test.mark
         of_samples = self.sample_test(row, metric)
-        return OF_SAMPLES if of_samples and of_samples.p_holm <= 0.05 else ""
+        return OF_SAMPLES if of_samples and of_samples.p_holm <= LEVEL else ""
 
     def interval(self, row: TableRow, metric: Metric) -> tuple[float, float] | None:
         """95 %: over seeds if they are tested, otherwise over the samples of the one seed."""
@@ -83,7 +84,7 @@ def _with_tested(row: TableRow, card: Card, findings: Findings) -> TableRow:
     tested = {each.name: test.difference for each in card.tabled if (test := findings.test(row, each))}
     if not tested or (tuple(sorted(row.delta_seeds)) == tuple(sorted(_seeds(row))) and "Δ over" not in row.note):
         return row
-    deltas = {name: round(value, 9) for name, value in tested.items()}
+    deltas: dict[str, float | None] = {name: round(value, 9) for name, value in tested.items()}
     note = "; ".join(part for part in row.note.split("; ") if not part.startswith("Δ over"))
     return replace(row, deltas=row.deltas | deltas, delta_seeds=_seeds(row), note=note)
 

@@ -1,7 +1,7 @@
 """The columns of the tables for people: for each name as in CSV, its heading and its text in a row."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -14,6 +14,8 @@ from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
 from tracking.view import View
 
+CHANGED = "changed "
+"""Before the name of a change: such a column may have the name of a measurement, such as steps."""
 Kind = Literal["text", "setting", "number"]
 
 
@@ -39,13 +41,15 @@ def text_columns(
     known = {column.name: column for column in found}
     programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), findings)
     others = {name: partial(_plain, card, findings, name) for name in programs if name not in known}
-    return known | {name: Column(name, name.replace("_", " "), text) for name, text in others.items()}
+    known |= {name: Column(name, name.replace("_", " "), text) for name, text in others.items()}
+    return {name: known[CHANGED + name] for name in card.symbols} | known
 
 
-def column_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+def column_names(card: Card, rows: Sequence[TableRow], findings: Findings, headline: Metric) -> list[str]:
     """The names that a reader can choose: those of CSV, then changes."""
-    programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), findings)
-    return [*programs, *card.symbols, "other"]
+    whole = replace(findings, best_of=headline)
+    programs = columns.csv_columns(card, columns.published_names(card, rows), columns.seeds_of(rows), whole)
+    return list(dict.fromkeys([*programs, *card.symbols, "other"]))
 
 
 def _plain(card: Card, findings: Findings, name: str, row: TableRow) -> str:
@@ -69,14 +73,14 @@ def markdown_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
 def settings_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
     """The columns for changes: symbols, then what has none, and a row's own words, if any row has them."""
     own, other = any(row.own_change for row in rows), any(other_changes(card, row) for row in rows)
-    return ["row", *["own_change"] * own, *card.symbols, *["other"] * other]
+    return ["row", *["own_change"] * own, *(CHANGED + name for name in card.symbols), *["other"] * other]
 
 
 def printed_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
     """For a page of print: only symbols that a row changes, scores, differences and parameters."""
-    changed = {name for row in rows if row.row != BASE for name in row.cells}
     names = [metric.name for metric in card.tabled]
-    settings = [name for name in settings_names(card, rows) if name not in card.symbols or name in changed]
+    unchanged = set(card.symbols) - {name for row in rows if row.row != BASE for name in row.cells}
+    settings = [name for name in settings_names(card, rows) if name.removeprefix(CHANGED) not in unchanged]
     return [*settings, *names, *(f"delta_{name}" for name in names), "params"]
 
 
@@ -91,7 +95,7 @@ def _about(card: Card, findings: Findings) -> Iterator[Column]:
     yield Column("change", "change", lambda row: row.change if row.row != BASE else BASE, "text")
     yield Column("own_change", "change", lambda row: row.own_change, "text")
     for name, symbol in card.symbols.items():
-        yield Column(name, symbol, partial(_cell, name), "setting")
+        yield Column(CHANGED + name, symbol, partial(_cell, name), "setting")
     yield Column("other", "other", lambda row: other_changes(card, row), "text")
     yield Column("seeds", "seeds", lambda row: str(row.seeds))
     yield Column("asked", "asked", lambda row: str(row.asked))
