@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sweeps.planning.naming import chosen
 from sweeps.planning.settings import Settings
-from tracking.findings import Findings, find, with_tested
+from tracking.findings import Findings, find, with_tested, with_verdicts
 from tracking.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.text_columns import column_names
@@ -28,6 +28,7 @@ class Asked:
     sort: str | None = None
     best: bool = False
     intervals: bool = False
+    verdict: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,17 @@ def chosen_table(
     columns = _listed(asked.columns)
     journals = programs or any(name.startswith("best_") for name in (*columns, asked.sort or ""))
     findings = find(study, rows, reference, headline if journals else None)
+    if programs or asked.verdict or any(name.startswith("verdict_") for name in columns):
+        findings = with_verdicts(findings, study.task, rows)
+    if asked.verdict and not findings.verdicts:
+        found = f"needs published values of {reference} and of another row"
+        checked.problems.append(Problem("--verdict", found, "write them in the rows' files, as row.published"))
     allowed = column_names(study.task, rows, findings, headline)
     kept = [] if asked.columns is None else checked.listed("--columns", asked.columns, allowed, "column")
     sort = checked.known("--sort", _given(asked.sort), allowed, "column")
     if checked.problems:
         raise RefusedError(checked.problems)
-    view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals)
+    view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals, asked.verdict)
     rows = with_tested(rows, study.task, findings)
     return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
 

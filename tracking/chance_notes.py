@@ -8,6 +8,7 @@ from tracking.findings import LEVEL, OF_SAMPLES, UNLIKE, Findings
 from tracking.formats import spread
 from tracking.metrics import Metric
 from tracking.rows import TableRow
+from tracking.unlike import summary
 
 if TYPE_CHECKING:
     from tracking.seed_findings import SeedFindings
@@ -17,9 +18,11 @@ LARGE_SD = 2.0
 variances it occurs by chance in 2 of 100 studies."""
 
 
-def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[str]:
+def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, verdicts: bool) -> list[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike."""
-    return [*_of_seeds(card, rows, findings), *_of_samples(card, rows, findings), *_unlike(rows, findings)]
+    seeds, samples = _of_seeds(card, rows, findings), _of_samples(card, rows, findings)
+    told = _verdicts(card, findings) if verdicts else ()
+    return [*seeds, *samples, *told, *_unlike(rows, findings)]
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
@@ -80,9 +83,15 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
 
 
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
-    if found := {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}:
-        words = "; ".join(f"{row}: {', '.join(of)}" for row, of in found.items())
-        yield f"{UNLIKE} not alike in more than the change: {words}."
+    shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
+    if shown:
+        yield f"{UNLIKE}: not alike in more than the change: {'; '.join(summary(shown))}."
+
+
+def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
+    for metric in card.tabled:
+        given = findings.verdicts.get(metric.name)
+        yield from given.lines() if given else ()
 
 
 def _sizes(counts: Sequence[int]) -> str:

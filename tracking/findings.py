@@ -11,10 +11,12 @@ from tracking.metrics import Metric
 from tracking.rows import TableRow
 from tracking.sentence_tests import SentenceTest, SentenceTests, sentence_tests
 from tracking.study import Study
+from tracking.unlike import Unlike, unlike
 
 if TYPE_CHECKING:
     from tracking.seed_findings import SeedFindings
     from tracking.seed_tests import RowTest
+    from tracking.verdict import MetricVerdict
 
 LEVEL = 0.05
 OF_SAMPLES = "°"
@@ -30,9 +32,10 @@ class Findings:
     reference: str = "base"
     seeds: dict[str, "SeedFindings"] = field(default_factory=dict)
     samples: dict[str, SentenceTests] = field(default_factory=dict)
-    unlike: dict[str, list[str]] = field(default_factory=dict)  # by row, what differs
+    unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
+    verdicts: dict[str, "MetricVerdict"] = field(default_factory=dict)  # only of metrics with published values
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
         found = self.seeds.get(metric.name)
@@ -72,7 +75,19 @@ def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Met
     seeds = {metric.name: found for metric in card.tabled if (found := seed_findings(study, metric, rows, reference))}
     samples = {metric.name: sentence_tests(study, metric, reference) for metric in card.tabled if metric.from_counts}
     best = best_reports(study, reports_of) if reports_of else {}
-    return Findings(reference, seeds, samples, best=best, best_of=reports_of)
+    return Findings(reference, seeds, samples, unlike(study), best, reports_of)
+
+
+def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:
+    """Our differences against the published ones, for all rows of the study."""
+    from tracking.verdict import verdict
+
+    verdicts: dict[str, MetricVerdict] = {}
+    for metric in card.tabled:
+        published = {row.row: row.published[metric.name] for row in rows}
+        if metric.name in findings.seeds and (given := verdict(metric, findings.seeds[metric.name].family, published)):
+            verdicts[metric.name] = given
+    return replace(findings, verdicts=verdicts)
 
 
 def with_tested(rows: Sequence[TableRow], card: Card, findings: Findings) -> list[TableRow]:

@@ -1,6 +1,7 @@
 """The study's table for a terminal: one section per group. A narrow terminal has fewer columns."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from tracking import cells
@@ -31,12 +32,12 @@ def render(
     from rich.markup import escape
     from rich.table import Table
 
-    card = study.task
+    card, view = study.task, _with_verdicts(study.task, view, findings)
     possible = _possible(card, rows, width, view, findings)
     shown_columns = [column for column, least in possible if width >= least]
     left_out = dict.fromkeys(_head(column).replace("\n", " ") for column, least in possible if width < least)
     words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
-    text = caption(card, rows, findings, words)
+    text = caption(card, rows, findings, words, view.verdicts)
     shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=escape(text))
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)
@@ -52,6 +53,14 @@ def render(
         numbers = [_bold(text, column.best(row)) for text, column in zip(line, shown_columns, strict=True)]
         shown.add_row(escape(group), _described(row, findings), *numbers, end_section=ends)
     return shown
+
+
+def _with_verdicts(card: Card, view: View, findings: Findings) -> View:
+    """Verdicts have a table of their own, since a terminal has no room beside everything else."""
+    if not view.verdicts or view.columns:
+        return view
+    names = [metric.name for metric in card.tabled if metric.name in findings.verdicts]
+    return replace(view, columns=tuple(f"{of}_{name}" for name in names for of in ("paper_delta", "delta", "verdict")))
 
 
 def _add_column(shown: "Table", column: Column, head: str) -> None:
@@ -106,9 +115,9 @@ def _by_width(
 
 def _chosen(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[tuple[Column, int]]:
     """The first one is always shown."""
-    found, total = list[tuple[Column, int]](), GROUP_WIDTH + 12
+    found, total = list[tuple[Column, int]](), GROUP_WIDTH + 10
     for place, column in enumerate(columns):
-        total += 2 + (_width(column, rows) if column.kind == "number" else 14)
+        total += 2 + (_width(column, rows) if column.kind == "number" else 12)
         found.append((column, total if place else 0))
     return found
 

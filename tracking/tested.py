@@ -15,7 +15,8 @@ NUMBERS = ("low", "high", "p", "p_welch")
 def test_columns(card: Card, findings: Findings) -> list[str]:
     """The names of the fields that a file of columns has."""
     tested = [metric.name for metric in card.tabled if metric.name in findings.seeds]
-    return [f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "test")]
+    verdicts = [f"verdict_{name}" for name in findings.verdicts]
+    return [*(f"{kind}_{name}" for name in tested for kind in (*NUMBERS, "test")), *verdicts, "unlike"]
 
 
 def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, Any]:
@@ -27,7 +28,15 @@ def tested_fields(card: Card, row: TableRow, findings: Findings) -> dict[str, An
             flat |= {f"{kind}_{metric.name}": getattr(test, kind, None) for kind in NUMBERS}
             flat[f"test_{metric.name}"] = words(row, metric, findings)
     samples = {name: _of_samples(row, found) for name, found in findings.samples.items()}
-    return flat | ({"sample_tests": samples} if samples else {}) | ({"unlike": findings.unlike.get(row.row, [])})
+    flat |= {f"verdict_{name}": verdict_of(row, name, findings) for name in findings.verdicts}
+    flat |= {"sample_tests": samples} if samples else {}
+    return flat | {"unlike": [difference.text for difference in findings.unlike.get(row.row, [])]}
+
+
+def verdict_of(row: TableRow, metric: str, findings: Findings) -> str:
+    """Against the published difference; empty without one."""
+    given = findings.verdicts[metric].rows.get(row.row) if metric in findings.verdicts else None
+    return given.text if given else ""
 
 
 def words(row: TableRow, metric: Metric, findings: Findings) -> str:

@@ -12,6 +12,7 @@ from tracking.findings import Findings
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
+from tracking.tested import verdict_of
 from tracking.view import View
 
 CHANGED = "changed "
@@ -123,6 +124,8 @@ def _of_metric(
 
     yield Column(metric.name, metric.label, lambda row: cells.score(card, row, metric, plus_minus), best=is_best)
     yield Column(f"delta_{metric.name}", f"Δ{metric.label}", difference)
+    verdict = partial(verdict_of, metric=metric.name, findings=findings)
+    yield Column(f"verdict_{metric.name}", f"{metric.label}: verdict", verdict, "text")
     yield Column(f"sd_{metric.name}", f"sd {metric.label}", lambda row: number(row.sd[metric.name], metric.decimals))
 
 

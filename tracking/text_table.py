@@ -32,12 +32,15 @@ def text_table(
 ) -> TextTable:
     """These columns, or those of the view, which follow the row's name."""
     known = text_columns(study.task, rows, view, findings)
-    chosen = ["row", *(name for name in view.columns if name != "row")] if view.columns else names
+    verdicts = [f"verdict_{name}" for name in findings.verdicts] if view.verdicts else []
+    chosen = ["row", *(name for name in view.columns if name != "row")] if view.columns else [*names, *verdicts]
     columns = tuple(known[name] for name in chosen)
     lines = tuple(
         tuple(Cell(column.text(row).replace("\n", " "), column.best(row)) for column in columns) for row in rows
     )
-    return TextTable(columns, tuple(row.group for row in rows), lines, caption(study.task, rows, findings))
+    return TextTable(
+        columns, tuple(row.group for row in rows), lines, caption(study.task, rows, findings, verdicts=view.verdicts)
+    )
 
 
 def to_markdown(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:

@@ -20,6 +20,7 @@ Columns = Annotated[str | None, typer.Option("--columns", help="Show these colum
 Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; the best value of a metric is first.")]
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
+Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
 AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
 
@@ -35,13 +36,14 @@ def table(
     sort: Sort = None,
     best: Best = False,
     intervals: Intervals = False,
+    verdict: Verdict = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from sweeps.chosen_table import Asked, chosen_table
     from tracking import table as tables
 
     study, settings = taken_study(overrides)
-    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals)
+    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
     if as_format is None:
         OUT.print(tables.render(made.study, made.rows, OUT.width, made.view, made.findings))
