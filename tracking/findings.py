@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LEVEL = 0.05
 OF_SAMPLES = "°"
 """The mark of a difference that only the samples of one seed show."""
+MARKS = ("*", "†", OF_SAMPLES)
+"""Behind a difference."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
 

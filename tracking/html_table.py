@@ -1,9 +1,10 @@
 """The study's table as one page of HTML, without scripts or anything from elsewhere."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 
-from tracking.findings import NONE, Findings
+from tracking.findings import MARKS, NONE, Findings
 from tracking.rows import TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, markdown_names
@@ -13,7 +14,7 @@ from tracking.view import PLAIN, View
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; padding: 0 1.5rem; width: max-content;
-  max-width: calc(100vw - 3rem); }
+  max-width: 100%; box-sizing: border-box; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; border-block: 2px solid; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem; text-align: left; vertical-align: top; white-space: nowrap; }
@@ -21,6 +22,7 @@ thead th { border-bottom: 1px solid; }
 tbody + tbody { border-top: 1px solid color-mix(in srgb, currentColor 35%, transparent); }
 .number { text-align: right; }
 .setting { text-align: center; }
+.mark { display: inline-block; width: 0; }
 .note { white-space: normal; min-width: 12rem; }
 caption { caption-side: top; text-align: left; font-weight: 600; padding-bottom: .5rem; }
 p { max-width: 75rem; font-size: .85rem; }
@@ -54,11 +56,16 @@ def _bodies(table: TextTable) -> str:
 
 
 def _head(column: Column) -> str:
-    return f'<th scope="col" class="{_class(column)}">{escape(column.head)}</th>'
+    """A symbol with an index, such as d_model, has it below the line."""
+    text = re.sub(r"^(\w)_([A-Za-z0-9]+)$", r"\1<sub>\2</sub>", escape(column.head))
+    return f'<th scope="col" class="{_class(column)}">{text}</th>'
 
 
 def _cell(cell: Cell, column: Column) -> str:
+    """A mark behind a number takes no room, so that digits stand below digits."""
     text = escape(cell.text)
+    if column.kind == "number" and text.endswith(MARKS):
+        text = f'{text[:-1]}<span class="mark">{text[-1]}</span>'
     return f'<td class="{_class(column)}">{f"<strong>{text}</strong>" if cell.best else text}</td>'
 
 

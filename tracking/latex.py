@@ -23,6 +23,17 @@ ESCAPED = {
     **{"[": "{[}", "]": "{]}"},  # after \\ a bracket would be an option
 }
 SYMBOL = re.compile(r"(\w)_([A-Za-z0-9]+)")
+BEGIN = r"""% Needs \usepackage{booktabs}. With \usepackage{graphicx} a wide table shrinks to the line.
+\begin{table}
+\centering
+\footnotesize
+\setlength{\tabcolsep}{3pt}
+\ifdefined\resizebox
+\def\fitted#1{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
+\else
+\def\fitted#1{#1}
+\fi
+\fitted{%"""
 BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 
 
@@ -31,15 +42,12 @@ def to_latex(study: Study, rows: Sequence[TableRow], view: View = PLAIN, finding
     table = text_table(study, rows, printed_names(study.task, rows), view, findings)
     notes = [f"{row.row}: {row.note}." for row in rows if row.note]
     about = [*table.caption.split("\n"), *notes]
-    text = "\n".join(
-        [
-            *("% \\usepackage{booktabs}", "\\begin{table}", "\\centering", "\\footnotesize"),
-            *("\\setlength{\\tabcolsep}{3pt}", f"\\begin{{tabular}}{{l{_layout(table)}}}", "\\toprule"),
-            *(_line(["", *map(_head, [column.head for column in table.columns])]), "\\midrule", *_body(table)),
-            *("\\bottomrule", "\\end{tabular}", f"\\caption{{{escaped(study.name)}. {' '.join(map(escaped, about))}}}"),
-            *(f"\\label{{tab:{re.sub('[^A-Za-z0-9-]', '-', study.name)}}}", "\\end{table}", ""),
-        ]
-    )
+    head = _line(["", *(_head(column.head) for column in table.columns)])
+    lines = [f"\\begin{{tabular}}{{l{_layout(table)}}}", "\\toprule", head, "\\midrule", *_body(table)]
+    name = re.sub("[^A-Za-z0-9-]", "-", study.name)
+    caption = f"\\caption{{{escaped(study.name)}. {' '.join(map(escaped, about))}}}"
+    end = ["\\bottomrule", "\\end{tabular}}", caption, f"\\label{{tab:{name}}}", "\\end{table}", ""]
+    text = "\n".join([BEGIN, *lines, *end])
     return (BEYOND_LATIN if any(ord(letter) > 0x17F for letter in text) else "") + text
 
 

@@ -8,7 +8,7 @@ from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
 from tracking.columns import COST_LABELS, published_names
-from tracking.findings import NONE, OF_SAMPLES, Findings
+from tracking.findings import MARKS, NONE, Findings
 from tracking.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.text_columns import Column, text_columns
@@ -21,7 +21,6 @@ SCORES_WIDTH, STACKED_WIDTH = 48, 56  # of the score columns that every terminal
 COST_WIDTHS = {"params": 38, "flops": 61, "seconds": 61}  # the least room besides the scores
 CHANGE_WIDTH, GROUP_WIDTH = 32, 9
 MISSING = "–"
-MARKS = ("*", "†", OF_SAMPLES)
 
 
 def render(
