@@ -81,7 +81,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     for _ in range(100):
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         value = function(middle)
-        if abs(value) < 1e-12 or high - low < 1e-12:
+        if abs(value) < 1e-11 or high - low < 1e-12:
             break
         if value * at_high < 0:
             low, at_low, at_high, side = middle, value, at_high / (2 if side > 0 else 1), 1

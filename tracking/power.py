@@ -7,6 +7,7 @@ from tracking.seed_tests import ALPHA, LEAST_SEEDS, Family
 
 POWER = 0.8
 MOST_SEEDS = 1000
+TINY = 1e-6  # in sd: far below what so many seeds show
 
 
 def detectable(found: Family, row: str) -> float:
@@ -47,27 +48,33 @@ def seeds_for(difference: float, sd: float, rows: int) -> int | None:
 
     At least 3, since fewer are not tested; None if 1 000 are too few. ``sd`` is over seeds, in the same unit.
     """
-    effect = abs(difference) / sd if sd > 0 else math.inf
-    if difference == 0 or not _shows(effect, MOST_SEEDS, rows):
+    if difference == 0:
         return None
-    low, high = LEAST_SEEDS - 1, LEAST_SEEDS
-    while not _shows(effect, high, rows):
-        low, high = high, min(max(high + 1, math.ceil(1.4 * high)), MOST_SEEDS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _shows(effect, middle, rows) else (middle, high)
-    return high
+    effect = max(abs(difference) / sd, TINY) if sd > 0 else math.inf
+    if (estimate := _seeds_at(effect, MOST_SEEDS, rows)) > MOST_SEEDS:
+        return None
+    seeds = _seeds_at(effect, max(estimate, LEAST_SEEDS), rows)  # near: df and critical t change little with seeds
+    while seeds < LEAST_SEEDS or _seeds_at(effect, seeds, rows) > seeds:
+        seeds += 1
+    while seeds > LEAST_SEEDS and _seeds_at(effect, seeds - 1, rows) <= seeds - 1:
+        seeds -= 1
+    return seeds
 
 
 def power_of(effect: float, seeds: int, rows: int) -> float:
     """The probability that one of ``rows`` tests shows a difference of ``effect`` sd, with ``seeds`` in every row."""
     df = (rows + 1) * (seeds - 1)
-    critical = critical_t(loadings(seeds, [seeds] * rows), df, ALPHA)
-    return power(effect * math.sqrt(seeds / 2), critical, df)
+    return power(effect * math.sqrt(seeds / 2), _critical(seeds, rows), df)
 
 
-def _shows(effect: float, seeds: int, rows: int) -> bool:
-    return math.isinf(effect) or power_of(effect, seeds, rows) >= POWER
+def _seeds_at(effect: float, seeds: int, rows: int) -> int:
+    """Seeds that show the effect at the critical t and df of ``seeds``; more than ``seeds`` if these are too few."""
+    needed = noncentrality(_critical(seeds, rows), (rows + 1) * (seeds - 1), POWER)
+    return math.ceil(2 * (needed / effect) ** 2)
+
+
+def _critical(seeds: int, rows: int) -> float:
+    return critical_t(loadings(seeds, [seeds] * rows), (rows + 1) * (seeds - 1), ALPHA)
 
 
 def _one_per_number_of_seeds(found: Family) -> list[str]:

@@ -27,7 +27,7 @@ def test_nineteen_rows_need_more() -> None:
     assert [seeds_for(effect, 1.0, 19) for effect in (0.5, 1.0, 2.0, 3.5, 40.0)] == [112, 29, 8, 3, 3]
 
 
-@pytest.mark.parametrize(("difference", "sd"), [(0.0, 1.0), (0.001, 1.0), (0.0, 0.0)])
+@pytest.mark.parametrize(("difference", "sd"), [(0.0, 1.0), (0.001, 1.0), (1e-300, 1.0), (0.0, 0.0)])
 def test_no_number_of_seeds_shows_what_is_hardly_there(difference: float, sd: float) -> None:
     assert seeds_for(difference, sd, 19) is None
 
