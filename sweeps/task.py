@@ -187,6 +187,9 @@ class Task(Generic[Config]):
     """Fills an empty folder with the prepared data, once per fingerprint. Raises RefusedError for unusable data."""
     preparation: Preparation[Config] | None = None
     """Instead of ``prepare``."""
+    sample_texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
+    """The texts of a set's samples, such as sources and references, from the folder of prepared data; {} if there are
+    none. `ablate compare` shows them."""
     resolved: Callable[[Config, Path], Config] = _as_given
     """The configuration with local paths made absolute from the folder where the command was typed."""
     save: Callable[[Any, Path], None] | None = None

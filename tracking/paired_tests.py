@@ -1,6 +1,6 @@
 """The paired bootstrap of many pairs of trials, each with the counts of its samples."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from tracking.scored_samples import Evaluated, UntestedError
 
 Pair = tuple[Evaluated, Evaluated]
 Read = Callable[[Evaluated], Floats]
+Counted = Mapping[Evaluated, Floats | str]
 
 
 def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, draws: int) -> list[Resampled | str]:
@@ -17,26 +18,26 @@ def paired_tests(formula: str, pairs: Sequence[Pair], read: Read, noun: str, dra
 
     ``read`` returns [N, C] counts, and raises UntestedError. ``noun`` is what a sample is called.
     """
-    counted = _read({each.trial.name: each for pair in pairs for each in pair}, read)
+    counted = _read({each for pair in pairs for each in pair}, read)
     faults = [_fault(formula, pair, counted, noun) for pair in pairs]
     tested = [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
     tests = _tests(formula, tested, counted, draws)
     return [fault or tests[pair] for pair, fault in zip(pairs, faults, strict=True)]
 
 
-def _read(trials: Mapping[str, Evaluated], read: Read) -> dict[str, Floats | str]:
-    found: dict[str, Floats | str] = {}
-    for name, trial in trials.items():
+def _read(trials: Iterable[Evaluated], read: Read) -> Counted:
+    found: dict[Evaluated, Floats | str] = {}
+    for trial in trials:
         try:
-            found[name] = read(trial)
+            found[trial] = read(trial)
         except UntestedError as error:
-            found[name] = str(error)
+            found[trial] = str(error)
     return found
 
 
-def _fault(formula: str, pair: Pair, counted: Mapping[str, Floats | str], noun: str) -> str | None:
+def _fault(formula: str, pair: Pair, counted: Counted, noun: str) -> str | None:
     """Why the two have no samples in common, if they have none."""
-    ours, theirs = (counted[each.trial.name] for each in pair)
+    ours, theirs = (counted[each] for each in pair)
     if isinstance(ours, str) or isinstance(theirs, str):
         return ours if isinstance(ours, str) else str(theirs)
     if len(ours) != len(theirs):
@@ -48,20 +49,18 @@ def _fault(formula: str, pair: Pair, counted: Mapping[str, Floats | str], noun: 
     return None
 
 
-def _tests(
-    formula: str, pairs: Sequence[Pair], counted: Mapping[str, Floats | str], draws: int
-) -> dict[Pair, Resampled | str]:
+def _tests(formula: str, pairs: Sequence[Pair], counted: Counted, draws: int) -> dict[Pair, Resampled | str]:
     """Of pairs with samples in common."""
     found: dict[Pair, Resampled | str] = {}
     by_size: dict[int, list[Pair]] = {}
     for pair in pairs:
-        by_size.setdefault(len(counted[pair[0].trial.name]), []).append(pair)
+        by_size.setdefault(len(counted[pair[0]]), []).append(pair)
     for size, of_size in by_size.items():
-        names = list(dict.fromkeys(each.trial.name for pair in of_size for each in pair))
-        arrays = [array for name in names if not isinstance(array := counted[name], str)]
-        drawn = dict(zip(names, resampled_scores(formula, arrays, draws), strict=True))
+        trials = list(dict.fromkeys(each for pair in of_size for each in pair))
+        arrays = [array for trial in trials if not isinstance(array := counted[trial], str)]
+        drawn = dict(zip(trials, resampled_scores(formula, arrays, draws), strict=True))
         for ours, theirs in of_size:
             difference = ours.score - theirs.score
-            test = compared(drawn[ours.trial.name], drawn[theirs.trial.name], difference, size)
+            test = compared(drawn[ours], drawn[theirs], difference, size)
             found[ours, theirs] = test or "not every draw of the set has a score"
     return found

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # NumPy is imported where samples are read: a table with cach
 class Evaluated:
     """A finished trial on one set, as its result says."""
 
+    study: Study
     trial: Trial
     step: int
     score: float
@@ -51,16 +52,16 @@ def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Eval
     if content is None:
         raise UntestedError(f"{trial.name} has no statistics/{set_name}.jsonl")
     digest = blake2b(content, digest_size=16).hexdigest()
-    return Evaluated(trial, result["step"], score, scores.get("decode", {}), data, digest)
+    return Evaluated(study, trial, result["step"], score, scores.get("decode", {}), data, digest)
 
 
-def samples(study: Study, metric: Metric, set_name: str, known: Evaluated) -> "Floats":
+def samples(metric: Metric, set_name: str, known: Evaluated) -> "Floats":
     """[N, C]: the counts of each sample. Raises UntestedError if the file is damaged, or not that of the result."""
     from tracking.counts import counts, scores
 
     name = f"{known.trial.name}: statistics/{set_name}.jsonl"
     try:
-        found = study.trial_folder(known.trial).statistics(set_name)
+        found = known.study.trial_folder(known.trial).statistics(set_name)
         head, lines = found or ({}, [])
         if found and (head["key"], head["step"]) != (known.trial.key, known.step):
             raise ValueError("is of another training")

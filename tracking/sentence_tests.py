@@ -65,7 +65,7 @@ def sentence_tests(study: Study, metric: Metric, reference: str, set_name: str |
         return replace(blank, note=f"{metric.label} is not tested over {noun}s: trials keep no counts of it")
     known, untested = _evaluated(study, metric, of_set)
     pairs = _pairs(study, metric, reference, known, untested)
-    computed = _kept(study, metric, f"{of_set} {reference}", pairs, partial(samples, study, metric, of_set))
+    computed = _kept(study, metric, f"{of_set} {reference}", pairs, partial(samples, metric, of_set))
     reasons = {
         (ours.trial.row, ours.trial.seed): test
         for (ours, _), test in zip(pairs, computed, strict=True)

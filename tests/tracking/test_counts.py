@@ -160,4 +160,4 @@ def test_counts_of_an_older_study_add_up_to_its_scores() -> None:
     assert [metric.from_counts for metric in study.task.metrics] == [each.from_counts for each in TRANSLATION.metrics]
     for metric in study.task.metrics:
         known = evaluated(study, study.trials[0], metric, "dev")
-        assert len(samples(study, metric, "dev", known)) > 1
+        assert len(samples(metric, "dev", known)) > 1
