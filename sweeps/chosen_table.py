@@ -68,7 +68,8 @@ def chosen_table(
 ) -> Chosen:
     """``programs``: for CSV and JSON, which hold everything. Raises RefusedError."""
     checked = _Checked(_selections(overrides))
-    study = _of_typed_seeds(study, settings, overrides, checked)
+    seeds = _typed_seeds(study, settings, overrides, checked)
+    study = study_of_seeds(study, seeds) if seeds else study
     headline, study = study.task.headline, _measured(study, asked, checked)
     names = list(dict.fromkeys(trial.row for trial in study.trials))
     base = checked.known("--base", _given(asked.base), names, "row of the study")
@@ -90,7 +91,7 @@ def chosen_table(
     sort = checked.known("--sort", _given(asked.sort), allowed, "column")
     if checked.problems:
         raise RefusedError(checked.problems)
-    view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals, asked.verdict)
+    view = View(tuple(shown), tuple(kept), next(iter(sort), None), asked.best, asked.intervals, seeds, asked.verdict)
     rows = with_tested(rows, study.task, findings)
     return Chosen(study, viewed(study.task, rows, view, findings), view, findings, rows)
 
@@ -104,13 +105,13 @@ def _selections(overrides: Sequence[str]) -> list[Problem]:
     ]
 
 
-def _of_typed_seeds(study: Study, settings: Settings, overrides: Sequence[str], checked: _Checked) -> Study:
-    """With the seeds of ``sweep.seeds``, if it was typed."""
+def _typed_seeds(study: Study, settings: Settings, overrides: Sequence[str], checked: _Checked) -> tuple[int, ...]:
+    """The seeds of ``sweep.seeds``, if it was typed and leaves any out."""
     if not chosen(list(overrides), ("sweep.seeds=",)):
-        return study
+        return ()
     allowed = [str(seed) for seed in dict.fromkeys(trial.seed for trial in study.trials)]
     known = checked.known("sweep.seeds", map(str, settings.sweep.seeds), allowed, "seed of the study")
-    return study_of_seeds(study, map(int, known)) if known else study
+    return tuple(map(int, known)) if len(known) < len(allowed) else ()
 
 
 def _rows(

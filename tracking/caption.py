@@ -8,21 +8,20 @@ from tracking.columns import COST_LABELS, setting_words
 from tracking.findings import NONE, Findings
 from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow, decode_of
+from tracking.view import PLAIN, View
 
 
-def caption(
-    card: Card, rows: Sequence[TableRow], findings: Findings = NONE, last: str = "", verdicts: bool = False
-) -> str:
+def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:
     """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested.
 
-    ``last`` ends it. With ``verdicts``, the rule by which they are given."""
+    ``last`` ends it."""
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
     about = [*_measured(card, rows), *notes, *costs, f"Δ: difference from {findings.reference}", *spread]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
-    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, verdicts), names])) + last
+    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, view), names])) + last
 
 
 def scaling_note(card: Card, changes: Mapping[str, str]) -> str:

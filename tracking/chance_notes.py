@@ -9,6 +9,7 @@ from tracking.formats import spread
 from tracking.metrics import Metric
 from tracking.rows import TableRow
 from tracking.unlike import summary
+from tracking.view import View
 
 if TYPE_CHECKING:
     from tracking.seed_findings import SeedFindings
@@ -16,31 +17,36 @@ if TYPE_CHECKING:
 LARGE_SD = 2.0
 """From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
 variances it occurs by chance in 2 of 100 studies."""
+MOST_NAMED = 4
 
 
-def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, verdicts: bool) -> list[str]:
+def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
     """What was tested over seeds, or else over samples; then the rows that are not alike."""
     seeds, samples = _of_seeds(card, rows, findings), _of_samples(card, rows, findings)
-    told = _verdicts(card, findings) if verdicts else ()
-    return [*seeds, *samples, *told, *_unlike(rows, findings)]
+    told = _verdicts(card, findings) if view.verdicts else ()
+    chosen = [f"Only of seeds {', '.join(map(str, view.seeds))}."] if view.seeds else []
+    return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings)]
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     tested = [(metric, found) for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
-    if not tested:
-        return
-    family, reference = _sizes([found.family.rows for _, found in tested]), findings.reference
-    marks = {test.mark for _, found in tested for test in found.tests.values()}
+    if tested:
+        yield _marks([found for _, found in tested], findings.reference)
+        yield from (_spreads(metric, found) for metric, found in tested)
+        yield from filter(None, [findings.later_seeds])
+    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(rows, findings)):
+        yield f"Not tested over seeds: {left}."
+
+
+def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
+    marks = {test.mark for found in tested for test in found.tests.values()}
+    family = _sizes([found.family.rows for found in tested])
+    verb = "is" if family == "1 row" else "are"
+    tests = "Dunnett's test, and Welch's with Holm's correction"
     both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
     alone = " †: only Dunnett's does, which takes all rows to vary alike." * ("†" in marks)
     rest = " Without a mark no difference is shown, which does not mean that there is none."
-    of = (
-        f"Over seeds, {family} rows are tested against {reference}: Dunnett's test, and Welch's with Holm's correction."
-    )
-    yield f"{of}{both}{alone}{rest}"
-    yield from (_spreads(metric, found) for metric, found in tested)
-    if left := _untested(rows, findings):
-        yield f"Not tested over seeds: {left}."
+    return f"Over seeds, {family} {verb} tested against {reference}: {tests}.{both}{alone}{rest}"
 
 
 def _spreads(metric: Metric, found: "SeedFindings") -> str:
@@ -60,12 +66,16 @@ def _spreads(metric: Metric, found: "SeedFindings") -> str:
 
 
 def _untested(rows: Sequence[TableRow], findings: Findings) -> str:
-    """Rows with their reasons, each once."""
+    """The shown rows by their reason, such as "big, base_2 (2 seeds)"."""
     reasons: dict[str, str] = {}
     for found in findings.seeds.values():
         reasons = found.family.untested | reasons
-    shown = [row.row for row in rows if row.row in reasons]
-    return ", ".join(f"{row} ({reasons[row]})" for row in shown)
+    of_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row.row in reasons:
+            of_reason.setdefault(reasons[row.row], []).append(row.row)
+    named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
+    return ", ".join(f"{of} ({why})" for why, of in named.items())
 
 
 def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
@@ -96,4 +106,4 @@ def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
 
 def _sizes(counts: Sequence[int]) -> str:
     least, most = min(counts), max(counts)
-    return str(least) if least == most else f"{least} to {most}"
+    return f"{least} to {most} rows" if least < most else f"{most} row{'s' * (most != 1)}"

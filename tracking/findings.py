@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracking.best_report import BestReport, best_reports
 from tracking.card import Card
+from tracking.later_seeds import later_seeds
 from tracking.metrics import Metric
 from tracking.rows import TableRow
 from tracking.sentence_tests import SentenceTest, SentenceTests, sentence_tests
@@ -37,6 +38,7 @@ class Findings:
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: dict[str, BestReport] = field(default_factory=dict)  # by row, of the metric `best_of`
     best_of: Metric | None = None
+    later_seeds: str = ""  # what is to say of seeds that were added after first results
     verdicts: dict[str, "MetricVerdict"] = field(default_factory=dict)  # only of metrics with published values
 
     def test(self, row: TableRow, metric: Metric) -> "RowTest | None":
@@ -77,7 +79,7 @@ def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Met
     seeds = {metric.name: found for metric in card.tabled if (found := seed_findings(study, metric, rows, reference))}
     samples = {metric.name: sentence_tests(study, metric, reference) for metric in card.tabled if metric.from_counts}
     best = best_reports(study, reports_of) if reports_of else {}
-    return Findings(reference, seeds, samples, unlike(study), best, reports_of)
+    return Findings(reference, seeds, samples, unlike(study), best, reports_of, later_seeds(study).text)
 
 
 def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:

@@ -31,12 +31,12 @@ def render(
     from rich.markup import escape
     from rich.table import Table
 
-    card, view = study.task, _with_verdicts(study.task, view, findings)
+    card, asked, view = study.task, view, _with_verdicts(study.task, view, findings)
     possible = _possible(card, rows, width, view, findings)
     shown_columns = [column for column, least in possible if width >= least]
     left_out = dict.fromkeys(_head(column).replace("\n", " ") for column, least in possible if width < least)
     words = f" A wider terminal also shows {', '.join(left_out)}." if left_out else ""
-    text = caption(card, rows, findings, words, view.verdicts)
+    text = caption(card, rows, findings, asked, words)
     shown = Table(title=escape(study.name), box=box.SIMPLE_HEAD, caption=escape(text))
     shown.title_justify = shown.caption_justify = "left"
     shown.add_column("", no_wrap=True)

@@ -38,9 +38,7 @@ def text_table(
     lines = tuple(
         tuple(Cell(column.text(row).replace("\n", " "), column.best(row)) for column in columns) for row in rows
     )
-    return TextTable(
-        columns, tuple(row.group for row in rows), lines, caption(study.task, rows, findings, verdicts=view.verdicts)
-    )
+    return TextTable(columns, tuple(row.group for row in rows), lines, caption(study.task, rows, findings, view))
 
 
 def to_markdown(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:

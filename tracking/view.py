@@ -21,6 +21,7 @@ class View:
     sort: str | None = None  # such a name; the best value of a metric comes first
     best: bool = False  # whether the best values are bold
     intervals: bool = False  # whether differences have their intervals
+    seeds: tuple[int, ...] = ()  # the chosen ones, if not all
     verdicts: bool = False  # whether differences are compared with the published ones
 
 

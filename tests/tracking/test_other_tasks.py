@@ -63,7 +63,9 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = to_markdown(finished, rows).splitlines()
     assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
-    assert markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
+    assert (
+        markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
+    )
     caption = "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base. "
     spread = caption.replace("from base.", "from base; ±: standard deviation over seeds.")
     assert markdown[-1] == f"{spread}Seeds per row: 2."
