@@ -127,11 +127,11 @@ def test_a_stop_and_a_resume_leave_the_same_weights_and_scores(
 
 def test_scores_draw_no_random_number_and_leave_the_model_in_training(trial: TrialConfig, folder: Path) -> None:
     model = start(trial, VOCABULARY, torch.device("cpu")).model.train()
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
     state = {name: value.clone() for name, value in model.state_dict().items()}
     scored = GreedyScores.of(trial, prepare(trial.data, folder), Worker())
     assert set(scored(model)) == GREEDY
-    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert_same_bits(model.state_dict(), state)
