@@ -8,7 +8,7 @@ from typing import Any
 from tracking.damage import unless_damaged
 from tracking.metrics import Metric
 from tracking.scored_samples import Evaluated, UntestedError, evaluated, samples
-from tracking.seed_tests import RowTest, family
+from tracking.seed_tests import RowTest, family, why_untested
 from tracking.sentence_tests import DRAWS, SentenceTest
 from tracking.study import Study, Trial
 
@@ -139,12 +139,14 @@ def _metric(first: Side, second: Side, metric: Metric, set_name: str) -> MetricC
     values = [side.values(metric, set_name) for side in (first, second)]
     tested = family({FIRST: values[0], SECOND: values[1]}, FIRST)
     over_seeds = tested.tests.get(SECOND) if tested else None
-    why = "" if over_seeds or tested is None else tested.untested.get(SECOND, "")
+    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values)))) or "all seeds alike"
     known = [[value for value in of.values() if value is not None] for of in values]
     means = [sum(of) / len(of) if of else None for of in known]
     seeds = (len(values[0]), len(values[1]))
     over_samples = _over_samples(first, second, metric, set_name)
-    return MetricCompared(metric, set_name, (means[0], means[1]), seeds, over_seeds, why, over_samples)
+    return MetricCompared(
+        metric, set_name, (means[0], means[1]), seeds, over_seeds, "" if over_seeds else why, over_samples
+    )
 
 
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:
@@ -198,8 +200,7 @@ def _configuration(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:
     config = unless_damaged(folder.config, None) or {}
     flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
     decode = side.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
-    provenance = unless_damaged(folder.provenance, dict[str, Any]())
-    data = {"data": str(provenance["data_fingerprint"])[:16]} if provenance.get("data_fingerprint") else {}
+    data = {"data": str(config["data_fingerprint"])[:16]} if config.get("data_fingerprint") else {}
     return flat | {card.setting(name): value for name, value in decode.items()} | data
 
 

@@ -14,9 +14,10 @@ from tracking.compared import Compared, Differing, MetricCompared, SampleCompare
 from tracking.formats import signed
 from tracking.metrics import Metric
 from tracking.seed_tests import RowTest
-from tracking.sentence_tests import SentenceTest
+from tracking.sentence_tests import DRAWS, SentenceTest
 
 LOWEST_P = 0.001
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def shown(
@@ -36,22 +37,25 @@ def shown(
 
 def metrics_table(found: Sequence[tuple[str | None, Compared]]) -> Table:
     """One line per metric; with a row's name, a section per row. The two kinds of chance have a column each."""
-    table = Table(box=box.SIMPLE_HEAD, title="Metrics", title_justify="left", title_style="bold")
-    first, second = (side.label for side in found[0][1].sides)
+    title = f"Metrics on {' and '.join(_sets(found))}"
+    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left", title_style="bold")
     rows = found[0][0] is not None
     for name in ["row"] if rows else []:
-        table.add_column(name)
-    table.add_column("metric", no_wrap=True)
-    for name in [side.study.name for side in found[0][1].sides] if rows else [first, second]:
-        table.add_column(escape(name), justify="right", overflow="fold", max_width=16)
+        table.add_column(name, overflow="fold")
+    table.add_column("metric")
+    for place, side in enumerate(found[0][1].sides):
+        counts = {metric.seeds[place] for _, compared in found for metric in compared.metrics}
+        seeds = f"\n[dim]{_seeds(*counts)}[/]" if len(counts) == 1 else ""
+        table.add_column(escape(side.study.name if rows else side.label) + seeds, justify="right", overflow="fold")
     table.add_column("difference", justify="right", no_wrap=True)
-    table.add_column("chance over seeds", overflow="fold")
-    table.add_column(f"chance over {found[0][1].sides[0].study.task.sample}s", overflow="fold")
+    table.add_column("chance over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
+    noun = found[0][1].sides[0].study.task.sample
+    table.add_column(f"chance over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for row, compared in found:
         for place, metric in enumerate(compared.metrics):
             head = [escape(str(row)) if place == 0 else ""] if rows else []
             last = place + 1 == len(compared.metrics) and rows
-            table.add_row(*head, *_metric_cells(metric), end_section=last)
+            table.add_row(*head, *_metric_cells(metric, len(_sets(found)) > 1), end_section=last)
     return table
 
 
@@ -61,12 +65,12 @@ def notes(found: Sequence[Compared]) -> list[str]:
     noun = found[0].sides[0].study.task.sample
     lines = []
     if any(metric.over_seeds for metric in metrics):
-        lines.append("Over seeds: Student's t with a 95 % interval, one variance for both; Welch's p beside it.")
+        lines.append("Over seeds: Student's t, which takes one variance for both; Welch's p beside it.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
         lines.append(
-            f"Over {noun}s: paired bootstrap, 10 000 draws of {sizes} {noun}s, 95 % interval, two-sided p of one test."
+            f"Over {noun}s: paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided."
         )
         lines.append(f"It says nothing of other seeds, as the seeds say nothing of other {noun}s.")
     return lines
@@ -93,29 +97,30 @@ def _configuration(compared: Compared) -> RenderableType:
     return table
 
 
-def _metric_cells(found: MetricCompared) -> list[str]:
+def _metric_cells(found: MetricCompared, named_set: bool) -> list[str]:
     metric, places = found.metric, max(found.metric.decimals, 2)
-    counts = found.seeds if found.seeds != (1, 1) else (None, None)
-    values = [_mean(metric, mean, count) for mean, count in zip(found.means, counts, strict=True)]
     return [
-        f"{escape(metric.label)} [dim]{escape(found.set_name)}[/]",
-        *values,
+        escape(metric.label) + (f" [dim]{escape(found.set_name)}[/]" if named_set else ""),
+        *(metric.text(mean) or "–" for mean in found.means),
         f"[bold]{signed(found.difference, places) or '–'}[/]",
         _over_seeds(found.over_seeds, found.why_not_over_seeds, places),
         "\n".join(_over_samples(name, test, places) for name, test in found.over_samples.items()),
     ]
 
 
-def _mean(metric: Metric, value: float | None, seeds: int | None) -> str:
-    text = metric.text(value) or "–"
-    return text if seeds is None else f"{text} [dim]({seeds} seed{'s' * (seeds != 1)})[/]"
+def _sets(found: Sequence[tuple[str | None, Compared]]) -> list[str]:
+    return list(dict.fromkeys(metric.set_name for _, compared in found for metric in compared.metrics))
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count != 1)}"
 
 
 def _over_seeds(test: RowTest | None, why: str, places: int) -> str:
     if test is None:
         return f"[dim]not tested: {escape(why)}[/]"
     interval = _interval(test.low, test.high, places)
-    return f"{interval}  {_p(test.p)} [dim](Welch {_p(test.p_welch)})[/]"
+    return f"{interval}\n{_p(test.p)} [dim](Welch {_p(test.p_welch)})[/]"
 
 
 def _over_samples(name: str, test: SentenceTest | str, places: int) -> str:
@@ -130,14 +135,16 @@ def _interval(low: float, high: float, places: int) -> str:
 
 
 def _p(value: float) -> str:
-    return f"p < {LOWEST_P}" if value < LOWEST_P else f"p {value:.3f}"
+    text = f"p < {LOWEST_P}" if value < LOWEST_P else f"p {value:.3f}"
+    return text.replace(" ", NO_BREAK)
 
 
 def _samples(compared: Compared, found: Differing) -> Iterator[RenderableType]:
     noun = compared.sides[0].study.task.sample
     if found.metric is not None and found.samples:
         seeds = dict.fromkeys(trial.seed for trial in found.trials or ())
-        of = f"{escape(found.metric.label)} on {escape(found.set_name)}, seed {' and '.join(map(str, seeds))}"
+        named = f"seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))}"
+        of = f"{escape(found.metric.label)} on {escape(found.set_name)}, {named}"
         yield f"\n[bold]The {len(found.samples)} {noun}s that differ most[/] [dim]({of})[/]"
     for sample in found.samples:
         yield _sample(sample, found.metric, noun, [side.label for side in compared.sides])
