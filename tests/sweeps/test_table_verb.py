@@ -147,7 +147,7 @@ def test_the_best_values_are_bold_on_request(folder: Path) -> None:
 
 def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> None:
     heads = lines(folder, "sweep.seeds=[1,2]")[1]
-    assert (heads["seeds"], heads["test_bleu"], "bleu_s3" in heads) == ("2", "not tested: base: 2 seeds", False)
+    assert (heads["seeds"], heads["test_bleu"], "bleu_s3" in heads) == ("2", "not tested: 2 seeds", False)
     assert "Only of seeds 1, 2." in text(folder, "sweep.seeds=[1,2]", "--format", "md")
     assert "Only of seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
 
