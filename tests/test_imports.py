@@ -54,6 +54,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("mlflow", "tracking"),
         ("pandas", "tracking/frames.py"),
         ("scipy", "tracking/distributions.py"),
+        ("plotext", "sweeps/curves.py"),
     ],
 )
 def test_an_outside_library_is_imported_in_one_file_or_folder_only(library: str, place: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
 from sweeps.commands.arguments import Json, OverrideList
 from sweeps.commands.guarded import guarded
@@ -18,6 +19,7 @@ from sweeps.planning.settings import Settings
 from sweeps.planning.task_files import changed_since_trained
 from sweeps.table_format import Format
 from tracking.study import Study
+from transformer.schema import Problem, RefusedError
 
 
 @guarded
@@ -40,13 +42,24 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
 
 
 @guarded
-def status(overrides: OverrideList = None, as_json: Json = False) -> None:
+def status(
+    overrides: OverrideList = None,
+    as_json: Json = False,
+    curves: Annotated[bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")] = False,
+    metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
+) -> None:
     """Show where each trial of a study stands."""
     from sweeps.show import status_json, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
+    if (curves or metric) and as_json:
+        found = "prints the state of trials, and draws no curves"
+        raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
     study, settings = _taken(overrides)
+    if curves or metric:
+        _draw(study, metric, overrides)
+        return
     behind = lag(study, settings.tracking.uri)
     lines = status_json(study, behind)
     if as_json:
@@ -59,6 +72,13 @@ def status(overrides: OverrideList = None, as_json: Json = False) -> None:
         next_verb("table", looking(study.folder, overrides))
     else:
         next_verb("sweep", going_on(study.folder, overrides))
+
+
+def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None:
+    from sweeps.curves import drawn, read_curves
+
+    OUT.print(Text(drawn(study, read_curves(study, metric), OUT.width), end=""), soft_wrap=True)
+    next_verb("table", looking(study.folder, overrides))
 
 
 @guarded

@@ -15,6 +15,7 @@ from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
 from sweeps.running.prepared import prepared_folder
+from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
 
@@ -24,10 +25,9 @@ Stop = Callable[[], bool]
 def work(assignment: Assignment, rank: int, world: int, address: str, stop: Stop) -> Iterator[Event]:
     """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end."""
     task, own = imported(assignment)
-    if own is not None:
-        yield from own(assignment, rank, world, address, stop)
-    else:
-        yield from _Drive(task, assignment, rank, world, address, stop).events()
+    group = assignment, rank, world, address, stop
+    events = _Drive(task, *group).events() if own is None else own(*group)
+    yield from with_system_metrics(events) if rank == 0 else events
 
 
 def imported(assignment: Assignment) -> tuple[Task[Any], Worker | None]:

@@ -120,7 +120,9 @@ def test_status_plan_and_frames_of_it(folder: Path, undisturbed: Path) -> None:
     frames = tracking.load(undisturbed)
     assert list(frames.scores["metric"]) == ["accuracy"] * 2
     assert list(frames.trials["params"]) == [2474, 626]
-    assert set(frames.curves["metric"]) == {"train/loss"}
+    measured = set(frames.curves["metric"])
+    assert {name for name in measured if not name.startswith("system/")} == {"train/loss"}
+    assert "system/cpu_utilization_percentage" in measured
 
 
 def test_provenance_holds_the_task_by_name_version_and_hash(undisturbed: Path) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,14 @@ def after(calls: int) -> Callable[[], bool]:
 
 
 def events(folder: Path, attempt: int = 1, stop: Callable[[], bool] = never, rank: int = 0) -> list[Event]:
-    return list(work(assignment(folder, attempt), rank, 1, "", stop))
+    return [_without_system_metrics(event) for event in work(assignment(folder, attempt), rank, 1, "", stop)]
+
+
+def _without_system_metrics(event: Event) -> Event:
+    if not isinstance(event, Report):
+        return event
+    own = {name: value for name, value in event.metrics.items() if not name.startswith("system/")}
+    return replace(event, metrics=own)
 
 
 def kinds(found: list[Event]) -> list[type]:
