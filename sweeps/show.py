@@ -19,6 +19,7 @@ from tracking import formats
 from tracking import table as tables
 from tracking.damage import unless_damaged
 from tracking.lag import Lag
+from tracking.seeds_needed import seeds_needed_lines
 from tracking.study import Study, Trial, read_study
 from transformer.schema import RefusedError
 
@@ -27,7 +28,9 @@ UNKNOWN = "unknown"
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
-    caption = "\n".join(map(escape, [plan.task.costs_note, *plan.composition.notes, *plan.composition.names]))
+    needed = seeds_needed_lines(plan.before) if plan.before else []
+    notes = [plan.task.costs_note, *plan.composition.notes, *plan.composition.names, *needed]
+    caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption

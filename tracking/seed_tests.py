@@ -5,7 +5,7 @@ The formulas, with an example by hand, are in docs/statistics.md.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tracking.distributions import Loadings, critical_t, largest_t_tail, loadings, t_tail
@@ -182,3 +182,31 @@ def _mean(values: list[float]) -> float:
 def _variance(values: list[float]) -> float:
     mean = _mean(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def through_exp(test: RowTest, reference: float) -> RowTest:
+    """A test on a logarithm as one on its exponential, such as perplexity: e^reference · (e^difference − 1).
+
+    Args: the test of ΔNLL, and the reference's mean NLL. The interval's ends change likewise, p does not.
+    """
+    scale = _exp(reference)
+    difference, low, high = (scale * (_exp(end) - 1) for end in (test.difference, test.low, test.high))
+    return replace(test, difference=difference, low=low, high=high)
+
+
+def exponential(of_logarithm: Family) -> dict[str, RowTest]:
+    """The tests of a metric that is the exponential of the tested one."""
+    mean = of_logarithm.reference_mean
+    return {} if mean is None else {row: through_exp(test, mean) for row, test in of_logarithm.tests.items()}
+
+
+def exponential_spread(logarithms: Mapping[int, float | None]) -> Spread | None:
+    """The exponential of the mean logarithm, with the sd of the seeds' own exponentials."""
+    mean = spread(logarithms)
+    each = spread({seed: None if value is None else _exp(value) for seed, value in logarithms.items()})
+    return replace(each, mean=_exp(mean.mean)) if mean and each else None
+
+
+def _exp(value: float) -> float:
+    """Infinite where Python would raise OverflowError."""
+    return math.exp(value) if value < 700 else math.inf

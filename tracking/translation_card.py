@@ -22,6 +22,9 @@ TRANSLATION = Card(
         Metric(
             *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
             changed_by=OF_WEIGHTS,
+            exp_of="nll",
+            negligible=0.02,
+            margin=0.02,
             from_counts=("exp_ratio", "nats", "pieces"),
         ),
         Metric(
@@ -29,6 +32,8 @@ TRANSLATION = Card(
             table_decimals=1,  # as the paper prints it
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            negligible=0.1,
+            margin=0.5,
             from_counts=("ngram_precision", "bleu"),
         ),
         Metric(
@@ -75,10 +80,24 @@ TRANSLATION = Card(
 )
 
 
+ADDED = ("from_counts", "exp_of", "negligible", "margin")
+"""Fields of a metric that studies of older versions do not have."""
+
+
 def completed(card: Card) -> Card:
     """The card of an older study of translation, with what its files held without naming it."""
     if card.name != TRANSLATION.name:
         return card
-    known = {metric.name: metric.from_counts for metric in TRANSLATION.metrics}
-    filled = (replace(each, from_counts=each.from_counts or known.get(each.name, ())) for each in card.metrics)
-    return replace(card, metrics=tuple(filled), sample=TRANSLATION.sample)
+    shipped, names = {metric.name: metric for metric in TRANSLATION.metrics}, {metric.name for metric in card.metrics}
+    metrics = (
+        _completed(metric, shipped[metric.name], names) if metric.name in shipped else metric for metric in card.metrics
+    )
+    return replace(card, metrics=tuple(metrics), sample=TRANSLATION.sample)
+
+
+def _completed(metric: Metric, shipped: Metric, names: set[str]) -> Metric:
+    blank = Metric("blank")
+    missing = {name: getattr(shipped, name) for name in ADDED if getattr(metric, name) == getattr(blank, name)}
+    if missing.get("exp_of") not in {None, *names}:
+        del missing["exp_of"]
+    return replace(metric, **missing)
