@@ -8,7 +8,7 @@ from typing import Any
 from tracking.damage import unless_damaged
 from tracking.metrics import Metric
 from tracking.scored_samples import Evaluated, UntestedError, evaluated, samples
-from tracking.seed_tests import RowTest, family, why_untested
+from tracking.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
 from tracking.sentence_tests import DRAWS, SentenceTest
 from tracking.study import Study, Trial
 
@@ -136,17 +136,17 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
 
 
 def _metric(first: Side, second: Side, metric: Metric, set_name: str) -> MetricCompared:
-    values = [side.values(metric, set_name) for side in (first, second)]
-    tested = family({FIRST: values[0], SECOND: values[1]}, FIRST)
-    over_seeds = tested.tests.get(SECOND) if tested else None
-    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values)))) or "all seeds alike"
-    known = [[value for value in of.values() if value is not None] for of in values]
-    means = [sum(of) / len(of) if of else None for of in known]
-    seeds = (len(values[0]), len(values[1]))
+    tested = first.study.task.tested(metric)  # its logarithm, if it is an exponential such as perplexity
+    values = {side: of.values(tested, set_name) for side, of in ((FIRST, first), (SECOND, second))}
+    found = family(values, FIRST)
+    tests = {} if found is None else found.tests if tested is metric else exponential(found)
+    spreads = [spread(of) if tested is metric else exponential_spread(of) for of in values.values()]
+    one, other = (None if each is None else each.mean for each in spreads)
+    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values.values())))) or "all seeds alike"
+    seeds = (len(values[FIRST]), len(values[SECOND]))
     over_samples = _over_samples(first, second, metric, set_name)
-    return MetricCompared(
-        metric, set_name, (means[0], means[1]), seeds, over_seeds, "" if over_seeds else why, over_samples
-    )
+    over_seeds = tests.get(SECOND)
+    return MetricCompared(metric, set_name, (one, other), seeds, over_seeds, "" if over_seeds else why, over_samples)
 
 
 def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:

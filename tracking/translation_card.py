@@ -22,19 +22,19 @@ TRANSLATION = Card(
         Metric(
             *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
             changed_by=OF_WEIGHTS,
-            from_counts=("exp_ratio", "nats", "pieces"),
             exp_of="nll",
             negligible=0.02,
             margin=0.02,
+            from_counts=("exp_ratio", "nats", "pieces"),
         ),
         Metric(
             *("bleu", "BLEU", "0 to 100", "up", 2),
             table_decimals=1,  # as the paper prints it
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
-            from_counts=("ngram_precision", "bleu"),
             negligible=0.1,
             margin=0.5,
+            from_counts=("ngram_precision", "bleu"),
         ),
         Metric(
             *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
@@ -80,21 +80,24 @@ TRANSLATION = Card(
 )
 
 
+ADDED = ("from_counts", "exp_of", "negligible", "margin")
+"""Fields of a metric that studies of older versions do not have."""
+
+
 def completed(card: Card) -> Card:
     """The card of an older study of translation, with what its files held without naming it."""
     if card.name != TRANSLATION.name:
         return card
-    known = {metric.name: metric for metric in TRANSLATION.metrics}
-    filled = tuple(_filled(each, known[each.name]) if each.name in known else each for each in card.metrics)
-    return replace(card, metrics=filled, sample=TRANSLATION.sample)
-
-
-def _filled(metric: Metric, now: Metric) -> Metric:
-    """What tests over seeds and samples need, where the older card does not say it."""
-    return replace(
-        metric,
-        from_counts=metric.from_counts or now.from_counts,
-        exp_of=metric.exp_of or now.exp_of,
-        negligible=metric.negligible or now.negligible,
-        margin=now.margin if metric.margin is None else metric.margin,
+    shipped, names = {metric.name: metric for metric in TRANSLATION.metrics}, {metric.name for metric in card.metrics}
+    metrics = (
+        _completed(metric, shipped[metric.name], names) if metric.name in shipped else metric for metric in card.metrics
     )
+    return replace(card, metrics=tuple(metrics), sample=TRANSLATION.sample)
+
+
+def _completed(metric: Metric, shipped: Metric, names: set[str]) -> Metric:
+    blank = Metric("blank")
+    missing = {name: getattr(shipped, name) for name in ADDED if getattr(metric, name) == getattr(blank, name)}
+    if missing.get("exp_of") not in {None, *names}:
+        del missing["exp_of"]
+    return replace(metric, **missing)
