@@ -1,7 +1,7 @@
 """Finished studies with given decode settings, and their tables."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +21,7 @@ def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Stu
     return study
 
 
-def seeded(folder: Path, **rows: list[tuple[float, float] | None]) -> Study:
+def seeded(folder: Path, **rows: Sequence[tuple[float, float] | None]) -> Study:
     """A study from the PPL and BLEU of every seed of its rows, from seed 1 on; None: a trial that did not begin."""
     study = make_study(folder, {row: list(range(1, len(scores) + 1)) for row, scores in rows.items()})
     for trial in study.trials:

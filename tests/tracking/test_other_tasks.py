@@ -51,7 +51,7 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     head, *lines = csv.reader(io.StringIO(to_csv(finished, rows)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "asked", "note", "delta_seeds", "sd_accuracy", "accuracy_s1", "accuracy_s2"),
+        *("delta_accuracy", "asked", "note", "delta_seeds", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(to_json(finished, rows))
