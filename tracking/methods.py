@@ -53,7 +53,7 @@ def _trained(study: Study, shown: Results, reference: str) -> str:
     counts = sorted({len(seeds) for seeds in shown.values()})
     seeds = _count(counts[0], "random seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} random seeds"
     each = "" if len(shown) == 1 else " each"
-    return f"In an ablation study of {study.task.name}, we trained {trained}{on}, with {seeds}{each}."
+    return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {seeds}{each}."
 
 
 def _described(study: Study, shown: Results, reference: str) -> str:

@@ -25,8 +25,8 @@ def paragraph(study: Study, **more: object) -> str:
 def test_with_three_seeds_both_kinds_of_tests_are_told(tmp_path: Path) -> None:
     study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
     assert paragraph(study) == (
-        "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of it, "
-        "each with one named change, with three random seeds each. "
+        "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of "
+        "it, each with one named change, with three random seeds each. "
         "We report accuracy and memory on the dev set, as means over seeds. "
         "Differences from base in accuracy are tested over seeds by Dunnett's test (2 rows, 6 degrees of freedom, 5 % "
         "for the family), and by Welch's t-test with Holm's adjustment, which assumes no common variance. "
