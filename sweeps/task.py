@@ -41,11 +41,16 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of one set by metric, and texts to keep, by their paths in the trial's folder."""
+    """The scores of one set by metric, and texts to keep, by their paths in the trial's folder.
+
+    ``samples``: of each sample of the set, in its order, the numbers that metrics name in ``from_counts``. With them
+    `ablate compare` tests differences over samples, and names those that differ most.
+    """
 
     set_name: str
     scores: Mapping[str, float]
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    samples: Iterable[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

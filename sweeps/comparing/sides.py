@@ -8,8 +8,8 @@ from sweeps.planning.named_study import study_to_read
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study, study_names
 from sweeps.planning.suggestions import option_meant
-from tracking.compared import Side
 from tracking.metrics import Metric
+from tracking.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from sweeps.planning.data_place import data_place
 from sweeps.planning.moved import moved
 from sweeps.planning.task_named import source_of_study
-from tracking.compared import Differing, SampleCompared, Side
+from tracking.compared import Differing, SampleCompared
 from tracking.damage import DamagedFileError, decoded, read_whole
+from tracking.side import Side
 from tracking.study import Study, Trial
 from transformer.schema import RefusedError
 
