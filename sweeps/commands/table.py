@@ -1,7 +1,7 @@
 """The verb ``table``."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen
 from sweeps.table_format import Format
+from transformer.schema import Problem, RefusedError
+
+if TYPE_CHECKING:
+    from sweeps.chosen_table import Chosen
 
 MetricNames = Annotated[list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")]
 Set = Annotated[str | None, typer.Option("--set", help="Show the scores on this set, such as test.")]
@@ -21,6 +25,7 @@ Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; t
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
 Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
+Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
 
@@ -37,18 +42,30 @@ def table(
     best: Best = False,
     intervals: Intervals = False,
     verdict: Verdict = False,
+    methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from sweeps.chosen_table import Asked, chosen_table
+    from sweeps.chosen_table import Asked, chosen_table, methods_of
     from tracking import table as tables
 
+    if methods and as_format is not None:
+        found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
+        raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides)
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
-    if as_format is None:
+    if methods:
+        print(methods_of(made))
+    elif as_format is None:
         OUT.print(tables.render(made.study, made.rows, OUT.width, made.view, made.findings))
         next_verb("ui", chosen(overrides, PLACES))
-        return
+    else:
+        sys.stdout.write(_written(as_format, made))
+
+
+def _written(as_format: Format, made: "Chosen") -> str:
+    from tracking import table as tables
+
     write = {
         Format.md: tables.to_markdown,
         Format.csv: tables.to_csv,
@@ -56,4 +73,4 @@ def table(
         Format.tex: tables.to_latex,
         Format.html: tables.to_html,
     }
-    sys.stdout.write(write[as_format](made.study, made.rows, made.view, made.findings))
+    return write[as_format](made.study, made.rows, made.view, made.findings)

@@ -163,7 +163,18 @@ def test_verdicts_against_the_paper(folder: Path) -> None:
     assert "BLEU: verdict" in " ".join(text(folder, "--verdict").split())
 
 
+def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path) -> None:
+    told = text(folder, "--methods")
+    assert told.count("\n") == 1
+    assert "three random seeds" in told
+    assert "Dunnett's test (3 rows, 8 degrees of freedom" in told
+    assert "base" in told
+    assert "on the test set" in text(folder, "--methods", "--set", "test")
+    assert "Differences from a_heads_1" in text(folder, "--methods", "--base", "a_heads_1")
+
+
 WRONG = [
+    (["--methods", "--format", "md"], "--methods prints a paragraph of plain text leave out --format md"),
     (["--set", "tset"], '--set names "tset", which is no set with scores must be one of dev, test did you mean test?'),
     (["--metric", "chfr"], "which is no metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
     (["--metric", "bleu_paper"], "bleu_paper was not measured on dev dev has nll, ppl, bleu, chrf"),
