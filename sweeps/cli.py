@@ -10,9 +10,10 @@ import typer
 from sweeps.commands.begin import init
 from sweeps.commands.check import config, doctor
 from sweeps.commands.compare import compare
-from sweeps.commands.read import status, studies, sync, table, ui
+from sweeps.commands.read import status, studies, sync, ui
 from sweeps.commands.remove import drop, rm
 from sweeps.commands.run import plan, sweep, train
+from sweeps.commands.table import table
 from sweeps.commands.use import evaluate, export, translate
 from sweeps.verbs import TAKES_ALL, print_version, program
 

@@ -18,6 +18,7 @@ from sweeps.planning.task_named import source_of_study
 from tracking import formats
 from tracking import table as tables
 from tracking.damage import unless_damaged
+from tracking.findings import find, with_tested
 from tracking.lag import Lag
 from tracking.seeds_needed import seeds_needed_lines
 from tracking.study import Study, Trial, read_study
@@ -158,7 +159,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
     finished = sum(trial.finished for trial in planned.trials)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    OUT.print(tables.render(study, tables.table(study), OUT.width))
+    rows = tables.table(study)
+    findings = find(study, rows, tables.BASE)
+    OUT.print(tables.render(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

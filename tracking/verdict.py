@@ -48,9 +48,9 @@ class MetricVerdict:
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
         counted = Counter(verdict.word for verdict in self.rows.values())
-        counts = ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word])
+        counts = ", ".join(f"{word} {counted[word]}" for word in WORDS if counted[word])
         agreement = [self.agreement.text] if self.agreement else []
-        return [f"{self.metric.label}: {counts}.", *agreement, rule(self.metric)]
+        return [f"{self.metric.label} against the paper, rows: {counts}.", *agreement, rule(self.metric)]
 
 
 def verdict(metric: Metric, found: Family, published: Published) -> MetricVerdict | None:

@@ -1,8 +1,7 @@
-"""The verbs that read studies: ``studies``, ``status``, ``table``, ``ui``, ``sync``."""
+"""The verbs that read studies: ``studies``, ``status``, ``ui``, ``sync``."""
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +11,9 @@ from rich.text import Text
 
 from sweeps.commands.arguments import Json, OverrideList
 from sweeps.commands.guarded import guarded
+from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
-from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
-from sweeps.planning.settings import Settings
-from sweeps.planning.task_files import changed_since_trained
-from sweeps.table_format import Format
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError
 
@@ -56,7 +52,7 @@ def status(
     if (curves or metric) and as_json:
         found = "prints the state of trials, and draws no curves"
         raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
-    study, settings = _taken(overrides)
+    study, settings = taken_study(overrides)
     if curves or metric:
         _draw(study, metric, overrides)
         return
@@ -82,29 +78,11 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
 
 
 @guarded
-def table(
-    overrides: OverrideList = None,
-    as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
-) -> None:
-    """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from tracking import table as tables
-
-    study, _ = _taken(overrides)
-    rows = tables.table(study)
-    if as_format is None:
-        OUT.print(tables.render(study, rows, OUT.width))
-        next_verb("ui", chosen(overrides, PLACES))
-    else:
-        write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
-        sys.stdout.write(write[as_format](study, rows))
-
-
-@guarded
 def sync(overrides: OverrideList = None) -> int:
     """Sync a study's journals to MLflow once, for example after copying them from another machine."""
     from sweeps.running.syncing import sync_command, sync_environment
 
-    _, settings = _taken(overrides)
+    _, settings = taken_study(overrides)
     return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
@@ -125,13 +103,3 @@ def ui(overrides: OverrideList = None, port: Annotated[int, typer.Option(help="P
     port = free_port(port)
     OUT.print(f"MLflow on [bold]http://127.0.0.1:{port}[/]; press Ctrl-C to stop it", soft_wrap=True)
     return serve(ui_command(store.runs, port=port), ui_environment(store.uri))
-
-
-def _taken(overrides: list[str] | None) -> tuple[Study, Settings]:
-    """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
-    taken = study_to_read(overrides)
-    for notice in taken.notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
-    for line in changed_since_trained(taken.study, Path.cwd()):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
-    return taken.study, taken.settings

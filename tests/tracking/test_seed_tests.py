@@ -4,10 +4,13 @@ import json
 import math
 import random
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
+import tracking
+from tracking.power import detectable
 from tracking.seed_tests import (
     Family,
     RowTest,
@@ -206,3 +209,21 @@ def test_mean_perplexity_is_that_of_the_mean_logarithm() -> None:
     assert (row.mean, row.sd) == pytest.approx((2, 2.1213), abs=1e-4)
     assert exponential_spread({1: None}) is None
     assert exponential_spread({1: 1000.0}) is None  # not finite
+
+
+def test_the_example_of_the_document() -> None:
+    """Its figures are those that the program computes."""
+    document = (Path(tracking.__file__).parents[1] / "docs" / "statistics.md").read_text("utf-8")
+    found = the_family({"base": seeds(29, 30, 31), "small": seeds(24, 25, 26), "wide": seeds(29, 31, 33)})
+    small, wide = found.tests["small"], found.tests["wide"]
+    figures = [
+        *(f"s = {found.pooled_sd:.4f}", f"it is {found.critical:.4f}", f"p = {small.p:.4f}", f"p = {wide.p:.4f}"),
+        *(f"[{number.low:.2f}, {number.high:.2f}]".replace("-", "−") for number in (small, wide)),
+        *(f"is {small.p_welch:.4f}", f"so it is {detectable(found, 'small') / 1.1547005:.4f} · 1.1547 = "),
+        f"1.1547 = {detectable(found, 'small'):.2f}.",
+    ]
+    assert [figure for figure in figures if figure not in " ".join(document.split())] == []
+
+
+def seeds(*values: float) -> dict[int, float | None]:
+    return dict(enumerate(values, 1))

@@ -91,7 +91,7 @@ def test_order_and_lines() -> None:
     assert made.agreement.rows == 3
     assert made.agreement.spearman.value == pytest.approx(1)
     counts, order, text = made.lines()
-    assert counts == "BLEU: 3 agrees."
+    assert counts == "BLEU against the paper, rows: agrees 3."
     assert order.startswith("Order of the 3 tested rows")
     assert text == rule(BLEU)
     assert given(BLEU, a_family(better=(0.1, 0.9), worse=(-2, -1)), {**PUBLISHED}).agreement is None
