@@ -56,7 +56,8 @@ class Sides:
 def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
     """The finished trials that the two names mean. Raises RefusedError with every problem."""
     if len(names) != 2:
-        found = f"has {len(names)} names: {', '.join(names)}" if names else "is missing"
+        listed = f"has {len(names)} name{'s' * (len(names) > 1)}: {', '.join(names)}"
+        found = listed if names else "is missing"
         raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")], OUTCOME)
     taken = study_to_read(overrides)
     runs = Path(taken.settings.paths.runs)
