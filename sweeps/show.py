@@ -18,7 +18,9 @@ from sweeps.planning.task_named import source_of_study
 from tracking import formats
 from tracking import table as tables
 from tracking.damage import unless_damaged
+from tracking.findings import find, with_tested
 from tracking.lag import Lag
+from tracking.seeds_needed import seeds_needed_lines
 from tracking.study import Study, Trial, read_study
 from transformer.schema import RefusedError
 
@@ -27,7 +29,9 @@ UNKNOWN = "unknown"
 
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs."""
-    caption = "\n".join(map(escape, [plan.task.costs_note, *plan.composition.notes, *plan.composition.names]))
+    needed = seeds_needed_lines(plan.before) if plan.before else []
+    notes = [plan.task.costs_note, *plan.composition.notes, *plan.composition.names, *needed]
+    caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
@@ -155,7 +159,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
     finished = sum(trial.finished for trial in planned.trials)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    OUT.print(tables.render(study, tables.table(study), OUT.width))
+    rows = tables.table(study)
+    findings = find(study, rows, tables.BASE)
+    OUT.print(tables.render(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -9,3 +9,5 @@ class Format(StrEnum):
     md = "md"
     csv = "csv"
     json = "json"
+    tex = "tex"
+    html = "html"

@@ -41,11 +41,16 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of one set by metric, and texts to keep, by their paths in the trial's folder."""
+    """The scores of one set by metric, and texts to keep, by their paths in the trial's folder.
+
+    ``samples``: of each sample of the set, in its order, the numbers that metrics name in ``from_counts``. With them
+    `ablate compare` tests differences over samples, and names those that differ most.
+    """
 
     set_name: str
     scores: Mapping[str, float]
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    samples: Iterable[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,9 @@ class Task(Generic[Config]):
     """Fills an empty folder with the prepared data, once per fingerprint. Raises RefusedError for unusable data."""
     preparation: Preparation[Config] | None = None
     """Instead of ``prepare``."""
+    sample_texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
+    """The texts of a set's samples, such as sources and references, from the folder of prepared data; {} if there are
+    none. `ablate compare` shows them."""
     resolved: Callable[[Config, Path], Config] = _as_given
     """The configuration with local paths made absolute from the folder where the command was typed."""
     save: Callable[[Any, Path], None] | None = None

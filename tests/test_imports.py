@@ -53,6 +53,8 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("ctranslate2", "transformer/decoding/ctranslate.py"),
         ("mlflow", "tracking"),
         ("pandas", "tracking/frames.py"),
+        ("scipy", "tracking/distributions.py"),
+        ("plotext", "sweeps/curves.py"),
     ],
 )
 def test_an_outside_library_is_imported_in_one_file_or_folder_only(library: str, place: str) -> None:

@@ -86,6 +86,8 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
         assert compose_row(overrides).rows
+    elif verb == "compare":
+        assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
     elif verb in ("drop", "rm"):
         assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:

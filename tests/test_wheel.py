@@ -6,27 +6,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
-
-import pytest
 
 from sweeps.planning.yaml_files import shipped_folder
 from tracking.provenance import DISTRIBUTION
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the unpacked wheel and nothing else of ours."""
-    built, site = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(built), str(PROJECT)]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    return site
 
 
 def typed(site: Path, folder: Path, *words: str) -> str:

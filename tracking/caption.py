@@ -3,18 +3,25 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
+from tracking.chance_notes import chance_notes
 from tracking.columns import COST_LABELS, setting_words
-from tracking.rows import NO_SEED_IN_COMMON, TableRow, decode_of
+from tracking.findings import NONE, Findings
+from tracking.row_means import NO_SEED_IN_COMMON
+from tracking.rows import TableRow, decode_of
+from tracking.view import PLAIN, View
 
 
-def caption(card: Card, rows: Sequence[TableRow]) -> str:
-    """An explanation of the columns, with the settings for scoring and the number of seeds."""
+def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:
+    """An explanation of the columns, with the settings for scoring, the number of seeds and what was tested.
+
+    ``last`` ends it."""
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
-    measured = "; ".join([*_measured(card, rows), *notes, *costs, "Δ: difference from base"])
-    text = " ".join(filter(None, [f"{measured}.", card.published_note, seeds_note(rows)]))
+    spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
+    about = [*_measured(card, rows), *notes, *costs, f"Δ: difference from {findings.reference}", *spread]
+    text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
-    return f"{text}\n{names}" if names else text
+    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, view), names])) + last
 
 
 def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
@@ -24,7 +31,7 @@ def scaling_note(card: Card, changes: Mapping[str, str]) -> str:
     return f"{size} {words}." if words else ""
 
 
-def seeds_note(rows: Sequence[TableRow]) -> str:
+def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
     if not counts:
@@ -32,7 +39,7 @@ def seeds_note(rows: Sequence[TableRow]) -> str:
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     text = f"Seeds per row: {spread}."
     if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
-        text += " Δ is over the seeds that a row shares with base."
+        text += f" Δ is over the seeds that a row shares with {findings.reference}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 

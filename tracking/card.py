@@ -15,7 +15,7 @@ TAKEN = (
     *("cells", "decode", "mixed_decode", "other_decode", "note"),
 )
 """Fields of the table that are no metrics."""
-TEXTS = ("scoring_group", "published_note", "tags")
+TEXTS = ("scoring_group", "published_note", "tags", "sample")
 LISTS = ("scoring", "groups", "artifacts")
 TABLES = ("symbols", "change_phrases", "setting_phrases", "cost_notes")
 
@@ -40,6 +40,7 @@ class Card:
     millions: bool = False  # whether parameters are always shown in millions
     published_note: str = ""  # how to compare with published values; such a table always has their columns
     tags: str = "study"  # where MLflow's tags for group, row and change lie
+    sample: str = "sample"  # what a scored set consists of, in the singular
 
     @cached_property
     def tabled(self) -> tuple[Metric, ...]:
@@ -93,7 +94,7 @@ class Card:
         found += [fault for metric in self.metrics for fault in metric.faults()]
         if not self.tabled:
             found.append(f"task {self.name} must have a metric for the table")
-        return found + self._doubled() + self._wrong_kinds()
+        return found + self._doubled() + self._wrong_exponentials() + self._wrong_kinds()
 
     def _doubled(self) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
@@ -102,6 +103,20 @@ class Card:
         doubled = [name for name, count in names.items() if count > 1]
         signatures = [str(metric.signature) for metric in self.metrics if metric.signature in names]
         return [f"{name} stands for two things in tables and files" for name in (*doubled, *signatures)]
+
+    def _wrong_exponentials(self) -> list[str]:
+        """Metrics whose ``exp_of`` is no other metric of this card on the same set."""
+        logarithms = {metric.name: metric for metric in self.metrics if metric.exp_of is None}
+        return [
+            f"metric {metric.name!r} must be exp_of another metric on the set {metric.set}, but is of {metric.exp_of!r}"
+            for metric in self.metrics
+            if isinstance(metric.exp_of, str)
+            and (metric.exp_of not in logarithms or logarithms[metric.exp_of].set != metric.set)
+        ]
+
+    def tested(self, metric: Metric) -> Metric:
+        """The metric on which differences of ``metric`` are tested: itself, or its logarithm."""
+        return next((other for other in self.metrics if other.name == metric.exp_of), metric)
 
     def _wrong_kinds(self) -> list[str]:
         found = [] if isinstance(self.millions, bool) else ["millions must be true or false"]

@@ -1,22 +1,16 @@
-"""The table's columns: those for changes and scores follow from the study's task."""
+"""The table's columns for programs, and the words of those for people."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from tracking.card import Card
+from tracking.findings import Findings
 from tracking.rows import TableRow
+from tracking.tested import test_columns, tested_fields
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}
-SCORES_WIDTH = 48  # of the score columns that every terminal shows
-COST_WIDTHS = {"params": 38, "FLOPs": 61, "time": 61}  # the least room besides the scores
-CHANGE_WIDTH = 32
-
-
-def setting_cells(card: Card, cells: Mapping[str, object]) -> list[str]:
-    """A row's changes in the columns of the card's symbols; an unchanged cell is empty."""
-    return [str(cells[name]) if name in cells else "" for name in card.symbols]
 
 
 def other_changes(card: Card, cells: Mapping[str, object]) -> str:
@@ -41,47 +35,59 @@ def published_names(card: Card, rows: Sequence[TableRow]) -> list[str]:
     return [name for name in names if card.published_note or any(row.published.get(name) is not None for row in rows)]
 
 
-def record(card: Card, row: TableRow, published: Sequence[str]) -> dict[str, Any]:
-    """The row as one flat object: `ppl`, `paper_ppl`, `delta_ppl`, `paper_delta_ppl` and so on."""
+def record(card: Card, row: TableRow, published: Sequence[str], findings: Findings) -> dict[str, Any]:
+    """The row as one flat object: `ppl`, `paper_ppl`, `delta_ppl`, `paper_delta_ppl`, `sd_ppl` and so on."""
     scored = [name for name in published if name != PARAMS]
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "scores": row.scores,
         "deltas": {f"delta_{name}": value for name, value in row.deltas.items()},
         "published": {f"paper_{name}": row.published.get(name) for name in published},
         "published_deltas": {f"paper_delta_{name}": row.published_deltas.get(name) for name in scored},
+        "sd": {f"sd_{name}": value for name, value in row.sd.items()},
+        "own_change": {},
     }
     flat: dict[str, Any] = {}
     for name, value in asdict(row).items():
         flat |= parts.get(name, {name: value})
-    return flat
+    return flat | tested_fields(card, row, findings) | _best_fields(row, findings)
 
 
-def csv_columns(card: Card, published: Sequence[str]) -> list[str]:
+def csv_columns(card: Card, published: Sequence[str], seeds: Sequence[int], findings: Findings) -> list[str]:
+    """Further columns are added at the end, so that those of earlier versions keep their places."""
     names, scored = [metric.name for metric in card.tabled], [name for name in published if name != PARAMS]
+    best = [f"best_{findings.best_of.name}", "best_step"] if findings.best_of else []
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
         *(*(f"paper_delta_{name}" for name in scored), "asked", "note", "delta_seeds"),
+        *(f"sd_{name}" for name in names),
+        *(*test_columns(card, findings), *best, *(f"{name}_s{seed}" for name in names for seed in seeds)),
     ]
 
 
-def measures(card: Card, published: Sequence[str]) -> list[str]:
-    """The columns of numbers in Markdown."""
-    labels = [metric.label for metric in card.tabled]
-    paper = {metric.name: metric.label for metric in card.tabled if metric.name in published}
-    return [
-        *(*labels, *(f"Δ{label}" for label in labels), *COST_LABELS.values()),
-        *(f"paper {label}" for label in paper.values()),
-        *(["paper params ×10⁶"] if PARAMS in published else []),
-        *(f"paper Δ{label}" for label in paper.values()),
-    ]
+def value_of(card: Card, row: TableRow, name: str, findings: Findings) -> Any:
+    """The value of a row in the column of this name: of CSV, of a seed, or of a change."""
+    flat = record(card, row, published_names(card, [row]), findings) | by_seed(row)
+    return flat[name] if name in flat else row.cells.get(name)
 
 
-def terminal_columns(card: Card, published: Sequence[str]) -> list[tuple[str, int]]:
-    """The columns of numbers in a terminal, each with the least width of a terminal that shows it."""
-    found, total = list[tuple[str, int]](), 0
-    for metric in card.tabled:
-        heads = [metric.label, f"Δ{metric.label}", *(["paper\nΔ"] if metric.name in published else [])]
-        total += sum(2 + max(6, *map(len, head.split("\n"))) for head in heads)
-        found += [(head, 0 if total <= SCORES_WIDTH else CHANGE_WIDTH + total) for head in heads]
-    return found + [(name, room + total) for name, room in COST_WIDTHS.items()]
+def by_seed(row: TableRow) -> dict[str, float | None]:
+    """`ppl_s1` and so on."""
+    return {f"{name}_s{seed}": value for name, values in row.seed_values.items() for seed, value in values.items()}
+
+
+def seeds_of(rows: Sequence[TableRow]) -> list[int]:
+    """Every finished seed of these rows, in order."""
+    return sorted({seed for row in rows for values in row.seed_values.values() for seed in values})
+
+
+def _best_fields(row: TableRow, findings: Findings) -> dict[str, Any]:
+    if findings.best_of is None:
+        return {}
+    best = findings.best.get(row.row)
+    value = best.mean(findings.best_of) if best else None
+    return {
+        f"best_{findings.best_of.name}": value,
+        "best_step": best.step if best else None,
+        "best_by_seed": {seed: [best.values[seed], best.steps[seed]] for seed in best.values} if best else {},
+    }

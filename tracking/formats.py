@@ -1,5 +1,7 @@
 """Numbers as text for a table. None becomes the empty string; the caller explains why the number is missing."""
 
+import math
+
 
 def number(value: float | None, places: int) -> str:
     """Fixed decimals; four significant digits for a huge value, such as the perplexity of a diverged run."""
@@ -16,6 +18,23 @@ def signed(value: float | None, places: int) -> str:
     if not any(digit in text for digit in "123456789"):
         return text
     return f"{'+' if value > 0 else '−'}{text}"
+
+
+def spread(value: float, places: int) -> str:
+    """A standard deviation: with as many decimals as its mean, or with the first one that is not 0."""
+    return number(value, _least_places(value, places))
+
+
+def signed_nonzero(value: float | None, places: int) -> str:
+    """With its sign, and with enough decimals for one digit that is not 0."""
+    return signed(value, places if value is None else _least_places(value, places))
+
+
+def _least_places(value: float, places: int) -> int:
+    """As many, unless the number would be 0."""
+    if value == 0 or not math.isfinite(value) or round(abs(value), places):
+        return places
+    return min(-math.floor(math.log10(abs(value))), 12)
 
 
 def millions(value: float | None) -> str:

@@ -1,10 +1,12 @@
 """A task's metrics. Checks of files, MLflow and printed tables follow from them."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from tracking.aggregations import fault
 from tracking.formats import number
 
 NAME = re.compile(r"\w[\w.-]*")
@@ -26,6 +28,10 @@ class Metric:
     signature: str | None = None  # the key of its signature, if it has one
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
     note: str = ""  # below the table
+    from_counts: tuple[str, ...] = ()  # a formula of `aggregations.py`, and the fields of a sample that it takes
+    exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
+    negligible: float = 0.0  # a published difference up to this counts as none
+    margin: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -34,8 +40,8 @@ class Metric:
     def of(content: Mapping[str, Any]) -> "Metric":
         """From JSON. Unknown keys are ignored, missing ones have their defaults."""
         known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
-        changed_by = known.get("changed_by")
-        return Metric(**known | ({"changed_by": tuple(changed_by)} if isinstance(changed_by, list) else {}))
+        plain: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in known.items()}
+        return Metric(**plain)
 
     def text(self, value: float | None) -> str:
         return number(value, self.decimals)
@@ -57,7 +63,7 @@ class Metric:
     def faults(self) -> list[str]:
         """Everything that is wrong with it, such as a direction that does not exist."""
         called = f"metric {self.name!r}"
-        texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature")}
+        texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature", "exp_of")}
         wrong = [name for name, value in texts.items() if not isinstance(value, str | None)]
         found = [f"{called} must have text as its {name}" for name in wrong]
         if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
@@ -66,9 +72,19 @@ class Metric:
             found.append(f"{called} must be better up or down, but is better {self.better!r}")
         if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
             found.append(f"{called} must have a whole number of decimals")
+        bounds = {"negligible": self.negligible} | ({} if self.margin is None else {"margin": self.margin})
+        found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not _bound(of)]
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
+        wrong_counts = (
+            fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+        )
+        found += [f"{called} {wrong_counts}"] if wrong_counts else []
         return found
+
+
+def _bound(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
-from tracking.formats import number
+from tracking.formats import number, signed
+from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
 from tracking.study import Study, Trial
 
@@ -45,10 +46,15 @@ def _scored(card: Card, row: TableRow, name: str) -> str:
     metric = next(each for each in card.tabled if each.name == name)
     ours = f"{metric.label} {cells.score(card, row, metric)}"
     if row.row != BASE:
-        ours += f", {cells.delta(card, row, metric)}" + (" from base" if row.deltas[name] is not None else "")
+        ours += f", {_delta(card, row, metric)}" + (" from base" if row.deltas[name] is not None else "")
     paper = number(row.published.get(name), metric.places)
     theirs = cells.published_delta(row, metric) if row.row != BASE else ""
     return f"{ours}; published {', '.join(filter(None, [paper, theirs]))}." if paper else f"{ours}."
+
+
+def _delta(card: Card, row: TableRow, metric: Metric) -> str:
+    """Without the marks of the table's tests, which are of all seeds."""
+    return signed(row.deltas[metric.name], metric.places) or cells.missing_delta(card, row, metric, BASE)
 
 
 def _costs(card: Card, row: TableRow) -> list[str]:
@@ -72,7 +78,7 @@ def _short(card: Card, row: TableRow) -> list[str]:
     if not row.seeds:
         status = row.status.partition(";")[0]
         return [row.group, row.row, row.change, status, *["–"] * (2 * len(card.tabled)), count]
-    scored = [cell(card, row, metric) for metric in card.tabled for cell in (cells.score, cells.delta)]
+    scored = [cell(card, row, metric) for metric in card.tabled for cell in (cells.score, _delta)]
     return [row.group, row.row, row.change, *scored, cells.costs(card, row)[0], count]
 
 

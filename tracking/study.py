@@ -9,7 +9,7 @@ from typing import Any
 from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
-from tracking.translation_card import TRANSLATION
+from tracking.translation_card import TRANSLATION, completed
 from tracking.trial_folder import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -125,7 +125,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     seeds = tuple(content.get("seeds", ()))
     asked = tuple(content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    task = Card.of(content["task"]) if "task" in content else TRANSLATION
+    task = completed(Card.of(content["task"])) if "task" in content else TRANSLATION
     return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task)
 
 

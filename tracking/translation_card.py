@@ -1,5 +1,7 @@
 """Translation, as files and tables know it: Table 3 of "Attention Is All You Need". Studies without a task mean it."""
 
+from dataclasses import replace
+
 from tracking.card import Card
 from tracking.metrics import Metric
 
@@ -15,16 +17,37 @@ TRANSLATION = Card(
             tabled=False,
             printed=False,
             changed_by=OF_WEIGHTS,
+            from_counts=("ratio", "nats", "pieces"),
         ),
-        Metric("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2, changed_by=OF_WEIGHTS),
+        Metric(
+            *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
+            changed_by=OF_WEIGHTS,
+            exp_of="nll",
+            negligible=0.02,
+            margin=0.02,
+            from_counts=("exp_ratio", "nats", "pieces"),
+        ),
         Metric(
             *("bleu", "BLEU", "0 to 100", "up", 2),
             table_decimals=1,  # as the paper prints it
             signature="signature",
             note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            negligible=0.1,
+            margin=0.5,
+            from_counts=("ngram_precision", "bleu"),
         ),
-        Metric("bleu_paper", "BLEU paper", "0 to 100", "up", 2, tabled=False, signature="bleu_paper_signature"),
-        Metric("chrf", "chrF", "0 to 100", "up", 2, tabled=False, signature="chrf_signature"),
+        Metric(
+            *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
+            tabled=False,
+            signature="bleu_paper_signature",
+            from_counts=("ngram_precision_unsmoothed", "bleu_paper"),
+        ),
+        Metric(
+            *("chrf", "chrF", "0 to 100", "up", 2),
+            tabled=False,
+            signature="chrf_signature",
+            from_counts=("ngram_f", "chrf"),
+        ),
     ),
     symbols={
         "n_layers": "N",
@@ -53,4 +76,28 @@ TRANSLATION = Card(
         "Published values come from another vocabulary and corpus: compare the differences, not the values."
     ),
     tags="table3",
+    sample="sentence",
 )
+
+
+ADDED = ("from_counts", "exp_of", "negligible", "margin")
+"""Fields of a metric that studies of older versions do not have."""
+
+
+def completed(card: Card) -> Card:
+    """The card of an older study of translation, with what its files held without naming it."""
+    if card.name != TRANSLATION.name:
+        return card
+    shipped, names = {metric.name: metric for metric in TRANSLATION.metrics}, {metric.name for metric in card.metrics}
+    metrics = (
+        _completed(metric, shipped[metric.name], names) if metric.name in shipped else metric for metric in card.metrics
+    )
+    return replace(card, metrics=tuple(metrics), sample=TRANSLATION.sample)
+
+
+def _completed(metric: Metric, shipped: Metric, names: set[str]) -> Metric:
+    blank = Metric("blank")
+    missing = {name: getattr(shipped, name) for name in ADDED if getattr(metric, name) == getattr(blank, name)}
+    if missing.get("exp_of") not in {None, *names}:
+        del missing["exp_of"]
+    return replace(metric, **missing)

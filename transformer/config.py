@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from transformer.roles import Divided, Fingerprinted, Observes, Scores, Seed, Symbol
 from transformer.schema import Problem, Range
-from transformer.versions import Formerly
+from transformer.versions import Formerly, Neutral
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -57,6 +57,7 @@ class TrainConfig:
     evaluate_every: Annotated[Count, Observes()]
     checkpoint_every: Annotated[Count, Observes()]
     keep_checkpoints: Annotated[Count, Observes()]
+    score_every: Annotated[int, Range(0, LARGEST), Observes(), Neutral(0)] = 0  # 0: not while training
 
     def checkpoint_steps(self, end: int) -> list[int]:
         """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""

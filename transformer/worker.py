@@ -15,6 +15,7 @@ from transformer.data.here import prepare_here
 from transformer.data.left_out import PairCounts
 from transformer.data.prepare import Prepared
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
+from transformer.decoding.greedy_scores import GreedyScores
 from transformer.decoding.load import mean_of_newest
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finished, Noticed, Resumed, Started, Stopped
@@ -67,7 +68,8 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
     if worker.is_rank_zero and not state.step:  # once per trial
         yield from map(Noticed, counts.notices(trial.model.max_positions))
     known = assignment.evaluated if state.step == trial.train.steps else {}  # scores of older weights do not count
-    yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker)
+    scored = GreedyScores.of(trial, prepared, worker) if trial.train.score_every else None
+    yield from fit(state, trial, batches, prepared.pairs("dev"), checkpoints, worker, scored)
     if state.step < trial.train.steps:
         if worker.is_rank_zero:
             yield Stopped(state.step)

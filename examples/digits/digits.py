@@ -72,8 +72,9 @@ def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
                 yield Report(step, {"train/loss": loss.item()})
                 yield Checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
     right = net(pixels[split:]).argmax(dim=1) == labels[split:]
-    yield Evaluation("test", {"accuracy": right.float().mean().item()})
+    each = [{"right": hit} for hit in right.tolist()]
+    yield Evaluation("test", {"accuracy": right.float().mean().item()}, samples=each)
 
 
-accuracy = Metric("accuracy", better="up", decimals=3, set="test", unit="share of the test digits that are right")
+accuracy = Metric("accuracy", "", "share of digits that are right", "up", 3, "test", from_counts=("mean", "right"))
 task = Task("digits", 1, Config, (accuracy,), steps=lambda config: config.train.steps, work=work, costs=costs)

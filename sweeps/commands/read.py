@@ -1,23 +1,21 @@
-"""The verbs that read studies: ``studies``, ``status``, ``table``, ``ui``, ``sync``."""
+"""The verbs that read studies: ``studies``, ``status``, ``ui``, ``sync``."""
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
 from sweeps.commands.arguments import Json, OverrideList
 from sweeps.commands.guarded import guarded
+from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
-from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
-from sweeps.planning.settings import Settings
-from sweeps.planning.task_files import changed_since_trained
-from sweeps.table_format import Format
 from tracking.study import Study
+from transformer.schema import Problem, RefusedError
 
 
 @guarded
@@ -40,13 +38,24 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
 
 
 @guarded
-def status(overrides: OverrideList = None, as_json: Json = False) -> None:
+def status(
+    overrides: OverrideList = None,
+    as_json: Json = False,
+    curves: Annotated[bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")] = False,
+    metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
+) -> None:
     """Show where each trial of a study stands."""
     from sweeps.show import status_json, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
-    study, settings = _taken(overrides)
+    if (curves or metric) and as_json:
+        found = "prints the state of trials, and draws no curves"
+        raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
+    study, settings = taken_study(overrides)
+    if curves or metric:
+        _draw(study, metric, overrides)
+        return
     behind = lag(study, settings.tracking.uri)
     lines = status_json(study, behind)
     if as_json:
@@ -61,22 +70,11 @@ def status(overrides: OverrideList = None, as_json: Json = False) -> None:
         next_verb("sweep", going_on(study.folder, overrides))
 
 
-@guarded
-def table(
-    overrides: OverrideList = None,
-    as_format: Annotated[Format | None, typer.Option("--format", help="Print md, csv or json.")] = None,
-) -> None:
-    """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from tracking import table as tables
+def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None:
+    from sweeps.curves import drawn, read_curves
 
-    study, _ = _taken(overrides)
-    rows = tables.table(study)
-    if as_format is None:
-        OUT.print(tables.render(study, rows, OUT.width))
-        next_verb("ui", chosen(overrides, PLACES))
-    else:
-        write = {Format.md: tables.to_markdown, Format.csv: tables.to_csv, Format.json: tables.to_json}
-        sys.stdout.write(write[as_format](study, rows))
+    OUT.print(Text(drawn(study, read_curves(study, metric), OUT.width), end=""), soft_wrap=True)
+    next_verb("table", looking(study.folder, overrides))
 
 
 @guarded
@@ -84,7 +82,7 @@ def sync(overrides: OverrideList = None) -> int:
     """Sync a study's journals to MLflow once, for example after copying them from another machine."""
     from sweeps.running.syncing import sync_command, sync_environment
 
-    _, settings = _taken(overrides)
+    _, settings = taken_study(overrides)
     return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
 
 
@@ -116,13 +114,3 @@ def ui(
     if browser and opens_browser():
         open_when_ready(server, pages[0][1], wait=store.running)
     return 0 if store.running else serve(ui_command(store.runs, port=port), ui_environment(store.uri))
-
-
-def _taken(overrides: list[str] | None) -> tuple[Study, Settings]:
-    """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
-    taken = study_to_read(overrides)
-    for notice in taken.notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
-    for line in changed_since_trained(taken.study, Path.cwd()):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
-    return taken.study, taken.settings

@@ -24,6 +24,8 @@ SAME_VALUE = {
     "train.log_every": "log_interval logging_steps log_freq log_steps",
     "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
     " validate_interval",
+    "train.score_every": "bleu_every eval_bleu eval_bleu_every bleu_interval score_interval score_steps score_freq"
+    " decode_every translate_every predict_with_generate",
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
     " checkpoint_steps",
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
@@ -123,7 +125,8 @@ VERBS = {
     "translate": "infer predict decode generate",
     "studies": "experiments projects",
     "status": "ls list show ps progress",
-    "table": "results report summary compare",
+    "table": "results report summary",
+    "compare": "diff versus vs comparison",
     "ui": "mlflow dashboard view serve",
     "plan": "check validate dryrun preview",
     "config": "print cfg conf settings",

@@ -15,7 +15,8 @@ from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
 from sweeps.running.prepared import prepared_folder
-from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers
+from sweeps.running.system_metrics import with_system_metrics
+from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
 
 Stop = Callable[[], bool]
@@ -24,10 +25,9 @@ Stop = Callable[[], bool]
 def work(assignment: Assignment, rank: int, world: int, address: str, stop: Stop) -> Iterator[Event]:
     """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end."""
     task, own = imported(assignment)
-    if own is not None:
-        yield from own(assignment, rank, world, address, stop)
-    else:
-        yield from _Drive(task, assignment, rank, world, address, stop).events()
+    group = assignment, rank, world, address, stop
+    events = _Drive(task, *group).events() if own is None else own(*group)
+    yield from with_system_metrics(events) if rank == 0 else events
 
 
 def imported(assignment: Assignment) -> tuple[Task[Any], Worker | None]:
@@ -134,7 +134,9 @@ class _Drive:
             yield Evaluating(self.last)
         measured = numbers(found.scores, f"the evaluation of {found.set_name}")
         self.scores[found.set_name] = scores = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
-        yield Evaluated(self.last, found.set_name, scores, checked_artifacts(found.artifacts))
+        head = {"key": self.assignment.key, "step": self.last, "scores": scores}
+        texts = checked_artifacts(found.artifacts) | samples_text(found.set_name, head, found.samples)
+        yield Evaluated(self.last, found.set_name, scores, texts)
 
     def _finished(self) -> Finished:
         costs = {"params": self.costs.params, "flops": self.costs.flops, "seconds": self._seconds()}

@@ -2,10 +2,10 @@
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tracking.artifacts import is_artifact_name
+from tracking.artifacts import is_artifact_name, statistics_name, statistics_text
 
 YIELDS = "Report, Checkpoint, Evaluation, Noticed or Costs"
 
@@ -50,3 +50,21 @@ def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(text, str):
             raise WrongYieldError(f"the artifact {name} must be text, not {type(text).__name__}")
     return dict(artifacts)
+
+
+def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The file of a set's samples, by its path; none without samples."""
+    lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]
+    if lines and not is_artifact_name(f"samples/{set_name}.jsonl"):
+        raise WrongYieldError(f"the set {set_name} has samples, so its name must be that of a file")
+    return {statistics_name(set_name): statistics_text(head, lines)} if lines else {}
+
+
+def _sample(sample: Any, where: str) -> dict[str, Any]:
+    """Its numbers and lists of numbers, as plain Python."""
+    if not isinstance(sample, Mapping):
+        raise WrongYieldError(f"{where} must map names to numbers, but is {sample!r:.40}")
+    several = {name: list(value) for name, value in sample.items() if isinstance(value, list | tuple)}
+    single = numbers({name: value for name, value in sample.items() if name not in several}, where)
+    lists = {name: [numbers({name: each}, where)[name] for each in of] for name, of in several.items()}
+    return {str(name): lists.get(name, single.get(str(name))) for name in sample}

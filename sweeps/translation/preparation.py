@@ -1,6 +1,6 @@
 """Parallel text, prepared once per sweep and checked against the models that will read it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeps.task import Told
@@ -30,3 +30,13 @@ def known_vocabulary(folder: Path, fingerprint: str) -> str:
     from transformer.data import here
 
     return here.known_vocabulary(folder, fingerprint)
+
+
+def sample_texts(folder: Path, set_name: str) -> Mapping[str, Sequence[str]]:
+    """Sources and references of a prepared set; {} for another one. Raises RefusedError if its files are damaged."""
+    from transformer.data.prepare import Prepared
+
+    prepared = Prepared(folder)
+    if set_name not in prepared.evaluation_sets:
+        return {}
+    return {"source": prepared.sources(set_name), "reference": prepared.references(set_name)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeps.task import Costs, Preparation, Problem, Task
 from sweeps.translation.cautions import cautions
-from sweeps.translation.preparation import known_vocabulary, prepare_text
+from sweeps.translation.preparation import known_vocabulary, prepare_text, sample_texts
 from sweeps.translation.words import described
 from tracking.translation_card import TRANSLATION as CARD
 from transformer.config import SEMANTICS, TrialConfig
@@ -72,6 +72,7 @@ TRANSLATION = Task(
     costs_note="params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length",
     fingerprint=lambda config: fingerprint(config.data),
     preparation=Preparation(prepare_text, known_vocabulary, prepared_folder),
+    sample_texts=sample_texts,
     resolved=_resolved,
     worker="sweeps.translation.worker:work",
 )

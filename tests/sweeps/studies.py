@@ -28,9 +28,13 @@ SMALL = [
 """One layer: a hundred steps a second or so. What it learns does not matter here."""
 
 
-def ablate(*words: str, cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, its output captured."""
-    return subprocess.run(command(*words), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+def ablate(
+    *words: str, cwd: Path, timeout: float = 600, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end, its output captured; ``env`` instead of this process's environment."""
+    return subprocess.run(
+        command(*words), cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def command(*words: str) -> list[str]:
@@ -50,11 +54,12 @@ class Running:
     trial: Path
 
     @classmethod
-    def start(cls, *words: str, cwd: Path, trial: Path) -> "Running":
+    def start(cls, *words: str, cwd: Path, trial: Path, env: dict[str, str] | None = None) -> "Running":
         """In a session of its own, so that a signal to it reaches nothing else."""
         process = subprocess.Popen(
             command(*words),
             cwd=cwd,
+            env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

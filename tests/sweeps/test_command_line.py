@@ -73,6 +73,7 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
         "train",
         "status",
         "table",
+        "compare",
         "config",
         "doctor",
         "sync",

@@ -129,6 +129,7 @@ def test_an_override_that_contradicts_the_study_is_refused_by_name(made: Path, o
         ["train.steps=200", "scale=tiny", "data=synthetic", "model.d_model=64"],
         ["cluster=gpu", "cluster.workers=2", "tracking.experiment=x", "sweep.max_failures=0", "paths.data=elsewhere"],
         ["train.log_every=3", "train.evaluate_every=3", "train.checkpoint_every=3", "train.keep_checkpoints=3"],
+        ["train.score_every=3"],
     ],
 )
 def test_overrides_that_repeat_the_study_or_only_set_where_and_how_are_free(made: Path, overrides: list[str]) -> None:

@@ -1,16 +1,22 @@
-"""The example task with a network: planned, swept on Ray, killed and resumed to the same bits, shown."""
+"""The example task with a network, by the wheel alone: planned, swept on Ray, killed and resumed to the same bits.
+
+No process here may import our packages from the checkout.
+"""
 
 import json
+import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from studies import Running, ablate, lines, mlflow_runs, wait_until
-from typed import typed
 
 import tracking
 from examples import copied
@@ -20,35 +26,102 @@ STEPS, EVERY = 600, 20
 ROWS = ("base", "narrow")
 WORDS = ["task=digits", f"sweep.rows=[{','.join(ROWS)}]", f"train.steps={STEPS}"]
 FOREIGN = ("ppl", "bleu", "table 3", "beam", "paper")
+NOTE = r"""
+
+import os
+import pathlib
+import sys
+
+import sweeps
+
+(pathlib.Path(__file__).parent / "imports" / f"{os.getpid()}").write_text(f"{sys.argv[0]}\n{sweeps.__file__}")
+"""
+"""At the end of the task: every process that imports it notes from where it has the platform."""
+TYPED = """
+import json, sys
+from typer.testing import CliRunner
+from sweeps.cli import app
+for words in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, words)
+    print(json.dumps([done.exit_code, done.stdout, " ".join(done.stderr.split())]))
+"""
+READ = {
+    **{f"table {kind}": ["table", "--format", kind, "sweep.name=digits-full"] for kind in ("md", "csv", "json")},
+    "status": ["status", "sweep.name=digits-full", "--json"],
+    "curves": ["status", "sweep.name=digits-full", "--curves"],
+    "plan": ["plan", "sweep.name=digits-full"],
+    "translate": ["translate", "base-s1", "sweep.name=digits-full"],
+    "evaluate": ["evaluate", "base-s1", "sweep.name=digits-full"],
+    "export": ["export", "base-s1", "sweep.name=digits-full", "--to", "safetensors"],
+    "unknown key": ["plan", "task=digits", "train.stps=5"],
+    "wrong value": ["plan", "task=digits", "model.width=0"],
+    "wrong row": ["plan", "task=digits", "sweep.rows=[base,mistyped]"],
+    "two workers": ["train", "task=digits", "sweep.name=two", "cluster.workers=2", "train.steps=40"],
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of one command; standard error on one line."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def env(site: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(site)}
 
 
 @pytest.fixture(scope="module")
 def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copied("digits", furnish(tmp_path_factory.mktemp("digits").resolve()))
+    """A user's folder: the example, a row with a mistake, and an MLflow database."""
+    folder = copied("digits", furnish(tmp_path_factory.mktemp("digits").resolve()))
+    (folder / "imports").mkdir()
+    with (folder / "digits.py").open("a") as file:
+        file.write(NOTE)
+    row = folder / "conf" / "task" / "digits" / "row" / "mistyped.yaml"
+    row.write_text("row: {group: D, change: none}\nmodel:\n  widht: 8\n")
+    return folder
+
+
+def typed(folder: Path, env: dict[str, str], *commands: list[str]) -> list[Done]:
+    """Type commands in one process: most of their time would be imports."""
+    words = [sys.executable, "-c", TYPED, json.dumps(commands)]
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return [Done(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folder: Path) -> Path:
-    """A study of two rows, trained one after the other in this process."""
-    for row in ROWS:
-        done = typed(folder, "train", "task=digits", f"train.steps={STEPS}", f"row={row}", "--add")
-        assert done.exit_code == 0, done.output
+def undisturbed(folder: Path, env: dict[str, str]) -> Path:
+    """A study of two rows, trained one after the other in one process."""
+    train = ["train", "task=digits", f"train.steps={STEPS}", "--add"]
+    for done in typed(folder, env, *([*train, f"row={row}"] for row in ROWS)):
+        assert done.exit_code == 0, done.stderr
     return folder / "runs" / "digits-full"
 
 
 @pytest.fixture(scope="module")
-def killed(folder: Path, undisturbed: Path) -> Path:
+def killed(folder: Path, env: dict[str, str], undisturbed: Path) -> Path:
     """The same study, of which a worker was killed, then the sweep itself."""
     study = folder / "runs" / "killed"
-    running = Running.start("sweep", *WORDS, "sweep.name=killed", cwd=folder, trial=study / "base-s1")
+    running = Running.start("sweep", *WORDS, "sweep.name=killed", cwd=folder, trial=study / "base-s1", env=env)
     running.wait_for_step(5 * EVERY)
     running.workers()[0].kill()
     wait_until(lambda: any(_resumed(study / f"{row}-s1") for row in ROWS) or running.ended(), "a second attempt")
     assert not running.ended(), running.process.communicate()[0]
     running.kill()
-    again = ablate("sweep", "sweep.name=killed", cwd=folder)
+    again = ablate("sweep", "sweep.name=killed", cwd=folder, env=env)
     assert again.returncode == 0, again.stdout + again.stderr
     return study
+
+
+@pytest.fixture(scope="module")
+def read(folder: Path, env: dict[str, str], undisturbed: Path) -> dict[str, Done]:
+    """Every command of ``READ``."""
+    return dict(zip(READ, typed(folder, env, *READ.values()), strict=True))
 
 
 def _resumed(trial: Path) -> bool:
@@ -101,8 +174,8 @@ def test_mlflow_has_one_finished_run_per_trial_with_the_metric_of_the_task(undis
 
 
 @pytest.mark.parametrize("kind", ["md", "csv", "json"])
-def test_the_table_speaks_of_digits_alone(folder: Path, undisturbed: Path, kind: str) -> None:
-    text = typed(folder, "table", "sweep.name=digits-full", "--format", kind).output
+def test_the_table_speaks_of_digits_alone(read: dict[str, Done], kind: str) -> None:
+    text = read[f"table {kind}"].stdout
     assert "accuracy" in text
     assert not [word for word in FOREIGN if word in text.casefold()]
     if kind == "json":
@@ -113,14 +186,17 @@ def test_the_table_speaks_of_digits_alone(folder: Path, undisturbed: Path, kind:
         assert "FLOPs: unknown" in text
 
 
-def test_status_plan_and_frames_of_it(folder: Path, undisturbed: Path) -> None:
-    listed = json.loads(typed(folder, "status", "sweep.name=digits-full", "--json").stdout)
+def test_status_curves_plan_and_frames_of_it(read: dict[str, Done], undisturbed: Path) -> None:
+    listed = json.loads(read["status"].stdout)
     assert [(line["row"], line["state"], line["step"]) for line in listed] == [(row, "finished", STEPS) for row in ROWS]
-    assert "0 of 2 trials" in typed(folder, "plan", "sweep.name=digits-full").stdout
+    assert read["curves"].stdout.startswith("digits-full: train/loss over training steps")
+    assert "0 of 2 trials" in read["plan"].stdout
     frames = tracking.load(undisturbed)
     assert list(frames.scores["metric"]) == ["accuracy"] * 2
     assert list(frames.trials["params"]) == [2474, 626]
-    assert set(frames.curves["metric"]) == {"train/loss"}
+    measured = set(frames.curves["metric"])
+    assert {name for name in measured if not name.startswith("system/")} == {"train/loss"}
+    assert "system/cpu_utilization_percentage" in measured
 
 
 def test_provenance_holds_the_task_by_name_version_and_hash(undisturbed: Path) -> None:
@@ -129,18 +205,42 @@ def test_provenance_holds_the_task_by_name_version_and_hash(undisturbed: Path) -
     assert list(task["files"]) == ["digits.py"]
 
 
-@pytest.mark.parametrize("words", [["translate"], ["evaluate"], ["export", "--to", "safetensors"]])
-def test_verbs_for_translations_refuse_it(folder: Path, undisturbed: Path, words: list[str]) -> None:
-    verb, *options = words
-    done = typed(folder, verb, "base-s1", "sweep.name=digits-full", *options)
-    assert done.exit_code == 2
-    assert "base-s1 is a trial of the task digits" in " ".join(done.stderr.split())
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "export"])
+def test_verbs_for_translations_refuse_it(read: dict[str, Done], verb: str) -> None:
+    assert read[verb].exit_code == 2
+    assert "base-s1 is a trial of the task digits" in read[verb].stderr
 
 
-def test_one_trial_with_two_workers(folder: Path) -> None:
-    words = ["task=digits", "sweep.name=two", "cluster.workers=2", "train.steps=40"]
-    done = typed(folder, "train", *words)
-    assert done.exit_code == 0, done.output
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("unknown key", ["train.stps", "Did you mean train.steps?"]),
+        ("wrong value", ["model.width", "is 0", "at least 1"]),
+        ("wrong row", ["model.widht", "mistyped.yaml:3", "Did you mean model.width?"]),
+    ],
+)
+def test_mistakes_are_refused_with_key_place_and_nearest_name(
+    read: dict[str, Done], mistake: str, said: list[str]
+) -> None:
+    done = read[mistake]
+    assert (done.exit_code, done.stdout) == (2, "")
+    for words in (*said, "Nothing was started."):
+        assert words.casefold() in done.stderr.casefold()
+
+
+def test_one_trial_with_two_workers(folder: Path, read: dict[str, Done]) -> None:
+    assert read["two workers"].exit_code == 0, read["two workers"].stderr
     trial = folder / "runs" / "two" / "base-s1"
     assert json.loads((trial / "provenance.json").read_text())["device"].endswith("× 2")
     assert json.loads((trial / "result.json").read_text())["step"] == 40
+
+
+def test_every_process_has_the_platform_from_the_wheel(
+    folder: Path, site: Path, killed: Path, read: dict[str, Done]
+) -> None:
+    """The commands, the sweeps, and on Ray the worker that was killed and those that trained afterwards."""
+    notes = [note.read_text().split("\n") for note in (folder / "imports").iterdir()]
+    assert {place for _, place in notes} == {str(site / "sweeps" / "__init__.py")}
+    on_ray = [program for program, _ in notes if program.endswith("default_worker.py")]
+    assert len(on_ray) >= 3
+    assert len(notes) > len(on_ray)

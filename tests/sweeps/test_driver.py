@@ -1,7 +1,9 @@
 """A task's work as the platform drives it, in this process."""
 
 import itertools
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,14 @@ def after(calls: int) -> Callable[[], bool]:
 
 
 def events(folder: Path, attempt: int = 1, stop: Callable[[], bool] = never, rank: int = 0) -> list[Event]:
-    return list(work(assignment(folder, attempt), rank, 1, "", stop))
+    return [_without_system_metrics(event) for event in work(assignment(folder, attempt), rank, 1, "", stop)]
+
+
+def _without_system_metrics(event: Event) -> Event:
+    if not isinstance(event, Report):
+        return event
+    own = {name: value for name, value in event.metrics.items() if not name.startswith("system/")}
+    return replace(event, metrics=own)
 
 
 def kinds(found: list[Event]) -> list[type]:
@@ -98,6 +107,18 @@ def test_notices_and_texts_arrive(tmp_path: Path) -> None:
     assert only(found, Evaluated).artifacts == {"texts/dev.txt": "a"}
 
 
+def test_samples_become_a_file_with_the_scores_in_its_head(tmp_path: Path) -> None:
+    scored = (
+        'yield Evaluation("dev", {"score": total}, samples=[{"hit": True, "n": (1, 2)}, {"hit": 0.5, "n": [3, 4]}])'
+    )
+    write_task(tmp_path, {WORK: scored})
+    (text,) = only(events(tmp_path), Evaluated).artifacts.items()
+    lines = [json.loads(line) for line in text[1].splitlines()]
+    assert text[0] == "statistics/dev.jsonl"
+    assert set(lines[0]) == {"key", "step", "scores"}
+    assert lines[1:] == [{"hit": 1.0, "n": [1.0, 2.0]}, {"hit": 0.5, "n": [3.0, 4.0]}]
+
+
 def test_training_may_go_on_after_an_evaluation(tmp_path: Path) -> None:
     write_task(
         tmp_path,
@@ -129,6 +150,14 @@ WRONG: list[tuple[dict[str, str], str]] = [
     (
         {WORK: 'yield Evaluation("dev", {"score": "good"})'},
         "the evaluation of dev has score 'good', which is no number",
+    ),
+    (
+        {WORK: 'yield Evaluation("dev", {"score": total}, samples=[{"hit": "yes"}])'},
+        "sample 1 of dev has hit 'yes', which is no number",
+    ),
+    (
+        {WORK: 'yield Evaluation("dev", {"score": total}, samples=[{"hit": 1}, 2])'},
+        "sample 2 of dev must map names to numbers, but is 2",
     ),
     ({WORK: 'yield Evaluation("dev", {"score": None})'}, "the evaluation of dev has score None, which is no number"),
     ({WORK: "yield total"}, "work must yield Report, Checkpoint, Evaluation, Noticed or Costs, not float"),

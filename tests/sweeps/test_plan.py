@@ -20,7 +20,7 @@ from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig
 
 BASE = "sweep.rows=[base]"
-OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints"}
+OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "score_every"}
 
 
 def only(folder: Path, *overrides: str) -> PlannedTrial:
@@ -103,6 +103,7 @@ def test_the_key_depends_on_training_but_not_on_how_it_is_watched(trial: TrialCo
         *("cluster=gpu", "cluster.workers=4", "cluster.address=auto", "paths.runs=elsewhere", "paths.data=elsewhere"),
         *("paths.checkpoints=s3://bucket/c", "tracking.uri=http://server:5000", "tracking.experiment=mine"),
         *("train.log_every=7", "train.evaluate_every=7", "train.checkpoint_every=7", "train.keep_checkpoints=7"),
+        "train.score_every=7",
         *(
             "decode.beam=8",
             "decode.alpha=0",

@@ -73,11 +73,15 @@ def wait_for_step(running: Running, step: int, attempt: int) -> None:
 
 
 def computed(tree: Any) -> Any:
-    """Nested content without times, speeds and attempts."""
+    """Nested content without times, speeds, the load of the machine, and attempts."""
     if isinstance(tree, dict):
-        kept = {name: item for name, item in tree.items() if str(name).removeprefix("train/") not in OF_THE_MACHINE}
+        kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
         return {name: computed(item) for name, item in kept.items() if name not in ("ts", "attempt")}
     return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _of_the_machine(name: str) -> bool:
+    return name.startswith("system/") or name.removeprefix("train/") in OF_THE_MACHINE
 
 
 def leaves(tree: Any, name: str = "") -> dict[str, Any]:

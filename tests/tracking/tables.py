@@ -1,14 +1,16 @@
 """Finished studies with given decode settings, and their tables."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
+from tracking.findings import NONE, find
 from tracking.study import Study
 from tracking.table import TableRow, render, table
+from tracking.view import PLAIN, View, viewed
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:
@@ -19,9 +21,21 @@ def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Stu
     return study
 
 
-def shown(study: Study, width: int = 120) -> str:
+def seeded(folder: Path, **rows: Sequence[tuple[float, float] | None]) -> Study:
+    """A study from the PPL and BLEU of every seed of its rows, from seed 1 on; None: a trial that did not begin."""
+    study = make_study(folder, {row: list(range(1, len(scores) + 1)) for row, scores in rows.items()})
+    for trial in study.trials:
+        if (scores := rows[trial.row][trial.seed - 1]) is not None:
+            finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=scores[0], bleu=scores[1])
+    return study
+
+
+def shown(study: Study, width: int = 120, view: View = PLAIN, base: str = "base", *, tested: bool = False) -> str:
+    """The table for a terminal, without color."""
+    rows = table(study, base)
+    findings = find(study, rows, base) if tested else NONE
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(render(study, table(study), width))
+    console.print(render(study, viewed(study.task, rows, view, findings), width, view, findings))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -67,7 +67,7 @@ def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
         None,
     )
     assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
-    assert "| 4.50 | mixed decode | 0.00 | mixed decode |" in to_markdown(study, table(study))
+    assert "| 4.50 ± 0.00 | mixed decode | 0.00 | mixed decode |" in to_markdown(study, table(study))
     assert "mixed decode" not in shown(study), "the cell is too wide: the note says it"
     averaged = scored(
         tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})

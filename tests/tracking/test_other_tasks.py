@@ -51,20 +51,24 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     head, *lines = csv.reader(io.StringIO(to_csv(finished, rows)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "asked", "note", "delta_seeds"),
+        *("delta_accuracy", "asked", "note", "delta_seeds", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
     content = json.loads(to_json(finished, rows))
     assert list(content[0]) == [
         *("row", "group", "change", "seeds", "asked", "steps", "accuracy", "params", "flops", "seconds"),
-        *("delta_accuracy", "delta_seeds", "cells", *SETTING_COLUMNS, "before_scaling", "note"),
+        *("delta_accuracy", "delta_seeds", "cells", *SETTING_COLUMNS, "before_scaling"),
+        *("seed_values", "sd_accuracy", "note", "unlike"),
     ]
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
     markdown = to_markdown(finished, rows).splitlines()
     assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
-    assert markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 | +0.040 | 4.810K |  | 2.5 s |  |"
+    assert (
+        markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
+    )
     caption = "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base. "
-    assert markdown[-1] == f"{caption}Seeds per row: 2."
+    spread = caption.replace("from base.", "from base; ±: standard deviation over seeds.")
+    assert markdown[-1] == f"{spread}Seeds per row: 2."
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

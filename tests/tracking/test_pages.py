@@ -225,7 +225,10 @@ def test_a_task_of_another_kind_has_the_same_pages(tmp_path: Path) -> None:
     found = {point.name: point.value for point in wide.points}
     assert (found["final/accuracy"], found["delta/accuracy"], found["params"]) == (0.95, 0.05, 4810)
     assert wide.tags["mlflow.note.content"].splitlines()[1] == "- accuracy 0.950, +0.050 from base."
-    assert "| base | base | change of base | 0.910 | 0.000 | 4.810K | 2 of 2 |" in tracker.tags["mlflow.note.content"]
+    assert (
+        "| base | base | change of base | 0.910 ± 0.014 | 0.000 | 4.810K | 2 of 2 |"
+        in tracker.tags["mlflow.note.content"]
+    )
 
 
 def test_a_real_store_holds_the_same(study: Study, store: Store) -> None:

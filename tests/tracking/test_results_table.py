@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ def mixed(tmp_path: Path) -> Study:
     return study
 
 
-@pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (90, "FLOPs, time"), (109, "")])
+@pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (100, "FLOPs, time"), (116, "")])
 def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, width: int, left_out: str) -> None:
     text = shown(mixed, width)
     assert "…" not in text
@@ -44,7 +45,10 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, wi
 def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
     rows = by_name(mixed)
     base, heads = rows["base"], rows["a_heads_1"]
-    assert (base.seeds, base.asked, base.scores["ppl"], base.scores["bleu"], base.note) == (2, 2, 4.5, 31.0, "")
+    assert (base.seeds, base.asked, base.scores["bleu"], base.note) == (2, 2, 31.0, "")
+    assert base.scores["ppl"] == pytest.approx(math.sqrt(20)), "e^ of the mean NLL"
+    assert base.sd == {"ppl": pytest.approx(math.sqrt(0.5)), "bleu": pytest.approx(math.sqrt(2))}
+    assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {1: 6.0})
     assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
     assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
     assert (heads.seeds, heads.asked, heads.deltas["ppl"], heads.deltas["bleu"]) == (1, 2, 2.0, -2.0)
@@ -66,7 +70,7 @@ def pairs(folder: Path, **figures: dict[int, float]) -> Study:
 def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: Path) -> None:
     study = pairs(tmp_path / "pairs", base={1: 4.0}, a_heads_1={1: 4.5, 2: 9.5}, c_layers_2={1: 3.0})
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
-    assert (heads.scores["ppl"], heads.seeds, heads.deltas["ppl"], heads.deltas["bleu"]) == (7.0, 2, 0.5, 5.0)
+    assert (heads.scores["bleu"], heads.seeds, heads.deltas["ppl"], heads.deltas["bleu"]) == (70.0, 2, 0.5, 5.0)
     assert (heads.delta_seeds, heads.note) == ((1,), "2 seeds; Δ over seed 1")
     assert (layers.deltas["ppl"], layers.delta_seeds, layers.note) == (-1.0, (1,), "")
     for text in (shown(study), to_markdown(study, table(study))):
@@ -81,7 +85,8 @@ def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: 
 def test_several_seeds_in_common_are_listed_and_base_may_have_more(tmp_path: Path) -> None:
     study = pairs(tmp_path / "more", base={1: 4.0, 2: 6.0, 3: 80.0}, a_heads_1={2: 6.5, 1: 4.5})
     heads = by_name(study)["a_heads_1"]
-    assert (heads.deltas["ppl"], heads.delta_seeds, heads.note) == (0.5, (1, 2), "2 seeds; Δ over seeds 1, 2")
+    assert (heads.deltas["bleu"], heads.delta_seeds, heads.note) == (5.0, (1, 2), "2 seeds; Δ over seeds 1, 2")
+    assert heads.deltas["ppl"] == pytest.approx(math.sqrt(6.5 * 4.5) - math.sqrt(4.0 * 6.0))
 
 
 def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
@@ -163,7 +168,9 @@ def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
     base, heads, layers = lines
-    assert (base["steps"], base["params"], base["ppl"]) == ("30", "63045632", "4.5")
+    assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
+    assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4.0", "5.0"]
+    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == ("6.0", "", "")
     assert heads["paper_params_m"] == ""
     assert heads["note"].startswith("1 of 2 seeds")
     for name in ("steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"):
@@ -179,7 +186,9 @@ def test_a_difference_without_a_base_is_marked(tmp_path: Path) -> None:
 
 def test_json_has_the_same_numbers(mixed: Study) -> None:
     rows = json.loads(to_json(mixed, table(mixed)))
-    assert [row["ppl"] for row in rows] == [4.5, 6.0, None]
+    assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
+    assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
+    assert (rows[0]["sd_bleu"], rows[1]["sd_bleu"]) == (pytest.approx(math.sqrt(2)), None)
     assert rows[1]["cells"] == {"n_heads": 1, "d_k": 512, "d_v": 512}
 
 
@@ -212,7 +221,7 @@ def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
 def test_the_terminal_table_fits_120_columns_and_shows_causes(mixed: Study) -> None:
     text = shown(mixed)
     assert max(len(line) for line in text.splitlines()) <= 120
-    for part in ("4.50", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "s2 FAILED", "1 h 01 min"):
+    for part in ("4.47±0.71", "31.0±1.4", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "FAILED:", "1 h 01 min"):
         assert part in text
     assert "…" not in text, "a cell was cut"
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.data.prefetch import prefetch
 from transformer.data.prepare import ParallelSet
 from transformer.finite import sentences_of
-from transformer.messages import Report
+from transformer.messages import Metrics, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.graphs import CapturedForwardBackward, ForwardBackward
@@ -146,12 +146,14 @@ def fit(
     dev: ParallelSet,
     checkpoints: Checkpoints,
     worker: Worker,
+    scored: Callable[[Transformer], Metrics] | None = None,
 ) -> Iterator[Report]:
     """Train from ``state.step`` to ``train.steps``; rank zero yields the reports.
 
     A checkpoint is written while training continues, and announced in the next report. It also holds all reports up
     to its step, because the latest ones may never arrive. A stop request on any worker ends training on all workers
-    after the next step, with a report and a checkpoint. Raises DivergedError, NotFiniteError, CheckpointError.
+    after the next step, with a report and a checkpoint. ``scored`` is called on every worker each ``score_every`` steps
+    and at the end; it only observes the model. Raises DivergedError, NotFiniteError, CheckpointError.
     """
     train = trial.train
     whole_blocks = batches.tokens_per_block <= worker.tokens_per_micro_batch  # parts of blocks fit no bucket well
@@ -164,8 +166,9 @@ def fit(
         stops = stop.agreed()
         last = state.step == train.steps
         evaluates = last or state.step % train.evaluate_every == 0
+        scores = train.score_every > 0 and (last or state.step % train.score_every == 0)
         regular = last or state.step % train.checkpoint_every == 0  # a stop at another step must not change an average
-        if not (evaluates or regular or stops or state.step % train.log_every == 0):
+        if not (evaluates or scores or regular or stops or state.step % train.log_every == 0):
             continue
         metrics = meter.read(state.step)  # before any evaluation or checkpoint: a divergence ends the trial here
         state.tally.add(meter)
@@ -173,6 +176,8 @@ def fit(
         if nll is not None:
             metrics |= {"dev/nll": nll, "dev/ppl": perplexity(nll)}
             regular, state.best_nll = regular or nll < state.best_nll, min(nll, state.best_nll)
+        if scored is not None and scores:
+            metrics |= scored(state.model)
         saves = regular or stops
         if worker.is_rank_zero:
             ends = last or stops

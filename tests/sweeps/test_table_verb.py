@@ -1,0 +1,278 @@
+"""`ablate table`: its formats, its options, and the refusal of each wrong one."""
+
+import csv
+import io
+import json
+import math
+import random
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from finished_trials import study_in, sweep
+from typed import refusal, typed
+
+from tracking.study import read_study, write_study
+
+ROWS = ("base", "a_heads_1", "c_layers_2", "e_learned_positions")
+SHIFTS = {"base": 0.0, "a_heads_1": -6.0, "c_layers_2": 2.0, "e_learned_positions": 0.1}
+"""Of BLEU; base has about 30 on dev, and 5 more on test."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of four rows with three seeds, written by hand."""
+    folder = tmp_path_factory.mktemp("table")
+    sweep(folder, f"sweep.rows=[{','.join(ROWS)}]", "sweep.seeds=[1,2,3]")
+    study, noise = study_in(folder), random.Random(7)
+    for trial in study.trials:
+        of = study.trial_folder(trial)
+        result = of.result()
+        assert result is not None
+        for place, scores in enumerate(result["scores"].values()):
+            nll = 1.5 - SHIFTS[trial.row] / 20 + noise.gauss(0, 0.01)
+            bleu = 30 + 5 * place + SHIFTS[trial.row] + noise.gauss(0, 0.2)
+            scores |= {"nll": nll, "ppl": math.exp(nll), "bleu": bleu, "chrf": bleu + 20}
+        of.report(1, 300, {"dev/ppl": 4.0 + 0.1 * trial.seed})
+        of.report(1, 600, {"dev/ppl": 4.2 + 0.1 * trial.seed})
+        of.write_result(result)
+    return folder
+
+
+def lines(folder: Path, *options: str) -> list[dict[str, str]]:
+    done = typed(folder, "table", "--format", "csv", *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def text(folder: Path, *options: str) -> str:
+    done = typed(folder, "table", *options)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_another_set_has_its_own_scores_and_no_published_ones(folder: Path) -> None:
+    dev, test = lines(folder)[0], lines(folder, "--set", "test")[0]
+    assert float(test["bleu"]) - float(dev["bleu"]) == pytest.approx(5, abs=0.5)
+    assert ("paper_bleu" in dev, "paper_bleu" in test) == (True, False)
+    shown = " ".join(text(folder, "--set", "test").split())
+    assert "PPL and BLEU: measured on test" in shown
+    assert "Published values" not in shown
+
+
+def test_any_metric_is_a_column_in_the_order_typed(folder: Path) -> None:
+    base = lines(folder, "--metric", "chrf", "--metric", "bleu")[0]
+    assert [name for name in base if name in ("ppl", "bleu", "chrf")] == ["chrf", "bleu"]
+    assert float(base["chrf"]) == pytest.approx(float(base["bleu"]) + 20)
+    assert "paper_bleu" in base
+    assert base["paper_chrf"] == "", "nothing was published of it"
+    assert "ΔchrF" in text(folder, "--metric", "chrf")
+    assert float(lines(folder, "--metric", "nll")[0]["nll"]) == pytest.approx(1.5, abs=0.05)
+
+
+def test_rows_are_those_asked_for_in_their_order(folder: Path) -> None:
+    for options in (["--rows", "c_layers_2,base"], ["--rows", "[c_layers_2, base]"], ["sweep.rows=[c_layers_2,base]"]):
+        assert [line["row"] for line in lines(folder, *options)] == ["c_layers_2", "base"]
+    assert [line["row"] for line in lines(folder)] == list(ROWS)
+    shown = text(folder, "--rows", "base", "--format", "md")
+    assert len([line for line in shown.splitlines() if line.startswith("|")]) == 3
+
+
+def test_the_tests_are_those_of_all_rows(folder: Path) -> None:
+    whole = {line["row"]: line["p_bleu"] for line in lines(folder)}
+    assert [line["p_bleu"] for line in lines(folder, "--rows", "e_learned_positions")] == [whole["e_learned_positions"]]
+    assert "3 rows are tested against base" in " ".join(text(folder, "--rows", "base,a_heads_1").split())
+
+
+def test_columns_are_those_asked_for_in_every_format(folder: Path) -> None:
+    asked = ["--columns", "bleu,n_heads,other,steps,best_step", "--rows", "base,a_heads_1,e_learned_positions"]
+    names = ["row", "bleu", "n_heads", "other", "steps", "best_step"]
+    assert [list(line) for line in lines(folder, *asked)] == [names] * 3
+    content = json.loads(text(folder, "--format", "json", *asked))
+    assert [list(line) for line in content] == [names] * 3
+    assert [line["n_heads"] for line in content] == [8, 1, None]
+    assert content[2]["other"] == "learned positional embedding"
+    head = text(folder, "--format", "md", *asked).splitlines()[0]
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["", "row", "BLEU", "h", "other", "steps", "at step"]
+    assert "& row & BLEU & h & other & steps & at step \\\\" in text(folder, "--format", "tex", *asked)
+    assert text(folder, "--format", "html", *asked).count('scope="col"') == len(names) + 1
+    shown = text(folder, *asked)
+    assert "at step" in shown
+    assert "PPL" not in shown.partition("─")[0]
+
+
+def test_the_best_report_of_training_stands_beside_the_last_checkpoint(folder: Path) -> None:
+    base = lines(folder)[0]
+    assert (base["steps"], base["best_step"]) == ("600", "300")
+    assert float(base["best_ppl"]) == pytest.approx((4.1 * 4.2 * 4.3) ** (1 / 3)), "e^ of the mean NLL"
+    content = json.loads(text(folder, "--format", "json"))
+    assert content[0]["best_by_seed"] == {"1": [4.1, 300], "2": [4.2, 300], "3": [4.3, 300]}
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "last"),
+    [
+        ("bleu", "c_layers_2", "a_heads_1"),
+        ("ppl", "c_layers_2", "a_heads_1"),
+        ("delta_bleu", "c_layers_2", "a_heads_1"),
+        ("params", "c_layers_2", "e_learned_positions"),
+        ("row", "a_heads_1", "e_learned_positions"),
+        ("paper_delta_ppl", "base", "c_layers_2"),
+        ("p_bleu", "a_heads_1", "base"),
+    ],
+)
+def test_rows_are_sorted_with_the_best_first(folder: Path, column: str, first: str, last: str) -> None:
+    rows = [line["row"] for line in lines(folder, "--sort", column)]
+    assert (rows[0], rows[-1]) == (first, last)
+
+
+def test_differences_from_another_row(folder: Path) -> None:
+    found = {line["row"]: line for line in lines(folder, "--base", "a_heads_1")}
+    assert float(found["base"]["delta_bleu"]) == pytest.approx(6, abs=0.5)
+    assert float(found["base"]["paper_delta_ppl"]) == -0.37
+    assert (found["a_heads_1"]["test_bleu"], found["base"]["test_bleu"]) == ("reference", "difference shown")
+    assert "Δ: difference from a_heads_1" in " ".join(text(folder, "--base", "a_heads_1").split())
+
+
+def test_the_best_values_are_bold_on_request(folder: Path) -> None:
+    best = next(line for line in text(folder, "--format", "md", "--best").splitlines() if "c_layers_2" in line)
+    assert len(re.findall(r"\*\*[\d.]+ ± [\d.]+\*\*", best)) == 2
+    assert "**" not in text(folder, "--format", "md")
+    assert text(folder, "--format", "tex", "--best").count("\\textbf{") == 2
+    assert text(folder, "--format", "html", "--best").count("<strong>") == 2
+
+
+def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> None:
+    heads = lines(folder, "sweep.seeds=[1,2]")[1]
+    assert (heads["seeds"], heads["test_bleu"], "bleu_s3" in heads) == ("2", "not tested: 2 seeds", False)
+    assert "Only of seeds 1, 2." in text(folder, "sweep.seeds=[1,2]", "--format", "md")
+    assert "Only of seeds" not in text(folder, "sweep.seeds=[1,2,3]", "--format", "md")
+
+
+def test_verdicts_against_the_paper(folder: Path) -> None:
+    shown = text(folder, "--verdict", "--format", "md")
+    heads = next(line for line in shown.splitlines() if "| a_heads_1 |" in line)
+    assert heads.endswith("| agrees | agrees |"), "5.29 against 4.92, and 24.9 against 25.8"
+    layers = next(line for line in shown.splitlines() if "| c_layers_2 |" in line)
+    assert layers.endswith("| disagrees | disagrees |")
+    assert "Rule for PPL: a row agrees if" in shown
+    assert {line["row"]: line["verdict_bleu"] for line in lines(folder)}["c_layers_2"] == "disagrees"
+    assert "BLEU: verdict" in " ".join(text(folder, "--verdict").split())
+
+
+def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path) -> None:
+    told = text(folder, "--methods")
+    assert told.count("\n") == 1
+    assert "three random seeds" in told
+    assert "Dunnett's test (3 rows, 8 degrees of freedom" in told
+    assert "base" in told
+    assert "on the test set" in text(folder, "--methods", "--set", "test")
+    assert "Differences from a_heads_1" in text(folder, "--methods", "--base", "a_heads_1")
+
+
+WRONG = [
+    (["--methods", "--format", "md"], "--methods prints a paragraph of plain text leave out --format md"),
+    (["--set", "tset"], '--set names "tset", which is no set with scores must be one of dev, test did you mean test?'),
+    (["--metric", "chfr"], "which is no metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
+    (["--metric", "bleu_paper"], "bleu_paper was not measured on dev dev has nll, ppl, bleu, chrf"),
+    (["--base", "bse"], "did you mean base?"),
+    (
+        ["--rows", "base,a_heads1"],
+        '--rows names "a_heads1", which is no row of the study must be one of base, a_heads_1',
+    ),
+    (["--rows", ","], "--rows is empty must be one of base"),
+    (["--columns", "ppl,delta_blue"], '--columns names "delta_blue", which is no column'),
+    (["--columns", ""], "--columns is empty must be one of row, group, change"),
+    (["--sort", "belu"], "did you mean bleu?"),
+    (["sweep.rows=[base,big]"], 'sweep.rows names "big", which is no row of the study'),
+    (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is no seed of the study must be one of 1, 2, 3'),
+    (["row=a_heads_1"], "row chooses no row of a table choose rows of the table with --rows NAME,NAME"),
+    (["sweep.vary={model.n_heads:[2,4]}"], "sweep.vary chooses no row of a table"),
+    (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
+    (["--bse", "base"], "is not an option of `ablate table`"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=[" ".join(options) for options, _ in WRONG])
+def test_a_wrong_option_is_refused_with_what_is_allowed(folder: Path, options: list[str], message: str) -> None:
+    assert message in refusal(folder, "table", *options)
+
+
+def test_all_wrong_options_are_told_at_once(folder: Path) -> None:
+    told = refusal(folder, "table", "--set", "x", "--base", "y", "--rows", "z")
+    assert all(key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names"))
+
+
+class Tags(HTMLParser):
+    """Whether every tag is closed in its place, and all text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open += [tag] if tag != "meta" else []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ε ≥ Δ “ß”"
+
+
+@pytest.fixture(scope="module")
+def nasty(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study with a group, a change and a failure that hold every special letter."""
+    place = tmp_path_factory.mktemp("nasty")
+    shutil.copytree(folder / "runs", place / "runs")
+    study = read_study(place / "runs" / "synthetic-tiny")
+    cells = study.cells | {"c_layers_2": {"nota_bene": NASTY, "n_layers": 1}}
+    write_study(type(study)(**{**vars(study), "cells": cells}))
+    broken = study.trial_folder(study.trials[-1])
+    broken.result_path.unlink()
+    broken.write_error(f"ValueError: {NASTY}")
+    return place
+
+
+def test_html_is_whole_and_shows_letters_as_they_are(nasty: Path) -> None:
+    page = Tags()
+    page.feed(text(nasty, "--format", "html"))
+    assert page.open == []
+    assert page.text.count(NASTY) == 2
+    assert page.text.count("c_layers_2") >= 2
+
+
+@pytest.mark.latex
+@pytest.mark.parametrize("packages", ["booktabs", "booktabs,graphicx"])
+def test_latex_is_typeset(nasty: Path, tmp_path: Path, packages: str) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    options = ["--verdict", "--best", "--intervals"]
+    (tmp_path / "table.tex").write_text(text(nasty, "--format", "tex", *options), "utf-8")
+    document = rf"\documentclass{{article}}\usepackage{{{packages}}}\begin{{document}}\input{{table}}\end{{document}}"
+    (tmp_path / "page.tex").write_text(document, "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+    assert (tmp_path / "page.pdf").stat().st_size > 10_000
+
+
+def test_latex_has_the_rows_of_the_study(folder: Path) -> None:
+    written = text(folder, "--format", "tex")
+    assert written.count("\\midrule") == 4, "below the heading, and between the groups"
+    assert " & $d_{\\mathrm{k}}$ & " in written
+    assert "c\\_layers\\_2" in written
+    assert "$^{*}$" in written
+    assert "steps" not in written.partition("\\midrule")[0], "no row changes them"
+
+
+def test_the_next_command_follows_the_table_in_a_terminal_only(folder: Path) -> None:
+    assert text(folder).endswith("Next: ablate ui\n")
+    assert "Next:" not in text(folder, "--format", "html")

@@ -1,0 +1,180 @@
+"""Scores from sums of counts: exactly sacreBLEU's, and exactly those of the head of a statistics file."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from tracking import counts
+from tracking.aggregations import FIELDS
+from tracking.card import Card
+from tracking.metrics import Metric
+from tracking.resampling import compared, resampled_scores
+from tracking.scored_samples import evaluated, samples
+from tracking.study import read_study
+from tracking.translation_card import ADDED, TRANSLATION, completed
+
+WORDS = ["the", "dog", "sees", "a", "small", "cat", "and", "it", "runs", "over", "there"]
+OLDER = Path(__file__).parents[1] / "older_studies"
+KINDS = {
+    "ngram_precision": sacrebleu.BLEU(tokenize="none", force=True),
+    "ngram_precision_unsmoothed": sacrebleu.BLEU(tokenize="none", force=True, smooth_method="none"),
+    "ngram_f": sacrebleu.CHRF(),
+}
+
+
+def text(sentences: int, seed: int, longest: int = 12) -> list[str]:
+    made = random.Random(seed)
+    return [" ".join(made.choices(WORDS, k=made.randint(0, longest))) for _ in range(sentences)]
+
+
+def near(references: list[str], seed: int) -> list[str]:
+    """The references with some words replaced, dropped and doubled."""
+    made = random.Random(seed)
+    changed = lambda word: made.choice([word] * 6 + ["", "other", f"{word} {word}"])  # noqa: E731
+    return [" ".join(filter(None, map(changed, line.split()))) for line in references]
+
+
+def counted(formula: str, hypotheses: list[str], references: list[str]) -> counts.Floats:
+    rows = KINDS[formula]._extract_corpus_statistics(hypotheses, [references])
+    return counts.counts([{"it": row} for row in rows], (formula, "it"))
+
+
+@pytest.mark.parametrize("formula", KINDS)
+@pytest.mark.parametrize(("sentences", "longest"), [(60, 12), (3, 3), (1, 2), (1, 0), (5, 1)])
+def test_a_score_of_sums_is_that_of_sacrebleu(formula: str, sentences: int, longest: int) -> None:
+    for seed in range(20):
+        references = text(sentences, seed, longest)
+        for hypotheses in (near(references, seed), text(sentences, seed + 100, longest), references):
+            table = counted(formula, hypotheses, references)
+            (found,) = counts.scores(formula, table.sum(0, keepdims=True), len(table))
+            assert found == pytest.approx(KINDS[formula].corpus_score(hypotheses, [references]).score, abs=1e-9)
+
+
+def test_one_sentence_is_scored_by_the_orders_that_it_has_as_in_sacrebleu() -> None:
+    whole = sacrebleu.BLEU(tokenize="none", force=True, effective_order=True)
+    references = text(80, 1, 6)
+    hypotheses = near(references, 2)
+    found = counts.scores("ngram_precision", counted("ngram_precision", hypotheses, references), 1, partly=True)
+    pairs = zip(hypotheses, references, strict=True)
+    expected = [whole.sentence_score(ours, [reference]).score for ours, reference in pairs]
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("formula", KINDS)
+def test_resampling_agrees_with_that_of_sacrebleu(formula: str) -> None:
+    from sacrebleu.significance import PairedTest, _bootstrap_resample
+
+    draws, references, metric = 300, text(70, 5), KINDS[formula]
+    base, other = near(references, 6), near(references, 7)
+    tables = [counted(formula, side, references) for side in (base, other)]
+    drawn = resampled_scores(formula, tables, draws)
+    for table, ours in zip(tables, drawn, strict=True):
+        _, theirs = _bootstrap_resample(table.tolist(), metric, draws)
+        assert ours == pytest.approx([score.score for score in theirs], rel=1e-5)  # float32 there
+    named = [("base", base), ("other", other)]
+    _, results = PairedTest(named, {"it": metric}, [references], "bs", n_samples=draws)()
+    (theirs_base, theirs_other) = next(found for name, found in results.items() if name != "System")
+    size = np.abs(drawn[1] - drawn[0])
+    larger = np.count_nonzero(size - size.mean() > abs(theirs_other.score - theirs_base.score))
+    assert theirs_other.p_value == (larger + 1) / (draws + 1)
+
+
+def test_simple_formulas_by_hand() -> None:
+    lines = [{"right": 1, "nats": 2.0, "tokens": 4}, {"right": 0, "nats": 1.0, "tokens": 2}]
+    for formula, fields, expected in (
+        ("mean", ("right",), 0.5),
+        ("ratio", ("nats", "tokens"), 0.5),
+        ("exp_ratio", ("nats", "tokens"), math.exp(0.5)),
+    ):
+        table = counts.counts(lines, (formula, *fields))
+        assert counts.scores(formula, table.sum(0, keepdims=True), 2) == pytest.approx([expected])
+    assert math.isnan(counts.scores("ratio", np.zeros((1, 2)), 1)[0])
+    assert counts.scores("exp_ratio", np.array([[1e9, 1.0]]), 1)[0] == pytest.approx(math.exp(700))
+
+
+def test_a_difference_with_its_interval_and_p_by_hand() -> None:
+    """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both counts, p is 3 / 10."""
+    differences = np.arange(1.0, 10.0)
+    found = compared(differences + 20, np.full(9, 20.0), 4.0, 7)
+    assert found is not None
+    assert (found.difference, found.low, found.high, found.p, found.samples) == (4.0, 1.2, 8.8, 0.3, 7)
+    same = compared(differences, differences, 0.0, 7)
+    assert same is not None
+    assert (same.low, same.high, same.p) == (0.0, 0.0, 1.0)
+    assert compared(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None
+
+
+def test_without_a_difference_p_is_below_a_twentieth_in_about_a_twentieth_of_all_sets() -> None:
+    """A little above, since a bootstrap of 80 samples finds too narrow a spread."""
+    made, sets, size = np.random.default_rng(1), 1000, 80
+    tables = [made.normal(size=(size, 1)) for _ in range(2 * sets)]
+    drawn = resampled_scores("mean", tables, 500)
+    below = 0
+    for first, second in zip(range(0, 2 * sets, 2), range(1, 2 * sets, 2), strict=True):
+        difference = float(tables[first].mean() - tables[second].mean())
+        test = compared(drawn[first], drawn[second], difference, size)
+        assert test is not None
+        below += test.p < 0.05
+    assert 0.04 < below / sets < 0.08
+
+
+@pytest.mark.parametrize(
+    ("formula", "lines", "fault"),
+    [
+        ("mean", [{"it": 1}, {}], "line 3 must have numbers as it, but has None"),
+        ("mean", [{"it": "1"}], "line 2 must have numbers as it"),
+        ("mean", [{"it": [1, 2]}], "it has 2 counts, which mean cannot take"),
+        ("mean", [{"it": 1}, {"it": [1, 2]}], "line 3 has another number of counts"),
+        ("mean", [{"it": 1}, {"it": [1]}, {"it": None}], "line 3 has another number of counts"),
+        ("ngram_f", [{"it": [1, 2, 3]}, {"it": [1, 2]}], "line 3 has another number of counts as it than line 2"),
+        ("mean", [{"it": True}, {"it": "no"}], "line 3 must have numbers as it, but has 'no'"),
+        ("mean", [{"it": math.inf}], "line 2 has a count that is not finite"),
+        ("ngram_f", [{"it": [1, 2]}], "it has 2 counts, which ngram_f cannot take"),
+        ("ngram_precision", [{"it": [1, 2, 3]}], "it has 3 counts, which ngram_precision cannot take"),
+        ("ngram_precision", [{"it": [5, 5, None, 1]}], "line 2 must have numbers as it"),
+    ],
+)
+def test_unusable_counts_are_named_with_their_line(formula: str, lines: list[dict[str, object]], fault: str) -> None:
+    with pytest.raises(ValueError, match=r"line|counts") as refused:
+        counts.counts(lines, (formula, "it"))
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize("words", [("median", "it"), ("mean",), ("ratio", "a"), ("mean", 3), ("mean", "a", "b")])
+def test_a_wrong_formula_is_a_fault_of_the_metric(words: tuple[str, ...]) -> None:
+    assert any("from_counts" in fault for fault in Metric("m", from_counts=words).faults())
+
+
+def test_every_formula_computes() -> None:
+    for formula, fields in FIELDS.items():
+        columns = 6 if formula.startswith("ngram") else fields
+        assert counts.scores(formula, np.ones((2, columns)), 1).shape == (2,)
+
+
+def test_counts_of_an_older_study_add_up_to_its_scores() -> None:
+    """Its study.json names no formulas: those of translation are filled in."""
+    study = read_study(next(OLDER.rglob("study.json")).parent)
+    assert study.task.metrics == TRANSLATION.metrics
+    for metric in study.task.metrics:
+        known = evaluated(study, study.trials[0], metric, "dev")
+        assert len(samples(metric, "dev", known)) > 1
+
+
+def test_a_recorded_card_of_before_is_completed_and_what_it_says_itself_stays() -> None:
+    stored = TRANSLATION.to_dict()
+    for metric in stored["metrics"]:
+        for name in ADDED:
+            del metric[name]
+    del stored["sample"]
+    assert completed(Card.of(stored)) == TRANSLATION
+    own = Metric("bleu", from_counts=("mean", "right"))
+    (found, ppl) = completed(replace(TRANSLATION, metrics=(own, Metric("ppl")))).metrics
+    assert found.from_counts == ("mean", "right")
+    assert ppl.exp_of is None  # there is no nll
+    other = Card("reading", 1, (Metric("bleu"),))
+    assert completed(other) == other

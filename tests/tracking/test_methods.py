@@ -1,0 +1,79 @@
+"""The paragraph on methods: English with the numbers of the study, for any task."""
+
+from pathlib import Path
+
+import other_tasks
+import pytest
+import sentence_studies as made
+from studies_on_disk import begin, finish, make_study
+
+from tracking.methods import methods
+from tracking.seed_tests import family
+from tracking.seed_values import finished_results, seed_values
+from tracking.sentence_tests import sentence_tests
+from tracking.study import Study
+
+
+def paragraph(study: Study, **more: object) -> str:
+    results = finished_results(study)
+    tested = family(seed_values(results, study.task.headline), "base")
+    over = [sentence_tests(study, metric, "base") for metric in study.task.tabled]
+    families = {study.task.headline.name: tested} if tested else {}
+    return methods(study, "base", families, over, **more)  # type: ignore[arg-type]
+
+
+def test_with_three_seeds_both_kinds_of_tests_are_told(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
+    assert paragraph(study) == (
+        "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of "
+        "it, each with one named change, with three random seeds each. "
+        "We report accuracy and memory on the dev set, as means over seeds. "
+        "Differences from base in accuracy are tested over seeds by Dunnett's test (2 rows, 6 degrees of freedom, 5 % "
+        "for the family), and by Welch's t-test with Holm's adjustment, which assumes no common variance. "
+        "Apart from that, chance over samples is tested in accuracy, trial by trial with the same seed, by a paired "
+        "bootstrap against base (10000 draws of the 40 samples of dev, Holm's adjustment over rows)."
+    )
+
+
+def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7}, (1,))
+    text = paragraph(study)
+    assert "one variant of it" in text
+    assert "with one random seed each" in text
+    assert "Dunnett" not in text
+    assert "With too few seeds for a test over seeds, chance over samples" in text
+    assert text.endswith("it says nothing of other seeds.")
+
+
+def test_only_shown_rows_are_counted(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
+    assert "one variant of it" in paragraph(study, rows=["deep"])
+
+
+def test_a_task_without_counts_and_with_two_seeds_has_no_test(tmp_path: Path) -> None:
+    study = other_tasks.digits(tmp_path / "digits", 0.9, 0.91, 0.8)
+    text = paragraph(study)
+    assert "the configuration base (H 64, L 2, 4.810K parameters) and one variant of it" in text
+    assert "with 1 to 2 random seeds each" in text
+    assert "We report accuracy on the test set, as means over seeds." in text
+    assert text.endswith("No difference was tested.")
+
+
+def test_a_translation_names_its_settings_and_signature(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "translated", {"base": [1], "a_heads_1": [1]})
+    for trial in study.trials:
+        finish(study, trial, begin(study.trial_folder(trial)), 30)
+    text = paragraph(study)
+    assert "In an ablation study of translation, we trained the configuration base (N 6, d_model 512," in text
+    assert "63.046M parameters" in text
+    assert "PPL and BLEU on the dev set (beam 4, α 0.6, " in text
+    assert "[BLEU nrefs:1]" in text
+
+
+@pytest.mark.parametrize("finished", [(), (1,)])
+def test_an_unfinished_study(tmp_path: Path, finished: tuple[int, ...]) -> None:
+    study = other_tasks.make(tmp_path / "reading", made.CARD, {"base": {}, "deep": {}}, (1,))
+    for place in finished:
+        made.finish(study, place, made.lines(1, 0.5))
+    text = methods(study, "base")
+    assert "one configuration, with one random seed" in text if finished else text.startswith("No trial of the study")

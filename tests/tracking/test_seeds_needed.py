@@ -1,0 +1,148 @@
+"""The spread over seeds seen so far, the seeds that a difference would need, and seeds added after first results."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from studies_on_disk import begin, finish, make_study
+
+from tracking.later_seeds import LaterSeeds, later_seeds, named_seeds
+from tracking.power import seeds_for
+from tracking.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
+from tracking.seeds_needed import round_differences, seeds_needed_lines
+from tracking.study import Study, read_study
+from tracking.translation_card import TRANSLATION
+
+NLL, PPL, BLEU = (next(each for each in TRANSLATION.metrics if each.name == name) for name in ("nll", "ppl", "bleu"))
+SCORES = {"base": {1: 29.0, 2: 31.0, 3: 33.0}, "a_heads_1": {1: 27.0, 2: 28.0}, "c_layers_2": {1: 20.0}}
+
+
+def scored(folder: Path, scores: dict[str, dict[int, float | None]]) -> Study:
+    """A study whose trials have these BLEU scores, and an NLL of a hundredth of them."""
+    study = make_study(folder, {row: list(seeds) for row, seeds in scores.items()})
+    for trial in study.trials:
+        bleu = scores[trial.row][trial.seed]
+        nll = None if bleu is None else bleu / 100
+        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=bleu, nll=nll)
+    return study
+
+
+def test_pooled_spread_by_hand() -> None:
+    """Squares 4 + 0 + 4 of base and 0.25 + 0.25 of the other row, over 3 degrees of freedom: √(8.5 / 3)."""
+    spread = pooled_spread(SCORES)
+    assert spread is not None
+    assert spread == PooledSpread(pytest.approx(1.6833, abs=1e-4), 3)  # type: ignore[arg-type]
+    assert pooled_spread({**SCORES, "lost": {1: 1.0, 2: None, 3: 5.0}}) == spread
+    assert pooled_spread({"base": {1: 1.0}, "none": {}}) is None
+
+
+def test_scores_of_finished_trials(tmp_path: Path) -> None:
+    study = scored(tmp_path / "study", {"base": {1: 30.0, 2: 31.0}, "a_heads_1": {1: 28.0}})
+    study.trial_folder(study.trials[1]).result_path.write_text("{", encoding="utf-8")
+    results = finished_results(study)
+    assert seed_values(results, BLEU) == {"base": {1: 30.0}, "a_heads_1": {1: 28.0}}
+    assert seed_values(results, NLL) == {"base": {1: 0.3}, "a_heads_1": {1: 0.28}}
+
+
+def test_seeds_scored_with_other_settings_do_not_mix(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", {"base": [1, 2]})
+    for trial, beam in zip(study.trials, (4, 8), strict=True):
+        finish(study, trial, begin(study.trial_folder(trial)), 30, decode={"beam": beam})
+    results = finished_results(study)
+    assert (seed_values(results, BLEU), seed_values(results, NLL)) == ({}, {"base": {1: 1.5, 2: 1.5}})
+
+
+@pytest.mark.parametrize(
+    ("sd", "steps"),
+    [(0.42, [0.5, 1, 2]), (1.0, [1, 2, 5]), (2.0, [2, 5, 10]), (0.0051, [0.01, 0.02, 0.05]), (50.1, [100, 200, 500])],
+)
+def test_round_differences(sd: float, steps: list[float]) -> None:
+    assert round_differences(sd) == steps
+
+
+def test_lines_of_a_study(tmp_path: Path) -> None:
+    """sd 1.6833 BLEU and 0.016833 of NLL, which is 1.7 % of PPL; two rows are tested against base."""
+    study = scored(tmp_path / "study", {row: dict(of) for row, of in SCORES.items()})
+    heading, ppl, bleu = seeds_needed_lines(study)
+    assert heading.endswith("if 2 rows are tested against base:")
+    assert bleu == "BLEU: 2 with 15, 5 with 4, 10 with 3 (sd over seeds 1.7, 3 degrees of freedom)."
+    assert [seeds_for(difference, 1.683251, 2) for difference in (2, 5, 10)] == [15, 4, 3]
+    assert ppl.startswith("PPL: 2 % with ")
+    assert ppl.endswith("(sd over seeds 1.7 %, 3 degrees of freedom).")
+
+
+def test_one_seed_says_nothing(tmp_path: Path) -> None:
+    assert seeds_needed_lines(scored(tmp_path / "study", {"base": {1: 30.0}, "a_heads_1": {1: 29.0}})) == []
+    assert seeds_needed_lines(make_study(tmp_path / "empty", {"base": [1, 2, 3]})) == []
+
+
+def test_seeds_without_spread_or_without_scores_say_nothing(tmp_path: Path) -> None:
+    assert seeds_needed_lines(scored(tmp_path / "flat", {"base": {1: 30.0, 2: 30.0}})) == []
+    assert seeds_needed_lines(scored(tmp_path / "lost", {"base": {1: None, 2: None}})) == []
+
+
+def test_one_seed_loads_no_scipy(tmp_path: Path) -> None:
+    scored(tmp_path / "study", {"base": {1: 30.0}, "a_heads_1": {1: 29.0}})
+    code = (
+        "import sys; from pathlib import Path; from tracking.study import read_study; "
+        "from tracking.seeds_needed import seeds_needed_lines; import sweeps.show; "
+        f"print(seeds_needed_lines(read_study(Path({str(tmp_path / 'study')!r}))), 'scipy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "False"]
+
+
+@pytest.mark.parametrize(
+    ("command", "seeds"),
+    [
+        ("ablate sweep 'sweep.seeds=[1,2, 3]' --add", [1, 2, 3]),
+        ("ablate sweep sweep.seeds=4", [4]),
+        ("ablate train row=base train.seed=7 --add", [7]),
+        ("ablate sweep sweep.rows=[base] train.steps=90", []),
+    ],
+)
+def test_seeds_that_a_command_names(command: str, seeds: list[int]) -> None:
+    assert named_seeds(command) == seeds
+
+
+def with_commands(study: Study, *asked: tuple[str, str]) -> Study:
+    return replace(study, asked=tuple({"ts": ts, "command": command} for ts, command in asked))
+
+
+def test_seeds_added_after_first_results_are_counted(tmp_path: Path) -> None:
+    study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}})
+    early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
+    add = "ablate sweep sweep.seeds=[{}] --add"
+    once = with_commands(study, (early, "ablate sweep"), (late, add.format("2,3")), (late, "ablate sweep"))
+    assert later_seeds(once) == LaterSeeds(1, (2, 3))
+    assert later_seeds(once).text.startswith("Seeds were added once after first results (2, 3)")
+    twice = with_commands(study, (early, add.format("1,2")), (late, add.format("3")), (late, add.format("[2,4]")))
+    assert later_seeds(twice) == LaterSeeds(2, (3, 4))
+    before = with_commands(study, (early, "ablate sweep"), (early, add.format("2,3,4")))
+    assert (later_seeds(before), later_seeds(before).text) == (LaterSeeds(0, ()), "")
+    selected = with_commands(study, (early, add.format("1,2,3,4")), (late, "ablate sweep sweep.seeds=[2]"))
+    assert later_seeds(selected).times == 0
+    other = with_commands(study, (early, "ablate sweep"), (late, add.format("9")))
+    assert later_seeds(other).times == 0  # not in the study: it was refused, or dropped again
+
+
+def test_nothing_is_late_without_results_or_readable_times(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", {"base": [1, 2]})
+    add = "ablate sweep sweep.seeds=[1,2] --add"
+    assert later_seeds(with_commands(study, ("2020-01-01", "ablate sweep"), ("2999-01-01", add))).times == 0
+    done = scored(tmp_path / "done", {"base": {1: 1.0, 2: 2.0}})
+    assert later_seeds(with_commands(done, ("2020-01-01", "ablate sweep"), ("someday", add))).times == 0
+    assert later_seeds(with_commands(done)).times == 0
+
+
+def test_commands_of_older_studies_are_lists(tmp_path: Path) -> None:
+    study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0}})
+    path = study.folder / "study.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["asked"].append({"ts": "2999-01-01T00:00:00Z", "command": ["ablate", "sweep", "sweep.seeds=[2]", "--add"]})
+    content["asked"][0]["ts"] = "2020-01-01T00:00:00Z"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert later_seeds(read_study(study.folder)) == LaterSeeds(1, (2,))

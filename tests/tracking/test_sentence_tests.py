@@ -1,0 +1,176 @@
+"""Chance over sentences, for studies on disk: what is tested against what, and why something is not."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sentence_studies as made
+
+from tracking import paired_tests
+from tracking.sentence_tests import SentenceTests, sentence_tests
+from tracking.study import Study, read_study
+
+ROWS = {"base": 0.6, "better": 0.95, "like": 0.62}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return made.make(tmp_path / "reading", ROWS)
+
+
+def against_base(study: Study) -> SentenceTests:
+    return sentence_tests(study, made.RIGHT, "base")
+
+
+def test_every_row_is_tested_against_base_with_its_own_seed(study: Study) -> None:
+    found = against_base(study)
+    assert found.untested == {}
+    assert {row: sorted(seeds) for row, seeds in found.tests.items()} == {"better": [1, 2], "like": [1, 2]}
+    for row, seeds in found.tests.items():
+        for seed, test in seeds.items():
+            ours, base = (made.scores(_lines(study, f"{name}-s{seed}"))["accuracy"] for name in (row, "base"))
+            assert test.difference == pytest.approx(ours - base)
+            assert test.low < test.difference < test.high
+            assert test.sentences == made.SAMPLES
+    assert found.tests["better"][1].p < 0.05 < found.tests["like"][1].p
+
+
+def test_holm_takes_the_rows_of_one_seed_as_a_family(study: Study) -> None:
+    for seed in (1, 2):
+        better, like = (against_base(study).tests[row][seed] for row in ("better", "like"))
+        assert better.p_holm == pytest.approx(min(1, 2 * better.p))
+        assert like.p_holm == pytest.approx(max(like.p, 2 * better.p))
+
+
+def test_any_row_is_a_reference(study: Study) -> None:
+    one = sentence_tests(study, made.LOSS, "better")
+    assert sorted(one.tests) == ["base", "like"]
+    assert one.tests["base"][1].difference == pytest.approx(
+        -sentence_tests(study, made.LOSS, "base").tests["better"][1].difference
+    )
+
+
+def test_a_metric_without_counts_has_no_tests_and_says_so(study: Study) -> None:
+    found = sentence_tests(study, made.BARE, "base")
+    assert (found.tests, found.untested) == ({}, {})
+    assert found.note == "memory is not tested over samples: trials keep no counts of it"
+
+
+def _path(study: Study, trial: str) -> Path:
+    return study.folder / trial / "statistics" / "dev.jsonl"
+
+
+def _lines(study: Study, trial: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in _path(study, trial).read_text().splitlines()[1:]]
+
+
+def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    path.write_text("".join(f"{line}\n" for line in change(path.read_text().splitlines())))
+
+
+def _flip(lines: list[str]) -> list[str]:
+    return [
+        lines[0],
+        lines[1].replace('"right": 1', '"right": 0.25').replace('"right": 0,', '"right": 0.75,'),
+        *lines[2:],
+    ]
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: path.unlink(), "better-s1 has no statistics/dev.jsonl"),
+    "empty": (lambda path: path.write_text(""), "dev.jsonl is damaged: is empty"),
+    "cut off": (lambda path: path.write_text(path.read_text()[:-9]), "its last line is cut off"),
+    "not JSON": (lambda path: _edit(path, lambda lines: [*lines[:3], "{", *lines[4:]]), "dev.jsonl:4 is damaged"),
+    "a folder": (_folder, "is a folder, but must be a file"),
+    "no count": (lambda path: _edit(path, lambda lines: [*lines[:-1], "{}"]), "line 41 must have numbers as right"),
+    "no samples": (lambda path: _edit(path, lambda lines: lines[:1]), "dev.jsonl: has no samples"),
+    "other sum": (lambda path: _edit(path, _flip), "adds up to"),
+    "other training": (
+        lambda path: _edit(path, lambda lines: [lines[0].replace("reading-better-1", "reading-better-0"), *lines[1:]]),
+        "is of another training",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_trial_without_usable_samples_says_why_and_hinders_no_other(study: Study, name: str) -> None:
+    damage, words = DAMAGES[name]
+    damage(_path(study, "better-s1"))
+    found = against_base(study)
+    assert words in found.untested["better"][1]
+    assert sorted(found.tests["better"]) == [2]
+    assert found.tests["like"][1].p_holm == found.tests["like"][1].p
+
+
+def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
+    (study.folder / "base-s2" / "result.json").unlink()
+    found = against_base(study)
+    assert found.untested == {"better": {2: "base-s2 is interrupted"}, "like": {2: "base-s2 is interrupted"}}
+    assert found.seeds == [1]
+
+
+def test_a_seed_that_base_does_not_have_is_named(tmp_path: Path) -> None:
+    study = made.make(tmp_path / "reading", {"base": 0.5, "other": 0.6})
+    fewer = replace(study, trials=tuple(trial for trial in study.trials if trial.name != "base-s2"))
+    assert against_base(fewer).untested == {"other": {2: "base has no seed 2"}}
+
+
+def test_other_samples_and_other_settings_are_not_compared(study: Study) -> None:
+    fewer, base = made.lines(7, 0.5)[:-1], made.lines(7, 0.5)
+    made.finish(study, 2, fewer)  # better-s1
+    made.finish(study, 4, base, **{"predict.threshold": 0.9})  # like-s1
+    made.finish(study, 3, [line | {"tokens": 9} for line in base])  # better-s2
+    found = against_base(study)
+    assert found.untested["better"] == {1: "39 samples, but base-s1 has 40"}
+    assert found.untested["like"] == {1: "predict.threshold 0.9, not 0.5"}
+    by_loss = sentence_tests(study, made.LOSS, "base")
+    assert by_loss.untested["better"][2] == "other samples than base-s2, or counted in other units"
+    assert sorted(by_loss.tests["like"]) == [1, 2]  # no setting changes the loss
+
+
+def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study) -> None:
+    for trial, data in (("base-s1", "a"), ("better-s1", "b"), ("like-s1", "a")):
+        text = json.dumps({"commit": None, "data_fingerprint": data})
+        (study.folder / trial / "provenance.json").write_text(text)
+    assert "other samples" in against_base(study).untested["better"][1]
+    assert sorted(against_base(study).tests["like"]) == [1, 2]
+
+
+def test_tests_are_computed_once_until_an_input_changes(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, computed = against_base(study), list[str]()
+    compute = paired_tests.paired_tests
+
+    def counted(formula: str, *others: object) -> object:
+        computed.append(formula)
+        return compute(formula, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(paired_tests, "paired_tests", counted)
+    assert against_base(study) == first
+    assert against_base(read_study(study.folder)) == first
+    assert computed == []
+    made.finish(study, 2, made.lines(9, 0.1))
+    second = against_base(study)
+    assert (computed, second == first) == (["mean"], False)
+    (kept,) = (study.folder / ".computed").iterdir()
+    kept.write_text("{")
+    assert against_base(study) == second
+    assert computed == ["mean", "mean"]
+
+
+def test_a_folder_that_cannot_be_written_only_means_computing_again(study: Study) -> None:
+    (study.folder / ".computed").write_text("in the way")
+    assert against_base(study) == against_base(study)
+
+
+def test_a_failed_trial_is_named_with_its_state(study: Study) -> None:
+    (study.folder / "like-s1" / "result.json").write_text("{")
+    (study.folder / "like-s2" / "result.json").unlink()
+    study.trial_folder(study.trials[5]).write_error("out of memory\n")
+    assert against_base(study).untested == {"like": {1: "like-s1 is damaged", 2: "like-s2 is failed"}}

@@ -1,0 +1,103 @@
+"""Where rows of a study are not alike beyond what they change."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import other_tasks
+import pytest
+import sentence_studies as made
+
+from tracking.study import Study
+from tracking.unlike import summary, unlike
+
+ROWS = {"base": 0.5, "deep": 0.6, "wide": 0.7}
+ALIKE: dict[str, Any] = {
+    "commit": "a" * 40,
+    "dirty": False,
+    "versions": {"python": "3.11.7", "torch": "2.13.0", "mlflow": None},
+    "host": "one",
+    "cpu": {"model": "AMD EPYC", "count": 2},
+    "device": "cpu",
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    found = made.make(tmp_path / "reading", ROWS)
+    for trial in found.trials:
+        came_from(found, trial.name)
+    return found
+
+
+def came_from(study: Study, trial: str, **other: Any) -> None:
+    (study.folder / trial / "provenance.json").write_text(json.dumps(ALIKE | other))
+
+
+def texts(study: Study) -> dict[str, list[str]]:
+    return {row: [each.text for each in differences] for row, differences in unlike(study).items()}
+
+
+def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_called(study: Study) -> None:
+    came_from(study, "deep-s1", host="two", cpu={"model": "AMD EPYC", "count": 64})
+    assert unlike(study) == {}
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"cpu": {"model": "Intel Xeon", "count": 2}}, "CPU Intel Xeon, not AMD EPYC"),
+        ({"cpu": None}, "CPU unknown, not AMD EPYC"),
+        ({"device": "NVIDIA H200"}, "device NVIDIA H200, not cpu"),
+        ({"device": "cpu × 4"}, "workers 4, not 1"),
+        ({"versions": {"python": "3.11.7", "torch": "2.12.0"}}, "torch 2.12.0, not 2.13.0"),
+        ({"commit": "b" * 40}, "commit bbbbbbbbbbbb, not aaaaaaaaaaaa"),
+        ({"commit": None}, "commit unknown, not aaaaaaaaaaaa"),
+        ({"dirty": True}, "commit aaaaaaaaaaaa with changes, not aaaaaaaaaaaa"),
+    ],
+)
+def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict[str, Any], text: str) -> None:
+    came_from(study, "deep-s2", **other)
+    assert texts(study) == {"deep": [f"{text} (seed 2)"]}
+    came_from(study, "deep-s1", **other)
+    assert texts(study) == {"deep": [text]}
+
+
+def test_base_is_marked_if_it_is_the_one_that_differs(study: Study) -> None:
+    came_from(study, "base-s1", device="cpu × 2")
+    came_from(study, "base-s2", device="cpu × 2")
+    assert texts(study) == {"base": ["workers 2, not 1"]}
+
+
+def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) -> None:
+    for trial in ("deep-s1", "wide-s2"):
+        came_from(study, trial, device="cpu × 2")
+    came_from(study, "deep-s2", commit="c" * 40)
+    assert summary(unlike(study)) == [
+        "workers 2, not 1: deep, wide",
+        "commit cccccccccccc, not aaaaaaaaaaaa: deep",
+    ]
+
+
+def test_other_settings_for_scoring_are_named_unless_the_row_is_about_them(study: Study) -> None:
+    for place in (2, 3):
+        made.finish(study, place, made.lines(place, 0.5), **{"predict.threshold": 0.9})
+    assert texts(study) == {"deep": ["predict.threshold 0.9, not 0.5"]}
+    about = other_tasks.make(study.folder.parent / "about", made.CARD, {"base": {}, "sure": {"threshold": 0.9}}, (1,))
+    made.finish(about, 0, made.lines(1, 0.5))
+    made.finish(about, 1, made.lines(2, 0.5), **{"predict.threshold": 0.9})
+    assert unlike(about) == {}
+
+
+def test_missing_and_damaged_provenance_is_no_difference(study: Study) -> None:
+    (study.folder / "deep-s1" / "provenance.json").unlink()
+    (study.folder / "wide-s1" / "provenance.json").write_text("{")
+    assert unlike(study) == {}
+    came_from(study, "wide-s2", device="cpu × 2")
+    assert texts(study) == {"wide": ["workers 2, not 1 (seed 2)"]}
+
+
+def test_unfinished_trials_are_not_compared(study: Study) -> None:
+    came_from(study, "deep-s1", device="cpu × 8")
+    (study.folder / "deep-s1" / "result.json").unlink()
+    assert unlike(study) == {}

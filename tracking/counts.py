@@ -1,0 +1,131 @@
+"""The counts behind a set's scores as arrays, and the scores that follow from sums of them.
+
+Shapes: N samples, C columns, K sums (one per choice of samples).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FIRST = 2
+"""The line of the first sample in its file: the head is line 1."""
+Floats = npt.NDArray[np.float64]
+LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
+
+
+def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Floats:
+    """[N, C]: the fields that the formula takes, side by side. Raises ValueError with the line at fault."""
+    formula, *fields = from_counts
+    if not lines:
+        raise ValueError("has no samples")
+    found = np.concatenate([_columns(lines, name) for name in fields], axis=1)
+    if not np.isfinite(found).all():
+        raise ValueError(f"line {int(np.argwhere(~np.isfinite(found))[0, 0]) + FIRST} has a count that is not finite")
+    if not _fits(formula, found.shape[1]):
+        raise ValueError(f"{', '.join(fields)} has {found.shape[1]} counts, which {formula} cannot take")
+    return found
+
+
+def of_reference(formula: str, counts_NC: Floats) -> Floats:
+    """[N, R]: the columns that depend on the sample's reference alone, so that equal ones mean the same samples."""
+    match formula:
+        case "mean":
+            return counts_NC[:, :0]
+        case "ngram_f":
+            return counts_NC[:, 1::3]
+        case _:
+            return counts_NC[:, 1:2]
+
+
+def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) -> Floats:
+    """[K]: the score of each sum over ``samples`` samples; NaN where it is undefined.
+
+    ``partly``, for sums of one sample: a sample too short for the longest n-grams is scored by the shorter ones.
+    """
+    match formula:
+        case "mean":
+            return sums_KC[:, 0] / samples if samples else np.full(len(sums_KC), np.nan)
+        case "ratio":
+            return _ratio(sums_KC[:, 0], sums_KC[:, 1])
+        case "exp_ratio":
+            return np.asarray(np.exp(np.minimum(_ratio(sums_KC[:, 0], sums_KC[:, 1]), LARGEST_EXPONENT)), np.float64)
+        case "ngram_precision":
+            return _ngram_precision(sums_KC, smooth=True, partly=partly)
+        case "ngram_precision_unsmoothed":
+            return _ngram_precision(sums_KC, smooth=False, partly=partly)
+        case "ngram_f":
+            return _ngram_f(sums_KC)
+        case _:
+            raise ValueError(f"{formula} is no formula")
+
+
+def _columns(lines: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    """[N, C]: one field, numbers or lists of numbers. Raises ValueError with the first line at fault."""
+    values = [line.get(name) for line in lines]
+    try:
+        found = np.array(values)
+    except ValueError:  # lists of different lengths
+        found = np.array(None)
+    if found.dtype.kind in "biuf":
+        return found.astype(np.float64).reshape(len(lines), -1)
+    width = _numbers(values[0])
+    place = next(place for place, value in enumerate(values) if _numbers(value) is None or _numbers(value) != width)
+    if _numbers(values[place]) is None:
+        raise ValueError(f"line {place + FIRST} must have numbers as {name}, but has {values[place]!r:.40}")
+    raise ValueError(f"line {place + FIRST} has another number of counts as {name} than line {FIRST}")
+
+
+def _numbers(value: Any) -> int | None:
+    """How many numbers it holds; 0 for one without a list, None if it holds something else."""
+    values = value if isinstance(value, list) else [value]
+    plain = all(isinstance(each, int | float) for each in values)
+    return (len(value) if isinstance(value, list) else 0) if plain else None
+
+
+def _fits(formula: str, columns: int) -> bool:
+    match formula:
+        case "mean":
+            return columns == 1
+        case "ratio" | "exp_ratio":
+            return columns == 2
+        case "ngram_f":
+            return columns >= 3 and columns % 3 == 0
+        case _:
+            return columns >= 4 and columns % 2 == 0
+
+
+def _ratio(above_K: Floats, below_K: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(below_K > 0, above_K / below_K, np.nan), np.float64)
+
+
+def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
+    """sacreBLEU's ``BLEU.compute_bleu``, over K sums at once: bit for bit the same operations where it matters."""
+    orders = (sums_KC.shape[1] - 2) // 2
+    length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
+    matching_KO, all_KO = sums_KC[:, 2 : 2 + orders], sums_KC[:, 2 + orders :]
+    known_KO = np.cumprod(all_KO > 0, axis=1).astype(bool)  # up to the first order without n-grams
+    blank_KO = known_KO & (matching_KO == 0)
+    counted_KO = np.where(blank_KO, 0.5 ** np.cumsum(blank_KO, axis=1) if smooth else 0.0, matching_KO)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs_KO = np.log(100.0 * counted_KO / all_KO)
+        used_K = known_KO.sum(1) if partly else np.full(len(sums_KC), orders)
+        total_K = np.where(known_KO, logs_KO, 0.0 if partly else -np.inf).sum(1)
+        brevity_K = np.where(length_K < reference_K, np.exp(1 - reference_K / length_K), 1.0)
+        found_K = brevity_K * np.exp(total_K / used_K)
+    return np.where(matching_KO.any(1) & (length_K > 0), found_K, 0.0)
+
+
+def _ngram_f(sums_KC: Floats, beta: float = 2.0) -> Floats:
+    """sacreBLEU's ``CHRF._compute_f_score`` without its eps smoothing, over K sums at once."""
+    ours_KO, reference_KO, both_KO = sums_KC[:, 0::3], sums_KC[:, 1::3], sums_KC[:, 2::3]
+    known_KO = (ours_KO > 0) & (reference_KO > 0)
+    orders_K = np.maximum(known_KO.sum(1), 1)
+    precision_K = np.divide(both_KO, ours_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
+    recall_K = np.divide(both_KO, reference_KO, out=np.zeros_like(both_KO), where=known_KO).sum(1) / orders_K
+    below_K = beta**2 * precision_K + recall_K
+    above_K = 100 * (1 + beta**2) * precision_K * recall_K
+    found_K: Floats = np.divide(above_K, below_K, out=np.zeros_like(above_K), where=below_K > 0)
+    return found_K
