@@ -6,6 +6,7 @@ BIN := .venv/bin
 
 demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
+	$(BIN)/ablate report scale=tiny data=synthetic
 
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -54,6 +54,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("mlflow", "tracking"),
         ("pandas", "tracking/frames.py"),
         ("scipy", "tracking/distributions.py"),
+        ("matplotlib", "tracking/report"),
         ("plotext", "sweeps/curves.py"),
     ],
 )

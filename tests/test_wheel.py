@@ -49,6 +49,12 @@ def test_it_holds_every_configuration_file(site: Path) -> None:
     assert shipped <= found
 
 
+def test_it_holds_the_style_and_the_script_of_the_report(site: Path) -> None:
+    for name in ("page.css", "page.js"):
+        shipped, own = (folder / "tracking" / "report" / name for folder in (site, PROJECT))
+        assert shipped.read_bytes() == own.read_bytes()
+
+
 def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:
     typed(site, tmp_path, "init", "fresh")
     assert len(json.loads(typed(site, tmp_path, "plan", "task=fresh", "--json"))) == 3

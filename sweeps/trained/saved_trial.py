@@ -64,6 +64,15 @@ class SavedTrial:
             raise RefusedError(problems)
         return prepared
 
+    def kept_texts(self, set_name: str) -> tuple[list[str], list[str]] | None:
+        """Sources and references of a set; None if its prepared text is gone, or without such a set."""
+        for data in self.data:
+            folder = prepared_folder(data, self.data_fingerprint)
+            prepared = open_prepared(folder, self.data_fingerprint) if folder.is_dir() else None
+            if prepared and set_name in prepared.evaluation_sets:
+                return prepared.sources(set_name), prepared.references(set_name)
+        return None
+
     def _prepared(self) -> Prepared:
         for data in self.data:
             folder = prepared_folder(data, self.data_fingerprint)

@@ -73,6 +73,7 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
         "train",
         "status",
         "table",
+        "report",
         "compare",
         "config",
         "doctor",
@@ -92,7 +93,7 @@ def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
     assert "Did you mean 'plan'?" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["status", "table", "sync"])
+@pytest.mark.parametrize("verb", ["status", "table", "report", "sync"])
 def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: str) -> None:
     done = ablate(folder, verb, "scale=half", ROWS)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,0 +1,43 @@
+"""The verb ``report``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sweeps.commands.arguments import OverrideList
+from sweeps.commands.guarded import guarded
+from sweeps.commands.taken import taken_study
+from sweeps.console import OUT, next_verb
+from sweeps.planning.naming import PLACES, chosen
+
+Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
+FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
+
+
+@guarded
+def report(overrides: OverrideList = None, output: Output = None, figures: FigureFolder = None) -> None:
+    """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
+    from sweeps.chosen_table import Asked, chosen_table
+    from sweeps.reporting import refuse_places, texts_of
+
+    refuse_places(output, figures)
+    study, settings = taken_study(overrides)
+    page_path = output or study.folder / "report.html"
+    refuse_places(page_path, None)
+    made = chosen_table(study, settings, overrides or [], Asked())
+    from tracking.files import write_atomic
+    from tracking.findings import with_verdicts
+    from tracking.report.page import page
+    from tracking.report.written import content_of, figure_files, write_figures  # loads matplotlib
+
+    findings = with_verdicts(made.findings, made.study.task, made.all_rows)
+    content = content_of(made.study, made.rows, findings, texts_of(study, settings))
+    if figures is not None:
+        files = figure_files(content.figures)
+        write_figures(figures, files)
+        OUT.print(f"Wrote {len(files)} figures to {escape(str(figures))}", soft_wrap=True)
+    write_atomic(page_path, page(content))
+    OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
+    next_verb("ui", chosen(overrides, PLACES))

@@ -1,0 +1,90 @@
+"""`ablate report`: where it writes, what it refuses, and what it says next."""
+
+import json
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import contents
+from older_study import copied
+from other_tasks import digits
+from typer.testing import CliRunner, Result
+
+from sweeps.cli import app
+
+KINDS = ("svg", "pdf", "png")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a study that an older version trained."""
+    project = copied(tmp_path)
+    monkeypatch.chdir(project)
+    return project
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["report", *arguments])
+
+
+def test_the_page_of_an_older_study_stands_in_its_folder(folder: Path) -> None:
+    (study,) = (path.parent for path in folder.glob("runs/*/study.json"))
+    done = typed()
+    assert done.exit_code == 0, done.output
+    page = (study / "report.html").read_text("utf-8")
+    assert f"Wrote {study}/report.html; open it in a browser" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Next: ablate ui"
+    assert '<h2 id="samples-1-title">Hypotheses</h2>' in page
+    source = next(folder.glob("data/prepared/*/dev.source.txt")).read_text("utf-8").splitlines()
+    assert any(line in page for line in source), "translations stand next to what was to be translated"
+
+
+def test_page_and_figures_go_where_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
+    monkeypatch.chdir(tmp_path)
+    done = typed("--output", "out/page.html", "--figures", "out/figures", "sweep.name=digits")
+    assert done.exit_code == 0, done.output
+    names = {f"{name}.{kind}" for name in ("accuracy-against-params", "differences-accuracy") for kind in KINDS}
+    assert {path.name for path in (tmp_path / "out/figures").iterdir()} == names
+    assert "Wrote 6 figures to out/figures" in done.stdout
+    assert "Wrote out/page.html; open it in a browser" in done.stdout
+    assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text("utf-8")
+
+
+def test_rows_and_seeds_are_chosen_as_for_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
+    monkeypatch.chdir(tmp_path)
+    done = typed("sweep.name=digits", "sweep.seeds=[2]")
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 trials finished" in (tmp_path / "runs/digits/report.html").read_text("utf-8")
+    refused = typed("sweep.name=digits", "sweep.seeds=[7]")
+    assert refused.exit_code == 2
+    assert 'sweep.seeds names "7", which is no seed of the study' in refused.stderr
+
+
+def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    done = typed("--output", str(tmp_path / "page.pdf"), "--figures", str(tmp_path / "file"), f"paths.runs={tmp_path}")
+    assert done.exit_code == 2
+    said = done.stderr
+    assert "Refused, for 2 reasons" in said
+    assert f"--output is {tmp_path}/page.pdf" in said
+    assert f"did you mean --output {tmp_path}/page.html" in said
+    assert f"--figures lies in {tmp_path}/file, which is a file" in said
+    assert said.splitlines()[-1] == "Nothing was written."
+    assert contents(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("output", "said"), [("", "a folder"), ("file/page.html", "which is a file")])
+def test_a_place_for_no_page_is_refused(tmp_path: Path, output: str, said: str) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    (tmp_path / "folder.html").mkdir()
+    done = typed("--output", str(tmp_path / (output or "folder.html")))
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
+    done = typed("sweep.name=other")
+    assert done.exit_code == 2
+    assert "has no such study" in done.stderr
+    assert json.loads(next(folder.glob("runs/*/study.json")).read_text("utf-8"))

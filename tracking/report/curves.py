@@ -1,0 +1,92 @@
+"""Learning curves from journals: the mean over a row's seeds at each step, and the range of the seeds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tracking.card import Card
+from tracking.damage import unless_damaged
+from tracking.metrics import Metric
+from tracking.study import Study
+
+POINTS = 160
+"""As many as a column of a paper can show."""
+SeedCurve = dict[int, float]  # by step
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One row and metric. All lists have one entry per step at which any seed reported."""
+
+    steps: list[int]
+    mean: list[float]
+    low: list[float]  # the lowest seed
+    high: list[float]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curves of all rows, by journal name and row, in the study's order."""
+
+    card: Card
+    seen: Mapping[str, Mapping[str, Sequence[SeedCurve]]]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The journal names worth a figure, at most three: tabled metrics first, then losses, then other metrics."""
+        enough = [name for name, rows in self.seen.items() if _has_curve(rows)]
+        known = [name for name in enough if self.metric(name)]
+        tabled = [name for metric in self.card.tabled for name in known if self.metric(name) == metric]
+        losses = [name for name in enough if name.rpartition("/")[2] == "loss"]
+        return list(dict.fromkeys([*tabled, *losses, *known]))[:3]
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric of the task behind a journal name such as dev/nll; None for another quantity."""
+        return next((metric for metric in self.card.metrics if metric.name == name.rpartition("/")[2]), None)
+
+    def label(self, name: str) -> str:
+        metric = self.metric(name)
+        where = name.rpartition("/")[0] or (metric.set if metric else "")
+        return f"{metric.label} on {where}" if metric else name.replace("/", " ")
+
+    def row(self, name: str, row: str) -> Curve | None:
+        """The curve of a row; None without a report."""
+        seeds = [curve for curve in self.seen.get(name, {}).get(row, ()) if curve]
+        return _joined([_thinned(curve) for curve in seeds]) if seeds else None
+
+
+def read_curves(study: Study) -> Curves:
+    """From the journals alone. A damaged journal counts as empty; the table names it."""
+    seen: dict[str, dict[str, list[SeedCurve]]] = {}
+    for trial in study.trials:
+        found: dict[str, SeedCurve] = {}
+        for line in unless_damaged(study.trial_folder(trial).journal, []):
+            for name, value in line.metrics.items():
+                found.setdefault(name, {})[line.step] = value
+        for name, curve in found.items():
+            seen.setdefault(name, {}).setdefault(trial.row, []).append(curve)
+    return Curves(study.task, seen)
+
+
+def _has_curve(rows: Mapping[str, Sequence[SeedCurve]]) -> bool:
+    return any(len(curve) > 1 for curves in rows.values() for curve in curves)
+
+
+def _thinned(curve: SeedCurve) -> SeedCurve:
+    """At most POINTS steps, each with the mean of its neighborhood: what was measured in between still counts."""
+    steps = list(curve)
+    width = -(-len(steps) // POINTS)
+    return {part[-1]: sum(curve[step] for step in part) / len(part) for part in _parts(steps, width)}
+
+
+def _parts(steps: Sequence[int], width: int) -> Iterable[Sequence[int]]:
+    """From the end, so that the last step is a part's end. The first part may be shorter."""
+    ends = range(len(steps), 0, -width)
+    return [steps[max(0, end - width) : end] for end in reversed(ends)]
+
+
+def _joined(seeds: Sequence[SeedCurve]) -> Curve:
+    values = {step: [curve[step] for curve in seeds if step in curve] for step in sorted(set().union(*seeds))}
+    means = [sum(of) / len(of) for of in values.values()]
+    return Curve(list(values), means, list(map(min, values.values())), list(map(max, values.values())), len(seeds))
