@@ -45,7 +45,8 @@ def status(
     metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.show import status_json, status_table
+    from sweeps.standings import status_json
+    from sweeps.standings_table import others_table, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
@@ -62,6 +63,8 @@ def status(
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study, lines))
+    if others := others_table(study, lines):
+        OUT.print(others)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:

@@ -51,7 +51,7 @@ def _disconnected_at_the_end() -> Iterator[None]:
 
 
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
-    """Queue the pending trials, longest first, on the available resources."""
+    """Queue the pending trials in their order on the available resources."""
     from ray import tune
 
     from sweeps.running.bell import start_bell
