@@ -93,4 +93,12 @@ class Lost:
     details: str
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost
+@dataclass(frozen=True)
+class Printed:
+    """What the process of a worker printed: whole lines."""
+
+    rank: int
+    text: str
+
+
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost | Printed

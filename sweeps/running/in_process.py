@@ -49,9 +49,9 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     workers = recorder.planned.settings.cluster.workers
 
     def stop() -> bool:
-        if stopping.requested() and not progress.stopping:
+        if stopping.requested_for(name) and not progress.stopping:
             progress.stop()
-        return stopping.requested()
+        return stopping.requested_for(name)
 
     with peers_of(assignment, workers) as address, stopping.gentle():
         for event in work(assignment, 0, workers, address, stop):

@@ -5,15 +5,16 @@ Its process imports this. It needs no Ray Tune, so it starts a second sooner; to
 
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import ray
 from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
-from sweeps.running.bell import listener
+from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_peer
+from sweeps.running.printed import printing
 from sweeps.task import Assignment, RefusedError
 
 
@@ -22,7 +23,7 @@ class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group."""
 
     def __init__(self) -> None:
-        self.rung: Callable[[], bool] | None = None  # the one listener of this process
+        self.rung: Listener | None = None  # the one listener of this process
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet."""
@@ -34,8 +35,9 @@ class WorkerActor:
         from sweeps.running.driver import work
 
         self.rung = self.rung or listener(bell)
+        self.rung.key = assignment.key
         try:
-            yield from work(assignment, rank, world, address, self.rung)
+            yield from printing(rank, work(assignment, rank, world, address, self.rung))
         except RefusedError as error:
             yield Failed(str(error.problems[0]), str(error))
         except Exception as error:

@@ -16,6 +16,7 @@ from sweeps.events import Event, Failed, Lost, Stopped
 from sweeps.planning.settings import Cluster
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
+from sweeps.running.resources import strategy
 from sweeps.running.worker_actor import WorkerActor
 from sweeps.task import Assignment
 
@@ -33,7 +34,7 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """The resources of a whole worker group; the empty first bundle is for the trial function, which only waits."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK"
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
     )
 
 
@@ -48,9 +49,9 @@ def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluste
     Raises LostWorkerError if a worker dies; then Tune retries the trial as the next attempt. A failure that a retry
     would repeat is reported, not raised.
     """
-    if is_rung(bell):
-        return
     assignment = config["again"] or assignments[config["trial"]]
+    if is_rung(bell, assignment.key):
+        return
     workers, finished = _idle_workers.copy() or _start_workers(cluster), False
     _idle_workers.clear()
     try:

@@ -28,9 +28,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def text(table: Table | None) -> str:
     assert table is not None
-    console = Console(file=io.StringIO(), width=120)
-    console.print(table)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    file = io.StringIO()
+    Console(file=file, width=120).print(table)
+    return file.getvalue()
 
 
 def lines_of(study: Study) -> list[dict[str, Any]]:
