@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -85,15 +85,16 @@ class Progress:
             for t in plan.trials
         }
         self.task, self._besides = plan.task, list[float]()
+        self.where = where_things_are(plan)
         self.headline_metric = next(metric for metric in self.task.metrics if metric.tabled)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self.live = Live(get_renderable=self.table, console=console, refresh_per_second=2, transient=True)
+        self.live = Live(get_renderable=self.view, console=console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:
             self.live.__enter__()
         else:
-            for line in where_things_are(self.plan):
+            for line in self.where:
                 self._say(line)
         return self
 
@@ -194,6 +195,10 @@ class Progress:
         left = self._seconds_left()
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
+    def view(self) -> Group:
+        """The table, and below it where things are."""
+        return Group(self.table(), Text("\n".join(self.where), "dim"))
+
     def table(self) -> Table:
         """The whole study, one line per trial."""
         table = Table(title=Text(f"{self.plan.folder.name}: {self.headline()}", "bold"), title_justify="left", box=None)
@@ -204,12 +209,11 @@ class Progress:
         table.add_column("", overflow="ellipsis", no_wrap=True)
         for line in self._visible():
             table.add_row(*self._cells(line), style=_style(line.state))
-        table.caption, table.caption_justify = Text("\n".join(where_things_are(self.plan)), "dim"), "left"
         return table
 
     def _visible(self) -> list[Line]:
         """All lines if they fit; otherwise as many as fit, running trials first."""
-        lines, room = list(self.lines.values()), max(self.console.height - 4 - len(where_things_are(self.plan)), 5)
+        lines, room = list(self.lines.values()), max(self.console.height - 5 - len(self.where), 5)
         if len(lines) <= room:
             return lines
         order = {"running": 0, "evaluating": 0, "starting": 0, "stopped": 0, "FAILED": 1, "waiting": 2, "finished": 3}

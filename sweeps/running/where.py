@@ -8,15 +8,17 @@ from tracking.uri import without_password
 
 
 def where_things_are(plan: Plan) -> tuple[str, ...]:
-    """Three lines below the live view, or before the first line of a run without a terminal."""
+    """The lines below the live view, or before the first line of a run without a terminal."""
     study, uri = plan.folder, plan.composition.shared.tracking.uri
-    words = called(study)
     store = without_password(uri, mark="") if uri else str(study.parent / "mlflow.db")
-    ui = shlex.join(["ablate", "ui"])
-    logs = f"{study}/<trial>/log.txt, shown by `{shlex.join(['ablate', 'logs', 'TRIAL', *words])} --follow`"
-    other = f"`{shlex.join(['ablate', 'status', *words])} --watch`, `{shlex.join(['ablate', 'stop', *words])}`"
+    named = shlex.join(called(study))
+
+    def verb(*words: str) -> str:
+        return f"`{' '.join(filter(None, ['ablate', *words]))}`"
+
     return (
-        f"Ctrl-C is safe: trials save a checkpoint, and the same command resumes. From other terminals: {other}",
-        f"Logs: {logs}",
-        f"MLflow: {store}, shown by `{ui}`",
+        "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
+        f"From another terminal: {verb('status', named, '--watch')}, {verb('stop', named)}",
+        f"Logs: {study}/TRIAL/log.txt, {verb('logs', 'TRIAL', named, '--follow')}",
+        f"MLflow: {store}, {verb('ui')}",
     )
