@@ -111,8 +111,9 @@ class Trial(Generic[Config]):
             return
         import torch.distributed
 
-        where = f"tcp://{self.address}"
-        torch.distributed.init_process_group(backend, init_method=where, rank=self.rank, world_size=self.world)
+        from transformer.processes.rendezvous import form_group
+
+        form_group(backend, self.address, self.rank, self.world)
         try:
             yield
         finally:

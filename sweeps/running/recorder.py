@@ -62,10 +62,12 @@ class Recorder:
         self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
         self.began = True
 
-    def give_up(self, cause: str) -> None:
+    def give_up(self, cause: str, details: str = "") -> None:
         """The attempt lost a worker, perhaps before it began: record its end and count the next one."""
         if not self.began:
             self.begin()
+        if details:
+            self.folder.write_loss(self.attempt, f"{cause}\n\n{details.strip()}\n")
         self.end(f"worker lost: {cause}")
         self.attempt += 1
         self.began = self.restored = False
@@ -82,8 +84,8 @@ class Recorder:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         match event:
-            case Started(device):
-                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.prepared_as}
+            case Started(device, _, hosts):
+                content = collect(device, self.planned.fingerprint, hosts) | {"vocabulary": self.prepared_as}
                 content |= {"task": files} if (files := task_files(self.planned.settings.source)) else {}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
