@@ -83,6 +83,7 @@ class Assignment:
     tokens_per_micro_batch: int = 8_000
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
+    run: str = ""  # of the sweep: the same for all its attempts
 
 
 @dataclass(frozen=True)

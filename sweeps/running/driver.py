@@ -61,6 +61,8 @@ class _Drive:
         self.safe: int | None = None  # the same, until a report has told it
 
     def events(self) -> Iterator[Event]:
+        if self.rank == 0:
+            self.store.claim(self.assignment.run)
         restored = self.store.newest()
         if self.rank == 0:
             yield Started(_device(self.world), self.world)

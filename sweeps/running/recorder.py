@@ -2,6 +2,7 @@
 
 import os
 import socket
+import uuid
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +27,7 @@ class Recorder:
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
+        self.run = uuid.uuid4().hex
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
@@ -46,6 +48,7 @@ class Recorder:
             settings.cluster.tokens_per_micro_batch,
             self.prepared_as,
             self.evaluated(),
+            self.run,
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
