@@ -2,6 +2,8 @@
 
 import logging
 import os
+import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -41,7 +43,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     with _disconnected_at_the_end(), open_study(plan, command, console, connect) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
-                _run_on_ray(plan, progress, stopping)
+                _run_on_ray(plan, progress, stopping, command)
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def _disconnected_at_the_end() -> Iterator[None]:
             ray.shutdown()
 
 
-def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
+def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: list[str]) -> None:
     """Run the pending trials; in a further round those whose process died before they began."""
     from sweeps.running.bell import start_bell
     from sweeps.running.tune_callback import TuneCallback
@@ -68,6 +70,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
+        _watched(callback, storage, command),
     ):
         names = list(recorders)
         while names:
@@ -101,6 +104,23 @@ def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
 
 
 @contextmanager
+def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
+    """Within it, the end of Ray ends this process with one line and the command to type."""
+    from sweeps.running.cluster_watch import ClusterWatch
+
+    def record() -> None:
+        callback.end()
+        shutil.rmtree(storage, ignore_errors=True)
+
+    watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.close()
+
+
+@contextmanager
 def _interruptible(callback: Any) -> Iterator[None]:
     """On an interruption, end the open attempts and raise Interrupted with one line per running trial."""
     try:
@@ -118,6 +138,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     import ray
 
     here = cluster.address is None
+    _print_no_messages()
     try:
         with _own_groups():
             ray.init(
@@ -137,6 +158,14 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()
+
+
+def _print_no_messages() -> None:
+    """Ray prints messages of its processes, with their last log lines. Our own lines name the cause in one line."""
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):  # another version of Ray prints them elsewhere
+        worker.print_to_stdstream = lambda *arguments, **options: None
 
 
 @contextmanager

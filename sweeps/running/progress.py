@@ -137,6 +137,11 @@ class Progress:
         self.stopping = True
         self._say(ONCE)
 
+    def give_up(self, cause: str, command: str) -> None:
+        """Say that no trial can run any more, and what to type."""
+        self.__exit__()
+        self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
+
     def left(self) -> tuple[str, ...]:
         """One line per running trial: the step that it resumes from, and the steps that are lost."""
         active = ("starting", "running", "evaluating", "stopped")
