@@ -14,7 +14,7 @@ from sweeps.events import Event, Failed, Lost, Noticed, Started
 from sweeps.running.deaths import describe
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Watch
-from sweeps.running.stacks import remote_stacks
+from sweeps.running.stacks import stacks_of
 from sweeps.running.worker_actor import Place
 from sweeps.task import Assignment
 
@@ -24,6 +24,12 @@ PATIENCE_S = 5.0
 """How long to wait for the cause of a peer's death."""
 STACKS_S = 30.0
 """How long to wait for the stacks of workers that hang: a process must start on their nodes."""
+
+
+@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
+def remote_stacks(pid: int) -> str:
+    """``stacks_of``, for a process of another node."""
+    return stacks_of(pid)
 
 
 class GroupEvents:

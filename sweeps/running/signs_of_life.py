@@ -5,24 +5,16 @@ is compared, never a clock: the nodes' clocks may differ, and may be set.
 """
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from ray.experimental import internal_kv
 
+from sweeps.running.silence import LONGEST_PERIOD_S, Silence, period
 from transformer.processes.alive import signs
 
 NAMESPACE = b"ablate"
-PERIODS = 20
-"""How often a worker stores its count, and how often it is looked at, within the time that counts as a stall."""
-LONGEST_PERIOD_S = 10.0
-
-
-def period(stall_s: float) -> float:
-    """Seconds between two looks, also for a stall of seconds in a test."""
-    return min(stall_s / PERIODS, LONGEST_PERIOD_S)
 
 
 class Teller:
@@ -54,35 +46,12 @@ class Teller:
             self._changed.clear()
 
 
-class Watch:
-    """The signs of life of an attempt's workers, as the trial's process sees them.
-
-    Workers wait for each other, so one that hangs silences all. The attempt has stalled when all workers that have not
-    finished are silent. Time in which nobody looked does not count: the sweep itself may have been stopped.
-    """
+class Watch(Silence):
+    """The signs of life of an attempt's workers, as the trial's process sees them."""
 
     def __init__(self, names: list[str], stall_s: float) -> None:
-        self.names, self.stall_s, self.every = names, stall_s, period(stall_s)
-        now = time.monotonic()
-        self._counts: list[Any] = [None] * len(names)
-        self._changed, self._looked = [now] * len(names), now
-
-    def heard(self, rank: int) -> None:
-        """An event of this worker arrived."""
-        self._changed[rank] = time.monotonic()
-
-    def stalled(self, ranks: list[int]) -> bool:
-        """Look at the workers of these ranks; returns whether all have been silent for too long."""
-        now = time.monotonic()
-        if now - self._looked > self.stall_s / 2:
-            self._changed = [now] * len(self.names)
-        elif now - self._looked < self.every:
-            return False
-        self._looked = now
-        for rank in ranks:
-            if (count := _count(self.names[rank])) != self._counts[rank]:
-                self._counts[rank], self._changed[rank] = count, now
-        return bool(ranks) and now - max(self._changed[rank] for rank in ranks) > self.stall_s
+        self.names = names
+        super().__init__(len(names), stall_s, lambda rank: _count(names[rank]))
 
     def forget(self) -> None:
         """Remove the counts from the cluster's store."""

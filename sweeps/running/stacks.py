@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO
 
 import psutil
-import ray
 
 SIGNAL = signal.SIGUSR2
 NAME = "ablate-stacks"
@@ -60,9 +59,3 @@ def _written(path: Path) -> str:
         if text and text == before:
             break
     return text.strip() or "the process wrote no stack; it may wait within the kernel"
-
-
-@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
-def remote_stacks(pid: int) -> str:
-    """``stacks_of``, for a process of another node."""
-    return stacks_of(pid)
