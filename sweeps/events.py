@@ -100,4 +100,12 @@ class Lost:
     died: bool = False
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost
+@dataclass(frozen=True)
+class Printed:
+    """What the process of a worker printed: whole lines."""
+
+    rank: int
+    text: str
+
+
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost | Printed

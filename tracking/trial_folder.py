@@ -54,6 +54,7 @@ class TrialFolder:
         self.journal_path = path / "journal.jsonl"
         self.result_path = path / "result.json"
         self.error_path = path / "error.txt"
+        self.log_path = path / "log.txt"
 
     def checkpoints_url(self, elsewhere: str | None) -> str:
         """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""

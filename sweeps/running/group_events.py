@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Printed, Started
 from sweeps.running.deaths import describe
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Watch
@@ -91,7 +91,8 @@ class GroupEvents:
         found: list[Lost | Failed] = []
         for stream in ready:
             with suppress(StopIteration):
-                event = self._next(stream, self.streams[stream])
+                while isinstance(event := self._next(stream, self.streams[stream]), Printed):
+                    pass
                 found += [event] if isinstance(event, Lost | Failed) else []
         failures = [each for each in found if isinstance(each, Failed) or each.memory or each.died]
         return next(iter(failures), lost)

@@ -55,9 +55,9 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     workers = recorder.planned.settings.cluster.workers
 
     def stop() -> bool:
-        if stopping.requested() and not progress.stopping:
+        if stopping.requested_for(name) and not progress.stopping:
             progress.stop()
-        return stopping.requested()
+        return stopping.requested_for(name)
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (

@@ -81,7 +81,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
 
 
 def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
-    """Queue the trials of ``given["assignments"]``, longest first, on the available resources."""
+    """Queue the trials of ``given["assignments"]`` in their order on the available resources."""
     from ray import tune
 
     from sweeps.running.tune_callback import SilentProgress

@@ -13,6 +13,7 @@ from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.announced import announced
 from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
@@ -59,7 +60,8 @@ def open_study(
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with syncing(plan.trials[0].settings, console):
+        names = [planned.trial.name for planned in plan.pending]
+        with syncing(plan.trials[0].settings, console), announced(plan.folder, names, stopping):
             yield plan, stopping
 
 

@@ -3,16 +3,18 @@
 import os
 import socket
 import uuid
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import yaml
 
-from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Report, Resumed, Started, Stopped
+from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
 from sweeps.task import Assignment
 from tracking.files import to_json, write_atomic
+from tracking.log_file import append_log, begin_log, marked
 from tracking.provenance import collect
 
 
@@ -63,6 +65,8 @@ class Recorder:
         """Record the start of the attempt before it starts."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
+        with suppress(OSError):
+            begin_log(self.folder.log_path, self.attempt, socket.gethostname())
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
@@ -105,6 +109,9 @@ class Recorder:
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
+            case Printed(rank, text):
+                with suppress(OSError):  # a full disk: training goes on without its log
+                    append_log(self.folder.log_path, marked(text, rank))
             case Lost():
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True

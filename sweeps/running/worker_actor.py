@@ -6,7 +6,7 @@ Its process imports this. It needs no Ray Tune, so it starts a second sooner; to
 import os
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ import ray
 from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
-from sweeps.running.bell import listener
+from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Teller
 from sweeps.running.stacks import offer_stacks
@@ -41,7 +42,7 @@ class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group."""
 
     def __init__(self) -> None:
-        self.rung: Callable[[], bool] | None = None  # the one listener of this process
+        self.rung: Listener | None = None  # the one listener of this process
         self.teller: Teller | None = None
         self.held: socket.socket | None = None
         offer_stacks()
@@ -65,9 +66,10 @@ class WorkerActor:
         from sweeps.running.driver import work
 
         self.rung, self.teller = self.rung or listener(bell), self.teller or Teller()
+        self.rung.key = assignment.key
         with self.teller.telling(sign, stall_s):
             try:
-                for event in work(assignment, rank, world, address, self.rung):
+                for event in printing(rank, work(assignment, rank, world, address, self.rung)):
                     alive()
                     yield event
             except RefusedError as error:

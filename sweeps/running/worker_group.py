@@ -17,6 +17,7 @@ from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
 from sweeps.running.group_events import GroupEvents, unseen
 from sweeps.running.probe import Probe
+from sweeps.running.resources import strategy
 from sweeps.running.worker_actor import Place, WorkerActor
 from sweeps.task import Assignment
 
@@ -33,7 +34,7 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """The resources of a whole worker group; the empty first bundle is for the trial function, which only waits."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK"
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
     )
 
 
@@ -55,9 +56,9 @@ def run_trial(
     Raises LostWorkerError if a worker dies or all of them hang for ``stall_s``; then Tune retries the trial as the next
     attempt. A failure that a retry would repeat is reported, not raised. ``probe`` tests whether nodes share a folder.
     """
-    if is_rung(bell):
-        return
     assignment = config["again"] or assignments[config["trial"]]
+    if is_rung(bell, assignment.key):
+        return
     workers, finished = [*_idle_workers], False
     _idle_workers.clear()
     try:
@@ -83,7 +84,7 @@ def _run(group: GroupEvents, assignment: Assignment, bell: Any, probe: Probe | N
 
     for notice in unseen(group.places, probe):
         tell(notice)
-    event: Event | None = None
+    finished = False
     for event in group.of(assignment, bell):
         if isinstance(event, Lost) and event.memory and short:
             event = Failed(f"{event.cause}, for the second time", event.details)
@@ -92,7 +93,8 @@ def _run(group: GroupEvents, assignment: Assignment, bell: Any, probe: Probe | N
             raise LostWorkerError(event.cause)
         if isinstance(event, Failed | Stopped):
             return False
-    if isinstance(event, Finished):
+        finished = finished or isinstance(event, Finished)  # what workers print may follow it
+    if finished:
         return True
     lost = Lost("worker 0 ended without a result", "")
     tell(lost)
