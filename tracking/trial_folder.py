@@ -205,6 +205,10 @@ class TrialFolder:
     def write_error(self, text: str) -> None:
         write_atomic(self.error_path, without_password(text))
 
+    def write_loss(self, attempt: int, text: str) -> None:
+        """Why this attempt lost its workers, with their stacks or last lines; the trial itself may yet finish."""
+        write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
+
     def error(self) -> str | None:
         """Why the trial failed; None if it did not."""
         content = read_whole(self.error_path)

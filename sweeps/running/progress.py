@@ -47,6 +47,7 @@ class Line:
     began_step: int = 0
     note: str = ""
     safe: int = 0  # step of the newest complete checkpoint
+    hosts: tuple[str, ...] = ()
     trained: float | None = None  # when this attempt ended its training
     asked: float = 0.0  # when it was started
 
@@ -88,6 +89,7 @@ class Progress:
         self.where = where_things_are(plan)
         self.headline_metric = next(metric for metric in self.task.metrics if metric.tabled)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
+        self._retried: set[str] = set()  # trials of which another attempt starts
         self.live = Live(get_renderable=self.view, console=console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "Progress":
@@ -110,17 +112,20 @@ class Progress:
         """Show one event of a trial."""
         line = self.lines[name]
         match event:
-            case Started():
-                line.state = "running"
+            case Started(_, _, hosts):
+                line.state, line.hosts = "running", hosts
             case Noticed(text):
                 self._say(f"{name}: {text}")
             case Resumed(step, reports):
                 line.metrics = {name: value for report in reports for name, value in report.metrics.items()}
                 line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
                 line.began = time.monotonic()
+                self._say_start(name, f"resumed at step {step}")
             case Report(step, metrics, _, checkpoint):
                 if line.began is None:  # it did not resume, so earlier checkpoints do not count
                     line.began, line.safe = time.monotonic(), 0
+                    where = f" on {line.hosts[0]}" if line.hosts else ""
+                    self._say_start(name, f"starts at step 1, since no checkpoint is visible{where}")
                 line.began_step = line.began_step or step  # the pace counts from the first report
                 line.step, line.metrics = step, {**line.metrics, **metrics}
                 line.safe = line.safe if checkpoint is None else checkpoint
@@ -139,10 +144,21 @@ class Progress:
                 pass  # Tune decides whether there is another attempt
         self.tick()
 
+    def _say_start(self, name: str, where: str) -> None:
+        """After a retry, say from which step the trial really goes on."""
+        if name in self._retried:
+            self._retried.discard(name)
+            self._say(f"{name}: {where}")
+
     def stop(self) -> None:
         """Show that the run is stopping."""
         self.stopping = True
         self._say(ONCE)
+
+    def give_up(self, cause: str, command: str) -> None:
+        """Say that no trial can run any more, and what to type."""
+        self.__exit__()
+        self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
 
     def left(self) -> tuple[str, ...]:
         """One line per running trial: the step that it resumes from, and the steps that are lost."""
@@ -167,7 +183,8 @@ class Progress:
     def retry(self, name: str, cause: str) -> None:
         line = self.lines[name]
         line.state, line.note = "starting", f"retry after: {cause}"
-        self._say(f"{name}: {cause}; resuming from the last checkpoint")
+        self._retried.add(name)
+        self._say(f"{name}: {cause}; starting another attempt")
 
     def fail(self, name: str, cause: str) -> None:
         line = self.lines[name]

@@ -28,9 +28,13 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     ``bell`` rings when a person stops the sweep.
     """
 
-    def __init__(self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any) -> None:
+    def __init__(
+        self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any, max_failures: int
+    ) -> None:
         self.recorders, self.progress, self.stopping, self.bell = recorders, progress, stopping, bell
+        self.max_failures = max_failures
         self.running: set[str] = set()
+        self.again: list[str] = []  # trials for the next round, because their process died before they began
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
         self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
@@ -67,8 +71,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name = trial.config["trial"]
         recorder, lost = self.recorders[name], self._lost(trial)
-        recorder.give_up(lost.cause)
-        trial.config["again"] = recorder.assignment()  # the next process is made from this
+        recorder.give_up(lost.cause, lost.details)
+        trial.config |= {"again": recorder.assignment(), "short": lost.memory}  # the next process is made from these
         self.running.discard(name)
         self.progress.retry(name, lost.cause)
 
@@ -81,9 +85,22 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
+        if self._never_began(trial):
+            self.again.append(name)
+            self.progress.retry(name, lost.cause)
+            return
         self.recorders[name].fail(lost.cause, lost.details)
         self.running.discard(name)
         self.progress.fail(name, lost.cause)
+
+    def _never_began(self, trial: Any) -> bool:
+        """Whether the process of an earlier trial, which Tune kept for this one, died before this one began.
+
+        Tune retries only a trial that is running, and this one is still pending.
+        """
+        name = trial.config["trial"]
+        wanted = not self.rang and name not in self.stopped
+        return wanted and not self.recorders[name].began and trial.num_failures <= self.max_failures
 
     def end(self) -> None:
         """End the open attempts of an interrupted sweep."""
