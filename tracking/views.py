@@ -23,6 +23,7 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
+        *("--uvicorn-opts", "--log-level=warning"),  # a line per request says nothing to who looks at runs
         *(("--app-name", APP) if entry_points(group="mlflow.app", name=APP) else ()),  # absent in a bare checkout
     ]
 
@@ -44,7 +45,7 @@ def answers(server: str, wait_s: float) -> bool:
 
 def ui_environment(uri: str) -> dict[str, str]:
     """This process's environment with the store's address, since an argument list would show its password to all users.
-    It turns off MLflow's job runners (2 GB of memory) and telemetry.
+    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings.
 
     Raises ValueError if `uri` is a server: its address is the page to open.
     """
@@ -55,6 +56,7 @@ def ui_environment(uri: str) -> dict[str, str]:
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
     }
     return {**os.environ, **settings}
 
