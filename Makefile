@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast check bench install lock clean
+.PHONY: demo test test-fast faults check bench install lock clean
 
 demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
@@ -20,6 +20,10 @@ FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/tes
 
 test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray" $(FAST)
+
+# Processes that are killed and stopped, for minutes; `make test` has only the quickest of these faults.
+faults: install
+	$(BIN)/python -m pytest -m faults
 
 check: install
 	$(BIN)/ruff check .
