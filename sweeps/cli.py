@@ -10,6 +10,7 @@ import typer
 from sweeps.commands.begin import init
 from sweeps.commands.check import config, doctor
 from sweeps.commands.compare import compare
+from sweeps.commands.follow import logs, stop
 from sweeps.commands.read import status, studies, sync, ui
 from sweeps.commands.remove import drop, rm
 from sweeps.commands.report import report
@@ -21,7 +22,7 @@ from sweeps.verbs import TAKES_ALL, print_version, program
 app = program(
     "Ablation studies of any model: a base, and rows that change one named thing. See the cost, run it, get the table."
 )
-STUDIES = (init, plan, sweep, train, studies, status, table, report, compare, ui, sync, drop, rm)
+STUDIES = (init, plan, sweep, train, studies, status, stop, logs, table, report, compare, ui, sync, drop, rm)
 MODELS = (translate, evaluate, export)
 for verb in (*STUDIES, config):
     app.command(context_settings=TAKES_ALL)(verb)

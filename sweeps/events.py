@@ -10,10 +10,11 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Started:
-    """The worker group has formed."""
+    """The worker group has formed. ``hosts`` are the nodes of its workers, rank zero's first; () if unknown."""
 
     device: str
     world: int
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,24 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker was lost; another attempt may succeed. The cause, and its details."""
+    """A worker was lost; another attempt may succeed. The cause, and its details.
+
+    ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``died``: its process ended,
+    while otherwise a worker only noticed that others are gone.
+    """
 
     cause: str
     details: str
+    memory: bool = False
+    died: bool = False
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost
+@dataclass(frozen=True)
+class Printed:
+    """What the process of a worker printed: whole lines."""
+
+    rank: int
+    text: str
+
+
+Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost | Printed

@@ -1,6 +1,6 @@
-"""Plans and studies as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
+"""Plans as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -9,26 +9,21 @@ from rich.table import Table
 
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
-from sweeps.planning.plan import Plan, cautions
-from sweeps.planning.recorded import nested, read_record
-from sweeps.planning.schema import Schema
+from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.planning.task_card import task_card
 from sweeps.planning.task_files import changes
-from sweeps.planning.task_named import source_of_study
+from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
 from tracking import table as tables
-from tracking.damage import unless_damaged
 from tracking.findings import find, with_tested
-from tracking.lag import Lag
 from tracking.seeds_needed import seeds_needed_lines
-from tracking.study import Study, Trial, read_study
-from transformer.schema import RefusedError
+from tracking.study import read_study
 
 UNKNOWN = "unknown"
 
 
 def plan_table(plan: Plan) -> Table:
-    """What will run and what it costs."""
+    """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
     notes = [plan.task.costs_note, *plan.composition.notes, *plan.composition.names, *needed]
     caption = "\n".join(map(escape, notes))
@@ -37,21 +32,38 @@ def plan_table(plan: Plan) -> Table:
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
     )
     table.caption_justify = "left"
+    lines = _plan_lines(plan)
     table.add_column("row", no_wrap=True)
     table.add_column("change", overflow="fold", max_width=44)
-    for name in ("seed", "steps", "params", "FLOPs"):
+    for name in ("seeds" if len(lines) < len(plan.trials) else "seed", "steps", "params", "FLOPs"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     params = formats.millions if task_card(plan.task).millions else formats.parameters
-    for planned, following in zip(plan.trials, [*plan.trials[1:], None], strict=True):
-        trial = planned.trial
-        costs = [params(planned.costs.params) or UNKNOWN, formats.flops(planned.costs.flops) or UNKNOWN]
-        numbers = [str(trial.seed), f"{planned.steps}", *costs]
-        last = following is None or following.trial.group != trial.group
-        table.add_row(escape(trial.row), escape(trial.change), *numbers, _plan_state(planned), end_section=last)
-    flops = formats.flops(_total_flops(plan)) or UNKNOWN
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        planned = line[0]
+        costs = [params(planned.costs.params) or UNKNOWN, formats.flops(_flops(line)) or UNKNOWN]
+        numbers = [_seeds(line), f"{planned.steps}", *costs]
+        last = following is None or following[0].trial.group != planned.trial.group
+        trial, state = planned.trial, counted(map(_plan_state, line)) if len(line) > 1 else _plan_state(planned)
+        table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
+    flops = formats.flops(_flops(plan.pending)) or UNKNOWN
     table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
     return table
+
+
+def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:
+    """The trials of each line."""
+    if len(plan.trials) <= ONE_LINE_EACH:
+        return [[planned] for planned in plan.trials]
+    rows: dict[str, list[PlannedTrial]] = {}
+    for planned in plan.trials:
+        rows.setdefault(planned.trial.row, []).append(planned)
+    return list(rows.values())
+
+
+def _seeds(line: list[PlannedTrial]) -> str:
+    """The seed, or how many there are."""
+    return str(line[0].trial.seed if len(line) == 1 else len(line))
 
 
 def plan_changes(plan: Plan) -> list[str]:
@@ -59,9 +71,9 @@ def plan_changes(plan: Plan) -> list[str]:
     return list(changes(plan.composition.shared.source, ((each.trial.name, each.folder) for each in plan.trials)))
 
 
-def _total_flops(plan: Plan) -> float | None:
-    """Of the pending trials; None if that of any is unknown."""
-    known = [planned.costs.flops for planned in plan.pending]
+def _flops(trials: Sequence[PlannedTrial]) -> float | None:
+    """In total; None if that of any is unknown."""
+    known = [planned.costs.flops for planned in trials]
     return None if None in known else sum(flops for flops in known if flops is not None)
 
 
@@ -83,61 +95,6 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
         }
         for planned in plan.trials
     ]
-
-
-def status_table(study: Study, lines: list[dict[str, Any]]) -> Table:
-    """Where each trial stands, from the lines of ``status_json``."""
-    finished = sum(line["state"] == "finished" for line in lines)
-    title = f"{study.name}: {finished} of {len(lines)} finished"
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    headline = study.task.headline
-    score = escape(f"{headline.set} {headline.label}")
-    for name in ("row", "seed", "state", "step", "attempts", score, ""):
-        table.add_column(name, justify="right" if name in ("seed", "step", "attempts", score) else "left")
-    for line in lines:
-        step, value = line["step"], headline.text(line[f"{headline.set}_{headline.name}"])
-        seen = ["" if step is None else str(step), str(line["attempts"]), value]
-        style = {"failed": "red", "damaged": "red", "finished": "green", "missing": "dim"}.get(line["state"])
-        table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
-    return table
-
-
-def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
-    return [_status(study, trial, lag) for trial in study.trials]
-
-
-def _status(study: Study, trial: Trial, lag: Lag) -> dict[str, Any]:
-    folder = study.trial_folder(trial)
-    journal, attempts = unless_damaged(folder.journal, []), unless_damaged(folder.attempts, [])
-    headline = study.task.headline
-    point = f"{headline.set}/{headline.name}"
-    seen = (report.metrics[point] for report in reversed(journal) if point in report.metrics)
-    scores = (folder.finished_result(trial.key) or {}).get("scores", {}).get(headline.set, {})
-    return {
-        "row": trial.row,
-        "seed": trial.seed,
-        "key": trial.key,
-        "state": "to score again" if _scored_with_other_settings(study, trial) else folder.state(trial.key),
-        "step": journal[-1].step if journal else None,
-        "attempts": len(attempts),
-        f"{headline.set}_{headline.name}": next(seen, scores.get(headline.name)),
-        "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
-    }
-
-
-def _scored_with_other_settings(study: Study, trial: Trial) -> bool:
-    """Whether the trial is finished, but scored with other settings than the study has now."""
-    result = study.trial_folder(trial).finished_result(trial.key)
-    if result is None or not study.settings:
-        return False
-    try:
-        source = source_of_study(study, Path.cwd())
-        record, schema = read_record(study, source), Schema.of(source.task)
-        config = schema.config(nested(record.expected(trial.row, record.settings) or record.settings))
-    except RefusedError:  # a task that cannot be imported from here: its studies can still be read
-        return False
-    return any(scores["decode"] != schema.scoring(config) for scores in result["scores"].values())
 
 
 def _plan_state(planned: Any) -> str:

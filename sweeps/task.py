@@ -83,6 +83,7 @@ class Assignment:
     tokens_per_micro_batch: int = 8_000
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
+    run: str = ""  # of the sweep: the same for all its attempts
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ class Trial(Generic[Config]):
             return
         import torch.distributed
 
-        where = f"tcp://{self.address}"
-        torch.distributed.init_process_group(backend, init_method=where, rank=self.rank, world_size=self.world)
+        from transformer.processes.rendezvous import form_group
+
+        form_group(backend, self.address, self.rank, self.world)
         try:
             yield
         finally:

@@ -88,7 +88,7 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert compose_row(overrides).rows
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
-    elif verb in ("drop", "rm"):
+    elif verb in ("drop", "rm", "stop", "logs"):
         assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:
         assert read_request(verb, parsed["arguments"], parsed["average"]).names

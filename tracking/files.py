@@ -67,12 +67,12 @@ def read_lines(path: Path, check: ShapeCheck = lambda line: None) -> list[dict[s
 def sorted_lines(path: Path, check: ShapeCheck) -> list[dict[str, Any] | DamagedFileError]:
     """Every complete line of a JSONL file, or its fault. Raises DamagedFileError if the path is not a file."""
     data = read_whole(path) or b""
-    return [_parsed(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
+    return [parsed_line(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
 
 
 def first_line(path: Path, check: ShapeCheck = lambda line: None) -> dict[str, Any]:
     """The first line of a JSONL file. Raises DamagedFileError."""
-    line = _parsed(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
+    line = parsed_line(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
     if isinstance(line, DamagedFileError):
         raise line
     return line
@@ -127,7 +127,8 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _parsed(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str, Any] | DamagedFileError:
+def parsed_line(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str, Any] | DamagedFileError:
+    """The object of one line, or its fault. Lines count from 1."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -139,7 +140,7 @@ def _parsed(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str
 
 
 def _last(path: Path, line: bytes) -> dict[str, Any]:
-    found = _parsed(path, 0, line, lambda line: None)
+    found = parsed_line(path, 0, line, lambda line: None)
     if isinstance(found, DamagedFileError):  # the line's number takes the whole file
         raise DamagedFileError(path, found.cause, (read_whole(path) or b"").count(b"\n"))
     return found

@@ -3,14 +3,16 @@
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
+from tracking.journal_end import reports_behind
 from tracking.ledger import SYNCED_FILE, Ledger, Synced
 from tracking.local_store import HERE, current_name, store_name
-from tracking.replay import PassOutcome, result_digest, rollback_safe
+from tracking.replay import PassOutcome, result_digest
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
 
@@ -101,8 +103,9 @@ def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
     """How many reports and results could be sent but were not; 0 for a damaged trial."""
     folder, synced = study.trial_folder(trial), synced or Synced("")
     finished = folder.finished_result(trial.key) is not None
-    reports = rollback_safe(unless_damaged(folder.journal, []), synced.step, everything=finished)
-    return len(reports) + (finished and result_digest(folder) != synced.result)
+    count = partial(reports_behind, folder.journal_path, study.task, synced.step, finished)
+    reports = unless_damaged(count, 0)
+    return reports + (finished and result_digest(folder) != synced.result)
 
 
 def _ago(since: float) -> str:

@@ -107,7 +107,7 @@ class Pages:
             return
         if lives and time.monotonic() < self._next_version:
             return
-        parts = upload(self._tracker, known.run_id, dict(study_files(study)), known.parts)
+        parts = upload(self._tracker, known.run_id, study_files(study), known.parts)
         self._sent.keep(STUDY, known.run_id, parts)
         self._stored[STUDY], self._next_version = looks, time.monotonic() + RETRY_S
 

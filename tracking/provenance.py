@@ -19,14 +19,20 @@ PACKAGES = {
 }
 
 
-def collect(device: str, data_fingerprint: str) -> dict[str, Any]:
-    """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages."""
+def collect(device: str, data_fingerprint: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages.
+
+    ``hosts`` are the machines that train, if these are known; ``driver`` is the one of this process.
+    """
+    here = socket.gethostname()
     commit, dirty = _git_state(Path(__file__).resolve())
     return {
         "commit": commit,
         "dirty": dirty,
         "versions": {"python": platform.python_version(), **{name: _version(PACKAGES[name]) for name in PACKAGES}},
-        "host": socket.gethostname(),
+        "host": next(iter(hosts), here),
+        "hosts": sorted({*hosts}) or [here],
+        "driver": here,
         "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
         "device": device,
         "data_fingerprint": data_fingerprint,

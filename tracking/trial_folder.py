@@ -54,6 +54,7 @@ class TrialFolder:
         self.journal_path = path / "journal.jsonl"
         self.result_path = path / "result.json"
         self.error_path = path / "error.txt"
+        self.log_path = path / "log.txt"
 
     def checkpoints_url(self, elsewhere: str | None) -> str:
         """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
@@ -203,6 +204,10 @@ class TrialFolder:
 
     def write_error(self, text: str) -> None:
         write_atomic(self.error_path, without_password(text))
+
+    def write_loss(self, attempt: int, text: str) -> None:
+        """Why this attempt lost its workers, with their stacks or last lines; the trial itself may yet finish."""
+        write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
 
     def error(self) -> str | None:
         """Why the trial failed; None if it did not."""

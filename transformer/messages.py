@@ -23,6 +23,7 @@ class Assignment:
     tokens_per_micro_batch: int = 8_000  # limit of a worker's micro-batch: sentences × longest side
     vocabulary: str = ""  # SHA-256 of the vocabulary that the sweep prepared; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
+    run: str = ""  # of the sweep: the same for all its attempts
 
 
 @dataclass(frozen=True)

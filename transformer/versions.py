@@ -3,10 +3,10 @@
 A field added after a release carries ``Neutral(value)``, a renamed one ``Formerly("name")``, in ``Annotated``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 
 def field_types(cls: type) -> dict[str, Any]:
@@ -68,12 +68,17 @@ def current_key(cls: type, key: str) -> str:
 
 def settled(settings: Any) -> dict[str, Any]:
     """The fields of a flat dataclass, without those at their neutral value; older versions agree on the rest."""
-    hints = field_types(type(settings))
+    neutrals = _neutrals(cast(Hashable, type(settings)))
     return {
         name: getattr(settings, name)
-        for name, hint in hints.items()
-        if (neutral := marker(hint, Neutral)) is None or getattr(settings, name) != neutral.value
+        for name, neutral in neutrals.items()
+        if neutral is None or getattr(settings, name) != neutral.value
     }
+
+
+@cache
+def _neutrals(cls: Hashable) -> dict[str, Neutral | None]:
+    return {name: marker(hint, Neutral) for name, hint in field_types(cast(type, cls)).items()}
 
 
 def under_first_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

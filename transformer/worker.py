@@ -56,7 +56,7 @@ def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Work
     keep = trial.train.keep_checkpoints
     checkpoints = Checkpoints(assignment.checkpoints, assignment.key, assignment.attempt, keep)
     state = start(trial, len(prepared.vocabulary), worker.device)
-    resumed = resume(state, trial.train.steps, checkpoints, worker)
+    resumed = resume(state, trial.train.steps, checkpoints, worker, assignment.run)
     if worker.is_rank_zero:
         yield from map(Noticed, checkpoints.notices())
     if worker.is_rank_zero and resumed:

@@ -14,8 +14,10 @@ from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
-from tracking.study import Study
+from tracking.study import Study, read_study
 from transformer.schema import Problem, RefusedError
+
+Watch = Annotated[bool, typer.Option("--watch", help="Look every 2 s, until nothing runs any more.")]
 
 
 @guarded
@@ -43,31 +45,51 @@ def status(
     as_json: Json = False,
     curves: Annotated[bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")] = False,
     metric: Annotated[str | None, typer.Option(help="Draw this reported metric, such as train/loss.")] = None,
+    watch: Watch = False,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.show import status_json, status_table
+    from sweeps.standings import status_json
+    from sweeps.standings_table import others_table, status_table
     from tracking.lag import lag
     from tracking.uri import default_uri
 
     if (curves or metric) and as_json:
         found = "prints the state of trials, and draws no curves"
         raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
+    if watch and (as_json or curves or metric):
+        found = "shows the states of trials until nothing runs any more"
+        raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])
     study, settings = taken_study(overrides)
     if curves or metric:
         _draw(study, metric, overrides)
         return
+    if watch:
+        _watch(study)
+        study = read_study(study.folder)
     behind = lag(study, settings.tracking.uri)
     lines = status_json(study, behind)
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
     OUT.print(status_table(study, lines))
+    if others := others_table(study, lines):
+        OUT.print(others)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
         next_verb("table", looking(study.folder, overrides))
     else:
         next_verb("sweep", going_on(study.folder, overrides))
+
+
+def _watch(study: Study) -> None:
+    """Until nothing runs any more, or Ctrl-C, which stops only the watching."""
+    from sweeps.watching import watch
+
+    try:
+        watch(study, OUT)
+    except KeyboardInterrupt:
+        OUT.print("No longer watching; the trials are not affected.")
 
 
 def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None:

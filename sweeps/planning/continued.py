@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
 from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
-from sweeps.planning.plan import Plan, make_plan, plan_trials
+from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
@@ -111,7 +111,8 @@ class _Continued:
         return found + [(row, seed) for row, seed in new if row not in known_rows or seed not in known_seeds]
 
     def _plan(self, composition: Composition, asked: list[RowSeed], add: bool) -> Plan:
-        new = [pair for pair in asked if pair not in self.record.pairs]
+        recorded = set(self.record.pairs)
+        new = [pair for pair in asked if pair not in recorded]
         if self.record.study.begun:
             self.problems += self._contradictions(composition)
         if new and not add:
@@ -119,12 +120,14 @@ class _Continued:
         if self.problems:
             raise RefusedError(dict.fromkeys(self.problems))
         whole = plan_trials(composition, [*self.record.pairs, *new], self.record.rows)
-        others = [trial for trial in whole.trials if trial.state == "finished" and not trial.finished]
-        chosen = [trial for trial in whole.trials if (trial.trial.row, trial.trial.seed) in asked]
+        pairs = set(asked)
+        others = dict.fromkeys(trial.trial.name for trial in whole.trials if _is_scored_otherwise(trial))
+        chosen = [trial for trial in whole.trials if (trial.trial.row, trial.trial.seed) in pairs]
         if self.verb == "train":
-            self._refuse_scoring_others([trial.trial.name for trial in others if trial not in chosen])
+            self._refuse_scoring_others([name for name in others if name != chosen[0].trial.name])
         else:
-            chosen = [trial for trial in whole.trials if trial in chosen or trial in others]
+            names = {trial.trial.name for trial in chosen} | others.keys()
+            chosen = [trial for trial in whole.trials if trial.trial.name in names]
         added = tuple(f"{row}-s{seed}" for row, seed in new)
         return replace(whole, trials=tuple(chosen), before=self.record.study, added=added)
 
@@ -259,6 +262,12 @@ class _Continued:
             found = f"would leave {', '.join(others)} scored with other settings"
             allowed = "use it with `ablate sweep` to score all trials again"
             raise RefusedError([Problem(key, found, allowed) for key in keys])
+
+
+def _is_scored_otherwise(planned: PlannedTrial) -> bool:
+    """Whether it is finished, with other decode settings."""
+    result = planned.folder.finished_result(planned.trial.key)
+    return result is not None and not planned.is_scored(result)
 
 
 def _listed(noun: str, values: Sequence[object]) -> str:

@@ -136,6 +136,8 @@ VERBS = {
     "export": "convert save",
     "sync": "upload push",
     "drop": "delete remove del exclude discard",
+    "stop": "cancel kill halt abort interrupt",
+    "logs": "log tail output cat stdout",
     "rm": "rmdir purge trash clean",
 }
 """Our verb: its other names."""

@@ -12,7 +12,7 @@ from tracking.studies import studies
 PLACES = ("paths.", "tracking")
 NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*NAMES, *PLACES)
-FREE = (*PLACES, "cluster", "sweep.max_failures=", "data.mirror=")
+FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
 DECODING = ("decode=",)
 """The settings that score trials again, besides those keys of the task that only score."""

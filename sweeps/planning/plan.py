@@ -19,8 +19,9 @@ from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_card import task_card
 from sweeps.task import Costs, Task
-from tracking.damage import DamagedFileError
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.study import Study, Trial
+from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 from transformer.schema import Problem, RefusedError
@@ -85,8 +86,14 @@ class PlannedTrial:
     @property
     def finished(self) -> bool:
         """Trained, and scored with these decode settings."""
-        result = self.folder.finished_result(self.trial.key)
-        return result is not None and all(scores["decode"] == self.scoring for scores in result["scores"].values())
+        return self.is_scored(self.folder.finished_result(self.trial.key))
+
+    def is_scored(self, result: dict[str, Any] | None) -> bool:
+        """Whether this is a result with these decode settings."""
+        if result is None:
+            return False
+        scoring = self.scoring
+        return all(scores["decode"] == scoring for scores in result["scores"].values())
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,13 @@ class Plan:
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
-        """Unfinished trials, longest first, so that no long trial runs alone at the end. Reads every result once."""
-        return sorted((t for t in self.trials if not t.finished), key=lambda t: -t.effort)
+        """Unfinished trials in the order of work. Reads every result once.
+
+        One seed of every row comes first, so that a first table appears early; within a seed the longest trial.
+        """
+        turn = _turns(self.trials)
+        pending = [planned for planned in self.trials if not planned.finished]
+        return sorted(pending, key=lambda planned: (turn[planned.trial.name], -planned.effort))
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""
@@ -142,6 +154,7 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
     rows = {row.name: row for row in composition.rows}
     task = composition.shared.source.task
     schema, fingerprints = Schema.of(task), dict[str, str]()
+    changes = {row.name: shown_change(row, composition.base) for row in composition.rows}
     for name, seed in pairs:
         row = rows[name]
         settings = replace(row.settings, trial=schema.seeded(row.settings.trial, seed))
@@ -150,8 +163,18 @@ def _trials(composition: Composition, pairs: list[tuple[str, int]]) -> Iterator[
             fingerprints[declared] = task.fingerprint(row.settings.trial)
         fingerprint = fingerprints[declared]
         key = schema.trial_key(settings.trial, seed, fingerprint)
-        trial = Trial(name, settings.row.group, shown_change(row, composition.base), seed, key, settings.row.published)
+        trial = Trial(name, settings.row.group, changes[name], seed, key, settings.row.published)
         yield PlannedTrial(trial, settings, fingerprint, task.costs(settings.trial))
+
+
+def _turns(trials: Iterable[PlannedTrial]) -> dict[str, int]:
+    """For each trial, how many earlier trials of its row there are: 0 for the row's first seed."""
+    rows: dict[str, int] = {}
+    turns: dict[str, int] = {}
+    for planned in trials:
+        turns[planned.trial.name] = rows.get(planned.trial.row, 0)
+        rows[planned.trial.row] = turns[planned.trial.name] + 1
+    return turns
 
 
 def cautions(plan: Plan) -> Iterator[str]:
@@ -177,6 +200,8 @@ def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         folder = planned.folder
+        if unless_damaged(partial(key_of, folder.config_path), None) == planned.trial.key:
+            continue
         try:
             stored = folder.trained_config()
         except DamagedFileError as error:

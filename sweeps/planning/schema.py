@@ -113,7 +113,10 @@ class Schema:
         By dotted key, or by name where the task's card says that all are in one group.
         """
         grouped = self.task.card is not None and bool(self.task.card.scoring_group)
-        return {name if grouped else key: value for key, name, value in self._settled(config) if key in self.scores}
+        groups = {key.partition(".")[0] for key in self.scores}
+        chosen = [group for group in self.groups if group in groups]
+        found = self._settled(config, *chosen) if chosen else []
+        return {name if grouped else key: value for key, name, value in found if key in self.scores}
 
     def declared_data(self, config: Any) -> Values:
         """The values that identify the data: those with that role, or all if none has it."""

@@ -47,7 +47,10 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Sweep:
-    """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then."""
+    """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then.
+
+    ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
+    """
 
     name: str | None
     seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
@@ -55,6 +58,7 @@ class Sweep:
     rows: list[str] = field(default_factory=lambda: ["base"])
     vary: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
+    stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
 
 
 @dataclass(frozen=True)

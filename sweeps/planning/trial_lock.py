@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from sweeps.planning.holders import holder_of
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
@@ -23,7 +24,7 @@ def trial_lock(
     try:
         held = lock.acquire()
     except Timeout:
-        found = f"{folder.path.name} is being run by another process"
+        found = f"{folder.path.name} is being run by {holder_of(folder.path.parent / '.locks', folder.path.name)}"
         raise RefusedError([Problem(key, found, allowed)]) from None
     with held:
         yield

@@ -6,7 +6,6 @@ The workers import this. It needs no Ray Tune, so they start a second sooner.
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+ALL = ""
 ANSWER_S = 5.0
 """How long to wait for the bell's answer."""
 LISTEN_S = 10.0
@@ -25,16 +25,23 @@ class Bell:
     """Tells the workers on all nodes to stop."""
 
     def __init__(self) -> None:
-        self.rung = asyncio.Event()
+        self.rung: set[str] = set()
+        self.news = asyncio.Event()
 
-    async def ring(self) -> None:
-        self.rung.set()
+    async def ring(self, key: str = ALL) -> None:
+        """For all trials, or for the one with this key."""
+        self.rung.add(key)
+        self.news.set()
+        self.news = asyncio.Event()
 
-    async def is_rung(self, within: float = 0.0) -> bool:
-        """Returns once the bell is rung, after ``within`` seconds at the latest. Ray runs 1000 calls at a time."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.rung.wait(), within)
-        return self.rung.is_set()
+    async def for_whom(self, known: int = 0, within: float = 0.0) -> list[str]:
+        """For whom it was rung, once these are more than ``known``, after ``within`` seconds at the latest.
+
+        Ray runs 1000 calls at a time."""
+        if len(self.rung) <= known:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), within)
+        return sorted(self.rung)
 
 
 def start_bell() -> Any:
@@ -43,24 +50,37 @@ def start_bell() -> Any:
     return Bell.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
 
 
-def is_rung(bell: Any, within: float = 0.0) -> bool:
+def is_rung(bell: Any, key: str = ALL) -> bool:
+    """Whether it was rung for all, or for the trial with this key."""
+    return not {ALL, key}.isdisjoint(_for_whom(bell))
+
+
+def _for_whom(bell: Any, known: int = 0, within: float = 0.0) -> list[str]:
     """A bell that does not answer was not rung: training continues without it."""
     try:
-        return bool(ray.get(bell.is_rung.remote(within), timeout=within + ANSWER_S))
+        return list(ray.get(bell.for_whom.remote(known, within), timeout=within + ANSWER_S))
     except RayError:
-        return False
+        return []
 
 
-def listener(bell: Any) -> Callable[[], bool]:
-    """A function that returns whether the bell was rung. A thread waits for it: this one is busy training."""
-    rung = threading.Event()
+def listener(bell: Any) -> "Listener":
+    """A function that returns whether the bell was rung."""
+    return Listener(bell)
 
-    def wait() -> None:
-        asked = time.monotonic()
-        while not is_rung(bell, LISTEN_S):
-            time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # a dead bell fails at once
-            asked = time.monotonic()
-        rung.set()
 
-    threading.Thread(target=wait, daemon=True).start()
-    return rung.is_set
+class Listener:
+    """Whether the bell was rung for the trial ``key``, which changes. A thread waits for it: this one is busy."""
+
+    def __init__(self, bell: Any) -> None:
+        self.key, self._bell, self._rung = ALL, bell, frozenset[str]()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def __call__(self) -> bool:
+        return not self._rung.isdisjoint((ALL, self.key))
+
+    def _wait(self) -> None:
+        while ALL not in self._rung:
+            asked, known = time.monotonic(), len(self._rung)
+            self._rung |= frozenset(_for_whom(self._bell, known, LISTEN_S))
+            if len(self._rung) == known:
+                time.sleep(max(0.0, asked + LISTEN_S - time.monotonic()))  # a dead bell fails at once

@@ -17,6 +17,7 @@ from typing import Any
 import fsspec
 
 from sweeps.events import Report
+from transformer.processes.owner import Owner
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""
@@ -85,6 +86,17 @@ class CheckpointStore:
         self.save, self.load = save or pickled, load or unpickled
         self.notices: list[str] = []
         self._started_from: tuple[int, int] | None = None
+        self._owner: Owner | None = None
+
+    def claim(self, run: str) -> None:
+        """Own the checkpoints: earlier attempts that still live stop writing and removing. Raises SupersededError."""
+        self._owner = Owner(self.filesystem, self.root, self.attempt, run)
+        self._owner.claim()
+
+    def _check_owner(self) -> None:
+        """Raises SupersededError."""
+        if self._owner:
+            self._owner.check()
 
     def newest(self) -> Restored | None:
         """The newest whole checkpoint. An unreachable filesystem raises its error: finished training is not lost."""
@@ -102,7 +114,8 @@ class CheckpointStore:
         return None
 
     def write(self, step: int, state: Any, reports: list[Report], seconds: float) -> None:
-        """Save the state, then remove the oldest checkpoints."""
+        """Save the state, then remove the oldest checkpoints. Raises SupersededError."""
+        self._check_owner()
         place = f"{self.root}/a{self.attempt}/step-{step}"
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
             self.save(state, Path(temporary))
@@ -117,6 +130,7 @@ class CheckpointStore:
         content = {**about, "reports": [asdict(report) for report in reports]}
         self.filesystem.pipe_file(f"{place}/{MANIFEST}.part", json.dumps(content).encode())
         self.filesystem.mv(f"{place}/{MANIFEST}.part", f"{place}/{MANIFEST}")
+        self._check_owner()  # writing takes long enough for a successor to begin
         self._prune()
 
     def _read(self, place: str) -> Restored:

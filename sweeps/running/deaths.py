@@ -12,6 +12,8 @@ from sweeps.events import Lost
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
+NO_MEMORY = "was killed by Ray, because its node ran out of memory"
+KERNEL = ", perhaps by the kernel: it has killed processes meanwhile, because memory ran out"
 
 
 def describe(error: BaseException, name: str) -> Lost:
@@ -22,14 +24,15 @@ def describe(error: BaseException, name: str) -> Lost:
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
     lines = _last_lines(pid, address)
     process = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
-    return Lost(f"{process} {_cause(text, lines)}", "\n\n".join(filter(None, [text, "\n".join(lines)])))
+    cause, details = _cause(text, lines, address), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {cause}", details, memory=cause == NO_MEMORY, died=True)
 
 
-def _cause(text: str, lines: list[str]) -> str:
+def _cause(text: str, lines: list[str], address: str | None) -> str:
     """The most certain explanation, as one line."""
     signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
-        return "was killed by Ray, because its node ran out of memory"
+        return NO_MEMORY
     if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
         return "was lost with its node"
     if signals:
@@ -40,12 +43,22 @@ def _cause(text: str, lines: list[str]) -> str:
         return f"exited with code {code}"
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
-        return f"was killed (SIGKILL; the kernel also sends it when memory runs out){last}"
+        here = _log_folder(address) is not None
+        why = KERNEL if here and _kills_for_memory() > _KILLS_BEFORE else ""
+        return f"was killed (SIGKILL{why}), or exited by itself{last}"
     return f"was lost: {text.splitlines()[0]}"
 
 
+def _kills_for_memory() -> int:
+    """How many processes of this machine the kernel has killed since it started, because memory ran out."""
+    try:
+        return int(_found(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text()) or 0)
+    except OSError:
+        return 0
+
+
 def _found(pattern: str, text: str) -> str | None:
-    match = re.search(pattern, text)
+    match = re.search(pattern, text, re.MULTILINE)
     return match[1] if match else None
 
 
@@ -64,3 +77,6 @@ def _log_folder(address: str | None) -> Path | None:
     """Ray's log folder of this node; None if ``address`` is that of another node."""
     node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
     return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None
+
+
+_KILLS_BEFORE = _kills_for_memory()

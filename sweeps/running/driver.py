@@ -18,12 +18,16 @@ from sweeps.running.prepared import prepared_folder
 from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
+from transformer.processes.alive import alive
+from transformer.processes.meeting_port import use_interface_to
 
 Stop = Callable[[], bool]
 
 
 def work(assignment: Assignment, rank: int, world: int, address: str, stop: Stop) -> Iterator[Event]:
     """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end."""
+    if world > 1:
+        use_interface_to(address)
     task, own = imported(assignment)
     group = assignment, rank, world, address, stop
     events = _Drive(task, *group).events() if own is None else own(*group)
@@ -57,6 +61,8 @@ class _Drive:
         self.safe: int | None = None  # the same, until a report has told it
 
     def events(self) -> Iterator[Event]:
+        if self.rank == 0:
+            self.store.claim(self.assignment.run)
         restored = self.store.newest()
         if self.rank == 0:
             yield Started(_device(self.world), self.world)
@@ -69,6 +75,7 @@ class _Drive:
             if self.rank == 0:
                 yield Resumed(restored.step, restored.reports)
         for found in self._work(trial):
+            alive()
             if self.rank == 0 and (yield from self._take(found)):
                 return
         if self.rank == 0:
@@ -87,7 +94,11 @@ class _Drive:
         saved = None if restored is None else Checkpoint(restored.step, restored.state)
         data = prepared_folder(self.task, self.config, Path(given.data_folder), given.data_fingerprint)
         group = self.rank, self.world, self.address
-        return Trial(self.config, given.seed, data, saved, self.stop, *group, given.threads)
+        return Trial(self.config, given.seed, data, saved, self._stopping, *group, given.threads)
+
+    def _stopping(self) -> bool:
+        alive()
+        return self.stop()
 
     def _take(self, found: Yielded) -> Generator[Event, None, bool]:
         """Turn what the work yielded into events; returns whether the trial stops here."""

@@ -1,6 +1,7 @@
 """One trial in this process, without Ray; its further workers are processes of this machine."""
 
 import traceback
+from functools import partial
 
 from rich.console import Console
 
@@ -11,8 +12,10 @@ from sweeps.running.open_study import open_study
 from sweeps.running.peers import peers_of
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
+from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
+from transformer.processes.alive import alive
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
@@ -37,10 +40,13 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     except RefusedError:
         recorder.end("refused")
         raise
-    except Exception as error:
-        failed = Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
-        recorder.take(recorder.attempt, failed)
-        progress.take(name, failed)
+    except (Exception, SystemExit) as error:
+        _fail(recorder, progress, Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
+
+
+def _fail(recorder: Recorder, progress: Progress, failed: Failed) -> None:
+    recorder.take(recorder.attempt, failed)
+    progress.take(recorder.planned.trial.name, failed)
 
 
 def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
@@ -49,12 +55,18 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     workers = recorder.planned.settings.cluster.workers
 
     def stop() -> bool:
-        if stopping.requested() and not progress.stopping:
+        if stopping.requested_for(name) and not progress.stopping:
             progress.stop()
-        return stopping.requested()
+        return stopping.requested_for(name)
 
-    with peers_of(assignment, workers) as address, stopping.gentle():
+    stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
+    with (
+        peers_of(assignment, workers) as (address, peers),
+        StallHere(peers, stall_s, partial(_fail, recorder, progress)).watching(),
+        stopping.gentle(),
+    ):
         for event in work(assignment, 0, workers, address, stop):
+            alive()
             recorder.take(assignment.attempt, event)
             progress.take(name, event)
             if isinstance(event, Stopped):

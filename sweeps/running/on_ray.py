@@ -1,6 +1,9 @@
 """Run a plan: prepare its data once, schedule its trials on Ray, record their events, carry them to MLflow."""
 
+import logging
 import os
+import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -12,9 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from sweeps.planning.plan import Plan
-from sweeps.planning.settings import Cluster
+from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.running.open_study import open_study
+from sweeps.running.probe import probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
@@ -28,6 +32,7 @@ RAY_ENV = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
     "TUNE_MAX_PENDING_TRIALS_PG": "16",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
 }
 
 
@@ -38,7 +43,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
     with _disconnected_at_the_end(), open_study(plan, command, console, connect) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
-                _run_on_ray(plan, progress, stopping)
+                _run_on_ray(plan, progress, stopping, command)
 
 
 @contextmanager
@@ -50,37 +55,69 @@ def _disconnected_at_the_end() -> Iterator[None]:
             ray.shutdown()
 
 
-def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping) -> None:
-    """Queue the pending trials, longest first, on the available resources."""
-    from ray import tune
-
+def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: list[str]) -> None:
+    """Run the pending trials; in a further round those whose process died before they began."""
     from sweeps.running.bell import start_bell
-    from sweeps.running.tune_callback import SilentProgress, TuneCallback
-    from sweeps.running.worker_group import bundles, run_trial
+    from sweeps.running.tune_callback import TuneCallback
 
-    cluster = plan.trials[0].settings.cluster
+    settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    assignments = {name: recorder.assignment() for name, recorder in recorders.items()}
     bell = start_bell()
-    callback = TuneCallback(recorders, progress, stopping, bell)
-    trainable = tune.with_parameters(run_trial, assignments=assignments, cluster=cluster, bell=bell)
+    callback = TuneCallback(recorders, progress, stopping, bell, settings.sweep.max_failures)
     with (
+        probing(plan.folder, settings.paths.checkpoints) as probe,
         tempfile.TemporaryDirectory(prefix="ablate-") as storage,
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
+        _watched(callback, storage, command),
     ):
-        tune.Tuner(
-            tune.with_resources(trainable, bundles(cluster)),
-            param_space={"trial": tune.grid_search(list(recorders)), "again": None},
-            tune_config=tune.TuneConfig(reuse_actors=True),
-            run_config=tune.RunConfig(
-                storage_path=storage,
-                verbose=0,
-                callbacks=[callback, SilentProgress()],
-                failure_config=tune.FailureConfig(max_failures=plan.trials[0].settings.sweep.max_failures),
-            ),
-        ).fit()
+        names = list(recorders)
+        while names:
+            callback.again.clear()
+            assignments = {name: recorders[name].assignment() for name in names}
+            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe)
+            names = callback.again.copy()
+
+
+def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
+    """Queue the trials of ``given["assignments"]`` in their order on the available resources."""
+    from ray import tune
+
+    from sweeps.running.tune_callback import SilentProgress
+    from sweeps.running.worker_group import bundles, run_trial
+
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # our own lines say which trials failed, and why
+    cluster, sweep = settings.cluster, settings.sweep
+    trainable = tune.with_parameters(run_trial, cluster=cluster, stall_s=60 * sweep.stall_minutes, **given)
+    tune.Tuner(
+        tune.with_resources(trainable, bundles(cluster)),
+        param_space={"trial": tune.grid_search(list(given["assignments"])), "again": None, "short": False},
+        tune_config=tune.TuneConfig(reuse_actors=True),
+        run_config=tune.RunConfig(
+            storage_path=storage,
+            verbose=0,
+            callbacks=[callback, SilentProgress()],
+            failure_config=tune.FailureConfig(max_failures=sweep.max_failures),
+        ),
+    ).fit()
+
+
+@contextmanager
+def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
+    """Within it, the end of Ray ends this process with one line and the command to type."""
+    from sweeps.running.cluster_watch import ClusterWatch
+
+    def record() -> None:
+        callback.end()
+        shutil.rmtree(storage, ignore_errors=True)
+
+    watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.close()
 
 
 @contextmanager
@@ -101,6 +138,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     import ray
 
     here = cluster.address is None
+    _print_no_messages()
     try:
         with _own_groups():
             ray.init(
@@ -120,6 +158,14 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()
+
+
+def _print_no_messages() -> None:
+    """Ray prints messages of its processes, with their last log lines. Our own lines name the cause in one line."""
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):  # another version of Ray prints them elsewhere
+        worker.print_to_stdstream = lambda *arguments, **options: None
 
 
 @contextmanager

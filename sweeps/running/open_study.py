@@ -8,10 +8,13 @@ from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.planning.holders import holding
 from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.announced import announced
+from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
@@ -45,16 +48,20 @@ def open_study(
             console.print(escape(caution), style="yellow", soft_wrap=True)
         if plan.pending:
             connect(stopping)
-        (plan.folder / ".locks").mkdir(parents=True, exist_ok=True)
+        locks = plan.folder / ".locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        allow_open_files()
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))
+        stack.enter_context(holding(locks, [planned.trial.name for planned in plan.pending]))
         repair(plan, console)
         plan = plan.read_again()
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        with syncing(plan.trials[0].settings, console):
+        names = [planned.trial.name for planned in plan.pending]
+        with syncing(plan.trials[0].settings, console), announced(plan.folder, names, stopping):
             yield plan, stopping
 
 

@@ -3,41 +3,44 @@
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import parent_process, resource_tracker
 from multiprocessing.connection import Connection
+from typing import Any
 
 from sweeps.events import Failed, Lost
 from sweeps.running.driver import imported, work
 from sweeps.running.lost import is_lost_peer
-from sweeps.running.stopping import held
+from sweeps.running.stacks import offer_stacks
+from sweeps.running.stopping import held as signals_held
 from sweeps.task import Assignment, RefusedError
+from transformer.processes.alive import signs
+from transformer.processes.meeting_port import held_port
 
+COUNT_S = 0.5
 PATIENCE_S = 1.0
 """How long rank zero waits for the cause of a worker's end after it lost the connection."""
 
 
 @contextmanager
-def peers_of(assignment: Assignment, workers: int) -> Iterator[str]:
-    """Start the workers of rank 1 and higher; yields the address where they wait for rank zero.
+def peers_of(assignment: Assignment, workers: int) -> Iterator[tuple[str, list["Peer"]]]:
+    """Start the workers of rank 1 and higher; yields the address where they wait for rank zero, and them.
 
     None of them outlives this process. Raises RefusedError, and RuntimeError that names a failed worker.
     """
     if workers == 1:
-        yield ""
+        yield "", []
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    held, address = held_port("127.0.0.1")
     peers = [Peer(assignment, rank, workers, address) for rank in range(1, workers)]
     try:
         _start(peers)
-        yield address
+        yield address, peers
         for peer in peers:
             peer.process.join(timeout=10)
     except RuntimeError as error:
@@ -47,6 +50,7 @@ def peers_of(assignment: Assignment, workers: int) -> Iterator[str]:
     finally:
         for peer in peers:
             peer.end()
+        held.close()
 
 
 class Peer:
@@ -57,8 +61,14 @@ class Peer:
         self.assignment, self.rank = assignment, rank
         self.failure: RefusedError | Failed | Lost | None = None
         self._receiver, self._sender = context.Pipe(duplex=False)
-        arguments = (assignment, rank, workers, address, self._sender)
+        self._signs = context.Value("Q", 0, lock=False)
+        arguments = (assignment, rank, workers, address, self._sender, self._signs)
         self.process = context.Process(target=_follow, args=arguments, daemon=True)
+
+    @property
+    def signs(self) -> int:
+        """How often it was alive."""
+        return int(self._signs.value)
 
     def start(self) -> None:
         self.process.start()
@@ -85,7 +95,7 @@ class Peer:
             return self.failure
         if isinstance(self.failure, Failed):
             return self._named(f"failed: {self.failure.cause}", self.failure.details)
-        if self.failure is None and self.process.exitcode:
+        if self.failure is None and self.process.exitcode is not None:
             return self._named(f"{_ending(self.process.exitcode)}: {symptom}")
         return None
 
@@ -103,7 +113,7 @@ class Peer:
 def _start(peers: list[Peer]) -> None:
     """Start each worker and wait until it is ready: rank zero would wait forever for a worker that fails earlier."""
     resource_tracker.ensure_running()  # here, because its start lets the signals through
-    with held():  # a signal to the process group is for rank zero
+    with signals_held():  # a signal to the process group is for rank zero
         for peer in peers:
             peer.start()
     imported(peers[0].assignment)  # while the processes start
@@ -122,8 +132,10 @@ def _ending(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
-def _follow(assignment: Assignment, rank: int, workers: int, address: str, sender: Connection) -> None:
+def _follow(assignment: Assignment, rank: int, workers: int, address: str, sender: Connection, counted: Any) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_count, args=(counted,), daemon=True).start()
+    offer_stacks()
     try:
         imported(assignment)
         sender.send(None)
@@ -132,6 +144,13 @@ def _follow(assignment: Assignment, rank: int, workers: int, address: str, sende
     except Exception as error:
         sender.send(_failure(error))
         sys.exit(1)  # without the traceback that multiprocessing would print
+
+
+def _count(counted: Any) -> None:
+    """Show the parent this process's signs of life."""
+    while True:
+        counted.value = signs()
+        time.sleep(COUNT_S)
 
 
 def _failure(error: Exception) -> RefusedError | Failed | Lost:

@@ -2,16 +2,19 @@
 
 import os
 import socket
+import uuid
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import yaml
 
-from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Report, Resumed, Started, Stopped
+from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
 from sweeps.task import Assignment
 from tracking.files import to_json, write_atomic
+from tracking.log_file import append_log, begin_log, marked
 from tracking.provenance import collect
 
 
@@ -26,6 +29,7 @@ class Recorder:
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
+        self.run = uuid.uuid4().hex
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
@@ -46,6 +50,7 @@ class Recorder:
             settings.cluster.tokens_per_micro_batch,
             self.prepared_as,
             self.evaluated(),
+            self.run,
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
@@ -60,12 +65,16 @@ class Recorder:
         """Record the start of the attempt before it starts."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
+        with suppress(OSError):
+            begin_log(self.folder.log_path, self.attempt, socket.gethostname())
         self.began = True
 
-    def give_up(self, cause: str) -> None:
+    def give_up(self, cause: str, details: str = "") -> None:
         """The attempt lost a worker, perhaps before it began: record its end and count the next one."""
         if not self.began:
             self.begin()
+        if details:
+            self.folder.write_loss(self.attempt, f"{cause}\n\n{details.strip()}\n")
         self.end(f"worker lost: {cause}")
         self.attempt += 1
         self.began = self.restored = False
@@ -82,8 +91,8 @@ class Recorder:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         match event:
-            case Started(device):
-                content = collect(device, self.planned.fingerprint) | {"vocabulary": self.prepared_as}
+            case Started(device, _, hosts):
+                content = collect(device, self.planned.fingerprint, hosts) | {"vocabulary": self.prepared_as}
                 content |= {"task": files} if (files := task_files(self.planned.settings.source)) else {}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
@@ -100,6 +109,9 @@ class Recorder:
                 self._finish(event)
             case Failed(cause, details):
                 self.fail(cause, details)
+            case Printed(rank, text):
+                with suppress(OSError):  # a full disk: training goes on without its log
+                    append_log(self.folder.log_path, marked(text, rank))
             case Lost():
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True

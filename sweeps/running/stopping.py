@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: after one, trials finish their step and save a checkpoint; a second ends this process now."""
+"""Ctrl-C, SIGTERM and `ablate stop`: trials finish their step and save a checkpoint; a second ends this process."""
 
 import os
 import signal
@@ -34,13 +34,19 @@ class Stopping:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
+        self.waiting = ""  # for what the trials wait, if they do
         self._gentle = self._at_once = False
         self._since = 0.0
         self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
 
     def requested(self) -> bool:
-        """Whether the trials should stop."""
+        """Whether all trials should stop."""
         return self.number is not None
+
+    def requested_for(self, trial: str) -> bool:
+        """Whether this trial should stop."""
+        return self.requested() or trial in self.trials
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from sweeps.events import Failed, Finished, Lost, Stopped
 from sweeps.running.deaths import describe
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
+from sweeps.running.resources import Wait
 from sweeps.running.stopping import Stopping
 
 
@@ -27,10 +28,16 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     ``bell`` rings when a person stops the sweep.
     """
 
-    def __init__(self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any) -> None:
+    def __init__(
+        self, recorders: dict[str, Recorder], progress: Progress, stopping: Stopping, bell: Any, max_failures: int
+    ) -> None:
         self.recorders, self.progress, self.stopping, self.bell = recorders, progress, stopping, bell
+        self.max_failures = max_failures
         self.running: set[str] = set()
+        self.again: list[str] = []  # trials for the next round, because their process died before they began
+        self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
+        self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
 
     def __getstate__(self) -> dict[str, Any]:
         """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
@@ -38,7 +45,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name = trial.config["trial"]
-        if self.rang:  # the trial will return at once
+        if self.rang or name in self.stopped:  # the trial will return at once
             return
         self.recorders[name].begin()
         self.running.add(name)
@@ -52,16 +59,20 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
                 self.running.discard(name)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self.stopping.waiting = self.wait.words(trials)
+        self.progress.wait(self.stopping.waiting)
         self.progress.tick()
         if self.stopping.requested():
             self._stop()
+        for name in self.stopping.trials - self.stopped:
+            self._stop_one(name)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name = trial.config["trial"]
         recorder, lost = self.recorders[name], self._lost(trial)
-        recorder.give_up(lost.cause)
-        trial.config["again"] = recorder.assignment()  # the next process is made from this
+        recorder.give_up(lost.cause, lost.details)
+        trial.config |= {"again": recorder.assignment(), "short": lost.memory}  # the next process is made from these
         self.running.discard(name)
         self.progress.retry(name, lost.cause)
 
@@ -74,9 +85,22 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
+        if self._never_began(trial):
+            self.again.append(name)
+            self.progress.retry(name, lost.cause)
+            return
         self.recorders[name].fail(lost.cause, lost.details)
         self.running.discard(name)
         self.progress.fail(name, lost.cause)
+
+    def _never_began(self, trial: Any) -> bool:
+        """Whether the process of an earlier trial, which Tune kept for this one, died before this one began.
+
+        Tune retries only a trial that is running, and this one is still pending.
+        """
+        name = trial.config["trial"]
+        wanted = not self.rang and name not in self.stopped
+        return wanted and not self.recorders[name].began and trial.num_failures <= self.max_failures
 
     def end(self) -> None:
         """End the open attempts of an interrupted sweep."""
@@ -91,6 +115,13 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self.progress.stop()
         if not self.running:
             raise self.stopping.interrupted(self.progress.left())
+
+    def _stop_one(self, name: str) -> None:
+        """Ring the bell for one trial; one that has not begun will not begin."""
+        self.stopped.add(name)
+        if name in self.recorders and self.recorders[name].planned.trial.name not in self.progress.ended():
+            self.bell.ring.remote(self.recorders[name].planned.trial.key)
+            self.progress.stop_one(name, begun=name in self.running)
 
     def _lost(self, trial: Any) -> Lost:
         """Why the trial's process ended: its own last event is the best source."""

@@ -3,18 +3,38 @@
 Its process imports this. It needs no Ray Tune, so it starts a second sooner; torch follows with the first trial.
 """
 
+import os
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
-from sweeps.running.bell import listener
-from sweeps.running.lost import is_lost_peer
+from sweeps.running.bell import Listener, listener
+from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.printed import printing
+from sweeps.running.probe import Probe
+from sweeps.running.signs_of_life import Teller
+from sweeps.running.stacks import offer_stacks
 from sweeps.task import Assignment, RefusedError
+from transformer.processes.alive import alive
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints."""
+
+    host: str
+    node: str
+    pid: int
+    sees_folder: bool
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.host}"
 
 
 @ray.remote(max_restarts=0)
@@ -22,22 +42,47 @@ class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group."""
 
     def __init__(self) -> None:
-        self.rung: Callable[[], bool] | None = None  # the one listener of this process
+        self.rung: Listener | None = None  # the one listener of this process
+        self.teller: Teller | None = None
+        self.held: socket.socket | None = None
+        offer_stacks()
+
+    def place(self, probe: Probe | None = None) -> Place:
+        """Where this worker runs, and whether it sees the sweep's file."""
+        node = ray.get_runtime_context().get_node_id()
+        return Place(socket.gethostname(), node, os.getpid(), probe is None or probe.is_seen())
 
     def address(self) -> str:
-        """host:port on this worker's node where the group can meet."""
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return f"{get_node_ip_address()}:{probe.getsockname()[1]}"
+        """host:port on this worker's node where the group can meet. The port is held until the next call."""
+        from transformer.processes.meeting_port import held_port
 
-    def run(self, assignment: Assignment, rank: int, world: int, address: str, bell: Any) -> Iterator[Event]:
+        self.held, address = held_port(get_node_ip_address())
+        return address
+
+    def run(
+        self, assignment: Assignment, rank: int, world: int, address: str, bell: Any, sign: str = "", stall_s: float = 0
+    ) -> Iterator[Event]:
+        """The worker's events. Its signs of life are stored as ``sign``, so that a stall of ``stall_s`` shows."""
         from sweeps.running.driver import work
 
-        self.rung = self.rung or listener(bell)
-        try:
-            yield from work(assignment, rank, world, address, self.rung)
-        except RefusedError as error:
-            yield Failed(str(error.problems[0]), str(error))
-        except Exception as error:
-            kind = Lost if is_lost_peer(error) else Failed
-            yield kind(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc())
+        self.rung, self.teller = self.rung or listener(bell), self.teller or Teller()
+        self.rung.key = assignment.key
+        with self.teller.telling(sign, stall_s):
+            try:
+                for event in printing(rank, work(assignment, rank, world, address, self.rung)):
+                    alive()
+                    yield event
+            except RefusedError as error:
+                yield Failed(str(error.problems[0]), str(error))
+            except (Exception, SystemExit) as error:
+                yield ended_by(error)
+
+
+def ended_by(error: BaseException) -> Failed | Lost:
+    """The event of a worker whose work raised ``error``."""
+    cause = f"{type(error).__name__}: {error}".splitlines()[0]
+    if is_out_of_memory(error):
+        return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
+    if isinstance(error, SystemExit):
+        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
+    return (Lost if is_lost_peer(error) else Failed)(cause, traceback.format_exc())

@@ -3,7 +3,6 @@
 Imports no torch: only the workers need it.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import ray
@@ -12,17 +11,19 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Stopped
+from sweeps.events import Event, Failed, Finished, Lost, Stopped
 from sweeps.planning.settings import Cluster
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
-from sweeps.running.worker_actor import WorkerActor
+from sweeps.running.group_events import GroupEvents, unseen
+from sweeps.running.probe import Probe
+from sweeps.running.resources import strategy
+from sweeps.running.worker_actor import Place, WorkerActor
 from sweeps.task import Assignment
 
-EVENTS_AHEAD = 4
-"""How many events a worker may send before the sweep takes one; then the worker and its peers wait."""
-PATIENCE_S = 5.0
-"""How long to wait for the cause of a peer's death."""
+IDLE_ANSWER_S = 10.0
+"""How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
+STALL_S = 600.0
 
 
 class LostWorkerError(RuntimeError):
@@ -33,7 +34,7 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """The resources of a whole worker group; the empty first bundle is for the trial function, which only waits."""
     worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
     return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy="PACK"
+        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
     )
 
 
@@ -42,82 +43,86 @@ _idle_workers: list[Any] = []
 same placement group. A new worker would take seconds to import torch."""
 
 
-def run_trial(config: dict[str, Any], assignments: dict[str, Assignment], cluster: Cluster, bell: Any) -> None:
+def run_trial(
+    config: dict[str, Any],
+    assignments: dict[str, Assignment],
+    cluster: Cluster,
+    bell: Any,
+    stall_s: float = STALL_S,
+    probe: Probe | None = None,
+) -> None:
     """The Tune trial function: start the worker group and pass on its events.
 
-    Raises LostWorkerError if a worker dies; then Tune retries the trial as the next attempt. A failure that a retry
-    would repeat is reported, not raised.
+    Raises LostWorkerError if a worker dies or all of them hang for ``stall_s``; then Tune retries the trial as the next
+    attempt. A failure that a retry would repeat is reported, not raised. ``probe`` tests whether nodes share a folder.
     """
-    if is_rung(bell):
-        return
     assignment = config["again"] or assignments[config["trial"]]
-    workers, finished = _idle_workers.copy() or _start_workers(cluster), False
+    if is_rung(bell, assignment.key):
+        return
+    workers, finished = [*_idle_workers], False
     _idle_workers.clear()
     try:
-        finished = _run(workers, assignment, bell)
+        places = _places(workers, probe, IDLE_ANSWER_S) if workers else []
+        if not places:
+            workers, places = _started(workers, cluster, probe, stall_s)
+        finished = _run(GroupEvents(workers, places, stall_s), assignment, bell, probe, bool(config.get("short")))
     finally:
         if finished:
             _idle_workers.extend(workers)
         else:  # their state is unknown
-            for worker in workers:
-                ray.kill(worker)
+            _kill(workers)
 
 
-def _run(workers: list[Any], assignment: Assignment, bell: Any) -> bool:
-    """Pass on the events of the workers; returns whether the trial finished."""
-    event: Event | None = None
-    for event in _events(workers, assignment, bell):
+def _run(group: GroupEvents, assignment: Assignment, bell: Any, probe: Probe | None, short: bool) -> bool:
+    """Pass on the events of the workers; returns whether the trial finished.
+
+    ``short``: the attempt before this one ran out of memory.
+    """
+
+    def tell(event: Event) -> None:
         tune.report({"attempt": assignment.attempt, "event": event})
+
+    for notice in unseen(group.places, probe):
+        tell(notice)
+    finished = False
+    for event in group.of(assignment, bell):
+        if isinstance(event, Lost) and event.memory and short:
+            event = Failed(f"{event.cause}, for the second time", event.details)
+        tell(event)
         if isinstance(event, Lost):
             raise LostWorkerError(event.cause)
         if isinstance(event, Failed | Stopped):
             return False
-    return True
+        finished = finished or isinstance(event, Finished)  # what workers print may follow it
+    if finished:
+        return True
+    lost = Lost("worker 0 ended without a result", "")
+    tell(lost)
+    raise LostWorkerError(lost.cause)
 
 
-def _events(workers: list[Any], assignment: Assignment, bell: Any) -> Iterator[Event]:
-    """The events of all workers as they come. Waits for all workers together, so that a death shows at once."""
-    streams: dict[Any, int] = {}
+def _places(workers: list[Any], probe: Probe | None, within_s: float) -> list[Place]:
+    """Where the workers run; [] if one of them is gone or does not answer."""
     try:
-        address = ray.get(workers[0].address.remote())
-        for rank, worker in enumerate(workers):
-            run = worker.run.options(num_returns="streaming", _generator_backpressure_num_objects=EVENTS_AHEAD)
-            streams[run.remote(assignment, rank, len(workers), address, bell)] = rank
-        yield from _as_they_come(streams)
+        return list(ray.get([worker.place.remote(probe) for worker in workers], timeout=within_s))
+    except RayError:
+        return []
+
+
+def _started(before: list[Any], cluster: Cluster, probe: Probe | None, stall_s: float) -> tuple[list[Any], list[Place]]:
+    """A new worker group, in the place of the workers ``before``. Raises LostWorkerError."""
+    _kill(before)
+    workers = _start_workers(cluster)
+    try:
+        return workers, list(ray.get([worker.place.remote(probe) for worker in workers], timeout=stall_s))
     except RayError as error:
-        yield describe(error, "a worker")
+        _kill(workers)
+        raise LostWorkerError(describe(error, "a worker that was starting").cause) from None
 
 
-def _as_they_come(streams: dict[Any, int]) -> Iterator[Event]:
-    while streams:
-        ready, _ = ray.wait(list(streams), num_returns=1)
-        for stream in ready:
-            rank = streams.pop(stream)
-            try:
-                event: Event = ray.get(next(stream))
-            except StopIteration:
-                continue
-            except RayError as error:
-                yield describe(error, f"worker {rank}")
-                return
-            if isinstance(event, Lost):  # noticed by a peer: Ray may know which worker died, and why
-                yield _death(streams) or event
-                return
-            streams[stream] = rank
-            yield event
-
-
-def _death(streams: dict[Any, int]) -> Lost | None:
-    """The worker that died, if Ray reports it in time."""
-    ready, _ = ray.wait(list(streams), num_returns=len(streams), timeout=PATIENCE_S) if streams else ([], [])
-    for stream in ready:
-        try:
-            ray.get(next(stream))
-        except StopIteration:
-            continue
-        except RayError as error:
-            return describe(error, f"worker {streams[stream]}")
-    return None
+def _kill(workers: list[Any]) -> None:
+    for worker in workers:
+        ray.kill(worker)
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

@@ -35,6 +35,7 @@ def assigned(given: Assignment) -> messages.Assignment:
         given.tokens_per_micro_batch,
         given.prepared_as,
         given.evaluated,
+        given.run,
     )
 
 

@@ -11,13 +11,14 @@ import pytest
 import ray
 from ablate_in_folder import plan
 from ray.cluster_utils import Cluster
-from studies import SMALL
+from studies import SMALL, wait_until
 
 from sweeps.events import Failed
 from sweeps.planning.compose import compose_settings
-from sweeps.running.bell import start_bell
+from sweeps.running.bell import is_rung, listener, start_bell
 from sweeps.running.deaths import describe
 from sweeps.running.recorder import Recorder
+from sweeps.running.resources import strategy
 from sweeps.running.worker_actor import WorkerActor
 from sweeps.running.worker_group import run_trial
 from sweeps.task import Assignment
@@ -86,11 +87,33 @@ def test_a_dead_bell_was_not_rung(worker: Any, refused: Assignment) -> None:
 
 def test_all_listeners_hear_the_bell(nodes: list[str]) -> None:
     bell = start_bell()
-    calls = [bell.is_rung.remote(600.0) for _ in range(3)]
-    assert ray.get(bell.is_rung.remote()) is False
+    calls = [bell.for_whom.remote(0, 600.0) for _ in range(3)]
+    assert is_rung(bell) is False
     ray.get(bell.ring.remote())
-    assert ray.get(calls) == [True] * 3
-    assert ray.get(bell.is_rung.remote()) is True
+    assert ray.get(calls) == [[""]] * 3
+    assert is_rung(bell) is True
+
+
+def test_the_bell_rings_for_one_trial(nodes: list[str]) -> None:
+    bell = start_bell()
+    heard = listener(bell)
+    heard.key = "other"
+    ray.get(bell.ring.remote("one"))
+    wait_until(lambda: is_rung(bell, "one"), "the bell")
+    assert (is_rung(bell, "other"), is_rung(bell)) == (False, False)
+    ray.get(bell.ring.remote("other"))
+    wait_until(heard, "the ring for this listener's trial")
+    heard.key = "third"
+    assert not heard()
+    ray.get(bell.ring.remote())
+    wait_until(heard, "the ring for all")
+
+
+def test_a_group_lies_on_one_node_if_it_fits(nodes: list[str]) -> None:
+    cluster = compose_settings([]).cluster
+    chosen = {workers: strategy(replace(cluster, workers=workers)) for workers in (1, 2, 3)}
+    assert chosen == {1: "STRICT_PACK", 2: "STRICT_PACK", 3: "PACK"}, "each node has two CPUs"
+    assert strategy(replace(cluster, workers=2, gpus_per_worker=1.0)) == "PACK", "no node takes such a worker"
 
 
 @pytest.mark.parametrize("ours", [True, False])

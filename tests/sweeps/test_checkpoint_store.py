@@ -11,6 +11,7 @@ import pytest
 
 from sweeps.events import Report
 from sweeps.running.checkpoint_store import MANIFEST, STATE, CheckpointStore
+from transformer.processes.owner import SupersededError
 
 KEY = "k" * 64
 REPORTS = [Report(10, {"train/loss": 0.5}, 1.0), Report(20, {"train/loss": 0.25}, 2.0, checkpoint=10)]
@@ -241,3 +242,18 @@ def test_a_copied_folder_is_as_good(tmp_path: Path) -> None:
     write(tmp_path / "here", 10, 20)
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     assert newest(tmp_path / "there")[0] == {"step": 20, "attempt": 1}
+
+
+def test_an_attempt_with_a_successor_writes_and_removes_nothing(tmp_path: Path) -> None:
+    stale, newest = store(tmp_path, 1), store(tmp_path, 2)
+    stale.claim("run")
+    for step in (10, 20):
+        stale.write(step, {}, [], 0.0)
+    newest.claim("run")
+    assert newest.newest() is not None
+    with pytest.raises(SupersededError, match="attempt 2 owns"):
+        stale.write(30, {}, [], 0.0)
+    assert steps(tmp_path) == ["a1/step-10", "a1/step-20"]
+    newest.write(30, {}, [], 0.0)
+    newest.write(40, {}, [], 0.0)
+    assert steps(tmp_path) == ["a2/step-30", "a2/step-40"]

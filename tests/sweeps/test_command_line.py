@@ -72,6 +72,8 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
         "sweep",
         "train",
         "status",
+        "stop",
+        "logs",
         "table",
         "report",
         "compare",

@@ -10,7 +10,9 @@ from rich.console import Console
 from sweeps.events import Failed, Noticed, Started
 from sweeps.planning.plan import recorded
 from sweeps.running.progress import Progress
-from sweeps.show import plan_table, status_json, status_table
+from sweeps.show import plan_table
+from sweeps.standings import status_json
+from sweeps.standings_table import status_table
 from tracking.lag import lag
 from tracking.rows import table
 from tracking.study import write_study

@@ -181,6 +181,15 @@ def test_the_longest_goes_first(tmp_path: Path) -> None:
     assert [trial.trial.row for trial in pending] == ["big", "c_ff_4096", "base", "c_layers_2"]
 
 
+def test_one_seed_of_every_row_comes_first(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "sweep.rows=[base,big,c_layers_2]", "sweep.seeds=[7,3]", f"paths.runs={tmp_path}/runs")
+    first, second = ["big-s7", "base-s7", "c_layers_2-s7"], ["big-s3", "base-s3", "c_layers_2-s3"]
+    assert [trial.trial.name for trial in planned.pending] == [*first, *second]
+    finish(next(trial for trial in planned.trials if trial.trial.name == "big-s7"))
+    again = [trial.trial.name for trial in planned.read_again().pending]
+    assert again == [*first[1:], *second], "a finished seed keeps its turn"
+
+
 def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path) -> None:
     finish(only(tmp_path, "train.steps=50"))
     overrides = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]

@@ -38,5 +38,31 @@ def test_a_trial_left_before_its_workers_have_met_resumes_from_its_last_checkpoi
     assert left(resumed, *later) == ("base-s1 resumes from step 400; steps 401 to 420 are lost",)
 
 
+def test_the_live_view_says_where_things_are_and_for_what_trials_wait(resumed: Plan) -> None:
+    said = io.StringIO()
+    progress = Progress(resumed, Console(file=said, width=300))
+    with progress:
+        progress.wait("4 GPUs, 2 are free")
+        progress.wait("4 GPUs, 2 are free")
+    assert "about" not in progress.headline(), "no pace is known"
+    shown = said.getvalue()
+    assert shown.count("Waiting for 4 GPUs, 2 are free") == 1
+    assert "waiting for 4 GPUs, 2 are free" in progress.headline()
+    progress.console.print(progress.view())
+    for text in (shown, said.getvalue()[len(shown) :]):
+        assert "Ctrl-C is safe" in text
+        assert f"{resumed.folder}/TRIAL/log.txt" in text
+        assert "mlflow.db" in text
+    progress.wait("")
+    assert "waiting" not in progress.headline()
+
+
+def test_a_trial_that_alone_is_stopped_leaves_the_others(resumed: Plan) -> None:
+    progress = Progress(resumed, Console(file=io.StringIO()))
+    progress.stop_one("base-s1", begun=False)
+    assert progress.ended() == {"base-s1"}
+    assert not progress.stopping
+
+
 def test_a_trial_that_did_not_resume_has_no_checkpoint_of_an_earlier_run(resumed: Plan) -> None:
     assert left(resumed, Started("cpu", 1), Report(10, {})) == ("base-s1 resumes from step 0; steps 1 to 10 are lost",)

@@ -77,7 +77,7 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
         open_study(planned, ["ablate"], console, connect) as (_, asked),
         Signaling(planned, console) as progress,
     ):
-        on_ray._run_on_ray(planned, progress, asked)
+        on_ray._run_on_ray(planned, progress, asked, ["ablate"])
     assert caught.value.exit_code == 143
     saved = newest_checkpoint(planned.trials[0].folder.path)  # a worker may have begun a step before it is asked
     assert caught.value.lines == (f"base-s1 resumes from step {saved}",)

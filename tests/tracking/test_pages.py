@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 import yaml
 from other_tasks import digits
+from reported import reported
 from studies_on_disk import DECODE, Store, begin, finish, report
 
 from tracking.ledger import experiment_of
 from tracking.replay import Replay
+from tracking.report.written import report_page
 from tracking.rows import table
 from tracking.saved_view import TAG, view_id
 from tracking.study import Study, Trial
+from tracking.study_page import study_files
 from tracking.table import to_markdown
 from tracking.tracker import MemoryRun, MemoryTracker
 from tracking.trial_folder import TrialFolder
@@ -207,6 +210,23 @@ def test_the_study_has_a_run_and_a_note_of_its_own(study: Study) -> None:
     assert "```\nablate sweep\n```" in note
     assert f"{TAG}{view_id(study.name)}" in tracker.tags
     assert experiment_of(study.folder, "memory") == tracker.experiment_id
+
+
+def test_a_complete_study_keeps_its_report_and_figures_which_are_the_same_bytes_at_each_sync(tmp_path: Path) -> None:
+    complete, tracker, again = reported(tmp_path / "complete"), MemoryTracker("complete"), MemoryTracker("again")
+    synced(complete, tracker)
+    (own,) = [run for run in tracker.runs.values() if "study" in run.tags]
+    assert own.files["report.html"].decode() == report_page(complete)
+    figures = [name for name in own.files if name.startswith("figures/") and name.endswith(".svg")]
+    assert any("bleu" in name for name in figures)
+    assert "tested against base" in own.files["table.md"].decode()
+    for ledger in LEDGERS:
+        (complete.folder / ledger).unlink()
+    synced(complete, again)
+    (second,) = [run for run in again.runs.values() if "study" in run.tags]
+    assert second.files == own.files
+    complete.trial_folder(complete.trials[-1]).result_path.unlink()
+    assert set(study_files(complete)) == {"table.md", "table.csv"}, "a trial has no result"
 
 
 def test_a_shared_experiment_keeps_its_own_note(study: Study) -> None:

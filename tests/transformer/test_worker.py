@@ -242,13 +242,13 @@ def test_a_copy_task_is_learned_to_a_perplexity_below_1_02(tmp_path: Path) -> No
     trial = small_trial(
         data,
         model,
-        steps=400,
+        steps=800,  # twice what most seeds need: another CPU rounds differently, as another seed would
         warmup_steps=80,
-        lr_factor=0.7,
-        tokens_per_batch=300,
+        lr_factor=0.5,
+        tokens_per_batch=600,
         label_smoothing=0.0,
-        evaluate_every=200,
-        checkpoint_every=400,
+        evaluate_every=400,
+        checkpoint_every=800,
     )
     events = run(trial, tmp_path, tmp_path / "checkpoints")
     for name in ("dev", "test"):

@@ -6,6 +6,7 @@ from pathlib import Path
 from transformer.config import DataConfig
 from transformer.data.fingerprint import prepared_folder
 from transformer.data.prepare import Prepared, prepare
+from transformer.processes.alive import alive
 from transformer.schema import Problem, RefusedError
 
 ONE_VOCABULARY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
@@ -26,7 +27,7 @@ def prepare_here(data: DataConfig, folder: Path, planned: str, vocabulary_sha256
 def _prepare_here(data: DataConfig, folder: Path, planned: str) -> Prepared:
     target = prepared_folder(folder, planned)
     try:
-        return prepare(data, folder, planned)
+        return prepare(data, folder, planned, lambda step, done: alive())
     except RefusedError as error:
         if target.is_dir():
             raise

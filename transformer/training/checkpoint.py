@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby, islice
 from typing import Any
 
+from transformer.processes.owner import Owner, SupersededError
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state
@@ -31,6 +32,21 @@ class Checkpoints:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._running: Future[int] | None = None
         self._written: int | None = None
+        self._owner: Owner | None = None
+
+    def claim(self, run: str) -> None:
+        """Own the trial's checkpoints from now on: earlier attempts that still live stop writing and removing.
+
+        ``run`` is that of the assignment. Raises SupersededError, CheckpointError.
+        """
+        owner = Owner(self.folder.filesystem, self.folder.root, self.attempt, run)
+        try:
+            owner.claim()
+        except SupersededError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"cannot write checkpoints to {self.folder.url}: {_in_words(error)}") from error
+        self._owner = owner
 
     @property
     def passed_over(self) -> list[str]:
@@ -110,7 +126,12 @@ class Checkpoints:
         except Exception as error:
             self.folder.pass_over(f"{self.folder.url}: cannot remove older checkpoints: {_in_words(error)}")
 
+    def _check_owner(self) -> None:
+        if self._owner:
+            self._owner.check()
+
     def _tidy(self) -> None:
+        self._check_owner()
         there, finished = set(self.folder.places(self._so_far)), list(self.folder.finished(self._so_far))
         kept = _kept(finished, self.keep, lambda *found: True)
         if there != kept:  # before a removal, check that the kept ones are complete
@@ -129,9 +150,13 @@ class Checkpoints:
         """Runs in the background; removes a partial checkpoint after an error."""
         folder, place = self.folder, Place(step, self.attempt)
         try:
+            self._check_owner()
             files.write(folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
             self._own.add(place)
+            self._check_owner()  # writing takes long enough for a successor to begin
             self._prune()
+        except SupersededError as error:
+            raise CheckpointError(str(error)) from error
         except Exception as error:
             cause = f"cannot write checkpoint {folder.url}/{place}: {_in_words(error)}"
             raise CheckpointError(f"{cause}; {self._standing(place)}") from error

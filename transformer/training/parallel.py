@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from transformer.processes.alive import alive
+from transformer.processes.rendezvous import form_group
 
 BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough that the first all-reduces start early in the backward pass."""
@@ -77,6 +79,7 @@ class Worker:
 
     def raise_if_stopped(self) -> None:
         """For work that is repeated after a resume and that no worker needs to finish."""
+        alive()
         if self.stop():
             raise StopRequested
 
@@ -95,6 +98,7 @@ class StopVote:
 
     def agreed(self) -> bool:
         """Whether training ends after this step. Every worker must call it once per step."""
+        alive()
         if self.worker.world == 1:
             return self.worker.stop()
         before, votes = self.cast, torch.tensor(float(self.worker.stop()))
@@ -175,7 +179,7 @@ def join(
         yield Worker(device=device, tokens_per_micro_batch=tokens_per_micro_batch, stop=stop)
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, f"tcp://{address}", timeout=timedelta(minutes=10), rank=rank, world_size=world)
+    form_group(backend, address, rank, world)
     try:
         yield Worker(rank, world, device, tokens_per_micro_batch, stop)
     finally:

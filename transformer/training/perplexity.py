@@ -15,6 +15,7 @@ from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
 from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
+from transformer.processes.alive import alive
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 
@@ -31,6 +32,7 @@ def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, 
     for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
         with autocast(precision, worker.device):
             nats_B = _batch_nats(model, batch.to(worker.device))
+        alive()
         found += zip(places.tolist(), nats_B.tolist(), strict=True)
     everything = sorted(item for share in worker.gather(found) for item in share)
     if lost := [place for place, nats in everything if not math.isfinite(nats)]:

@@ -5,6 +5,7 @@ from functools import partial
 
 from transformer.training.broadcast import as_bytes, from_rank_zero, tensors_of
 from transformer.training.checkpoint import Checkpoints
+from transformer.training.checkpoint_files import SavedState
 from transformer.training.parallel import Worker
 from transformer.training.saved_state import check_state
 from transformer.training.train import TrainState
@@ -16,13 +17,18 @@ class DisagreementError(Exception):
     """The workers of a trial start from different states: the state of each rank, in one line."""
 
 
-def resume(state: TrainState, steps: int, checkpoints: Checkpoints, worker: Worker) -> bool:
-    """Load the newest fitting checkpoint of earlier attempts; returns whether one was found.
+def resume(state: TrainState, steps: int, checkpoints: Checkpoints, worker: Worker, run: str = "") -> bool:
+    """Own the checkpoints, and load the newest fitting one of earlier attempts; returns whether one was found.
 
-    Only rank zero reads the checkpoints. Raises DisagreementError.
+    Only rank zero reads the checkpoints. Raises DisagreementError, SupersededError.
     """
     check = partial(check_state, model=state.model, steps=steps)
-    saved = from_rank_zero(worker, lambda: checkpoints.newest(check))
+
+    def newest() -> SavedState | None:
+        checkpoints.claim(run)
+        return checkpoints.newest(check)
+
+    saved = from_rank_zero(worker, newest)
     if saved is not None:
         state.load(saved)
     compare(state, worker)

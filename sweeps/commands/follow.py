@@ -1,0 +1,41 @@
+"""The verbs that follow and steer a running sweep from another terminal or machine: ``stop``, ``logs``."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sweeps.commands.guarded import guarded
+from sweeps.console import ERR, OUT, next_verb
+from sweeps.planning.naming import going_on, looking
+
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
+
+
+@guarded
+def stop(arguments: Arguments = None) -> None:
+    """Stop a running sweep, or only the named trials, after the current step. Works from any machine of the study."""
+    from sweeps.running.following import named_trials, request
+
+    trials, study, overrides, _ = named_trials(arguments or [], running=True)
+    for line in request(study, trials):
+        OUT.print(escape(line), soft_wrap=True)
+    next_verb("sweep", going_on(study.folder, overrides))
+
+
+@guarded
+def logs(
+    arguments: Arguments = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new lines until the trial ends.")] = False,
+) -> None:
+    """Print what the processes of a trial printed, and why it failed."""
+    from sweeps.running.following import named_trials, one_trial, shown_log
+
+    trials, study, overrides, notices = named_trials(arguments or [])
+    for notice in notices:
+        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    for text in shown_log(study, one_trial(study, trials), follow):
+        OUT.file.write(text)
+        OUT.file.flush()
+    if not follow:
+        next_verb("status", looking(study.folder, overrides))

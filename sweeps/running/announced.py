@@ -1,0 +1,67 @@
+"""Announces this process in the study's folder while it runs trials, and takes requests to stop from there."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from sweeps.running.stopping import Stopping
+from tracking.runners import BEAT_S, Runner, announce, stop_requests, withdraw
+
+LOOK_S = 1.0
+"""How often to look for requests: a small file on a folder that may be shared."""
+
+
+@contextmanager
+def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[None]:
+    """Within it others see that this process runs these trials, and may ask it to stop."""
+    announcement = Announcement(study, trials, stopping)
+    thread = threading.Thread(target=announcement.repeat, name="announcement", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        announcement.ended.set()
+        thread.join()
+        withdraw(study, announcement.runner)
+
+
+class Announcement:
+    """The runner's file, rewritten every ``BEAT_S`` seconds and when what it waits for changes."""
+
+    def __init__(self, study: Path, trials: list[str], stopping: Stopping) -> None:
+        now = time.time()
+        self.study, self.stopping, self.ended = study, stopping, threading.Event()
+        self.runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(trials))
+        self._written = 0.0
+        self._beat()
+
+    def repeat(self) -> None:
+        while not self.ended.wait(LOOK_S):
+            if time.monotonic() - self._written > BEAT_S or self.runner.waiting != self.stopping.waiting:
+                self._beat()
+            self._take_requests()
+
+    def _beat(self) -> None:
+        self.runner = replace(self.runner, seen=time.time(), waiting=self.stopping.waiting)
+        with suppress(OSError):  # a full disk: the next beat writes it
+            announce(self.study, self.runner)
+        self._written = time.monotonic()
+
+    def _take_requests(self) -> None:
+        asked = stop_requests(self.study, self.runner)
+        if asked is not None:
+            self.stopping.trials = frozenset(asked)
+        elif not self.stopping.requested():
+            _stop_this_process()
+
+
+def _stop_this_process() -> None:
+    """As Ctrl-C does. A process in the background of a script ignores SIGINT."""
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)

@@ -1,0 +1,138 @@
+"""The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from sweeps.planning.compose import compose_settings
+from sweeps.planning.named_study import study_to_read
+from sweeps.planning.naming import names_study
+from tracking.runners import Runner, request_stop, runners
+from tracking.studies import studies
+from tracking.study import Study, Trial
+from transformer.schema import Problem, RefusedError, nearest
+
+LOOK_S = 0.5
+NOTHING = "Nothing was stopped."
+NO_LOG = "{name} has printed nothing yet. `ablate train` prints to its own terminal.\n"
+Named = tuple[list[str], Study, list[str], tuple[str, ...]]
+
+
+def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
+    """The typed names of trials, the study, the overrides, and notices on the choice of the study.
+
+    With ``running`` and without a name, the study is the one that runs. Raises RefusedError.
+    """
+    names = [text for text in arguments if "=" not in text]
+    overrides = [text for text in arguments if "=" in text]
+    if running and not names_study(overrides):
+        return names, _running_study(overrides), overrides, ()
+    taken = study_to_read(overrides)
+    return names, taken.study, overrides, taken.notices
+
+
+def request(study: Study, names: Sequence[str]) -> list[str]:
+    """Ask the processes of the study to stop these trials, or everything; returns lines that say so.
+
+    Raises RefusedError if a name is wrong, or if nothing runs.
+    """
+    trials, live = [trial_named(study, name, NOTHING) for name in dict.fromkeys(names)], runners(study.folder)
+    if not live:
+        found = f"is {study.name}, of which nothing runs"
+        raise RefusedError([Problem("sweep.name", found, "`ablate status` shows where its trials stand")], NOTHING)
+    if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
+        raise RefusedError(problems, NOTHING)
+    asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
+    chosen = [(runner, own) for runner, own in asked if own or not trials]
+    for runner, own in chosen:
+        request_stop(study.folder, runner, own or None)
+    return [line for runner, own in chosen for line in _said(study, runner, own)]
+
+
+def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
+    folder = study.trial_folder(trial)
+    at, text = _from(folder.log_path, 0)
+    yield text or NO_LOG.format(name=trial.name)
+    while follow and _runs(study, trial):
+        pause(LOOK_S)
+        at, text = _from(folder.log_path, at)
+        yield text
+    _, text = _from(folder.log_path, at)
+    error = folder.error()
+    yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
+
+
+def one_trial(study: Study, names: Sequence[str]) -> Trial:
+    """The one trial that is named. Raises RefusedError."""
+    if len(names) == 1:
+        return trial_named(study, names[0], "Nothing was printed.")
+    example = study.trials[0].name if study.trials else "base-s1"
+    found = f"is {', '.join(names)}" if names else "is missing"
+    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], "Nothing was printed.")
+
+
+def trial_named(study: Study, name: str, outcome: str) -> Trial:
+    """Raises RefusedError with the nearest name."""
+    for trial in study.trials:
+        if trial.name == name:
+            return trial
+    known = [trial.name for trial in study.trials]
+    near = nearest(name, known) or next((each for each in known if each.startswith(f"{name}-s")), None)
+    some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+    raise RefusedError(
+        [Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "name one of them", near)], outcome
+    )
+
+
+def _running_study(overrides: list[str]) -> Study:
+    """The only study of the folder that runs. Raises RefusedError."""
+    runs = Path(compose_settings(overrides).paths.runs)
+    running = [study for study in studies(runs)[0] if runners(study.folder)]
+    if len(running) == 1:
+        return running[0]
+    names = ", ".join(study.name for study in running)
+    found = f"is missing, and {names} run" if running else f"is missing, and no study runs in {runs}"
+    allowed = f"name one, such as sweep.name={running[0].name}" if running else "`ablate studies` lists what is there"
+    raise RefusedError([Problem("sweep.name", found, allowed)], NOTHING)
+
+
+def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
+    state = study.trial_folder(trial).state(trial.key)
+    if state in ("finished", "failed"):
+        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a trial that runs or waits")
+    if any(trial.name in runner.trials for runner in live):
+        return None
+    places = ", ".join(f"pid {runner.pid} on {runner.host}" for runner in live)
+    return Problem("TRIAL", f"is {trial.name}, which is not among the trials of {places}", "`ablate status` shows them")
+
+
+def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
+    where, stops = f"(pid {runner.pid} on {runner.host})", "stops after the current step, with a checkpoint"
+    if not own:
+        yield f"The sweep {where} {stops}"
+    for trial in (trial for trial in study.trials if trial.name in own):
+        newest = next(reversed(study.trial_folder(trial).attempts()), None)
+        begun = newest is not None and newest.ended is None and (newest.host, newest.pid) == (runner.host, runner.pid)
+        yield f"{trial.name} {where} {stops if begun else 'will not begin'}; the other trials go on"
+
+
+def _runs(study: Study, trial: Trial) -> bool:
+    """Whether a process still has the trial to run, or runs it."""
+    state = study.trial_folder(trial).state(trial.key)
+    if state in ("finished", "failed", "damaged"):
+        return False
+    return state == "running" or any(trial.name in runner.trials for runner in runners(study.folder))
+
+
+def _from(path: Path, at: int) -> tuple[int, str]:
+    """The text from this byte on, and where it ends. A log that was shortened is read from its start."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(at if at <= size else 0)
+            content = file.read()
+            return file.tell(), content.decode("utf-8", "replace")
+    except FileNotFoundError:
+        return at, ""

@@ -1,0 +1,40 @@
+"""A file that every node must see where it shares the folder of the checkpoints."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME = ".seen-by-nodes"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """``content`` is new for each sweep, so that an old file on a node's own disk does not count."""
+
+    folder: str
+    content: str
+
+    def is_seen(self) -> bool:
+        """Whether this process sees the file. Storage that cannot be read is not seen."""
+        try:
+            return Path(self.folder, NAME).read_text("utf-8") == self.content
+        except OSError:
+            return False
+
+
+@contextmanager
+def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
+    """Write the file where checkpoints go: to ``place``, or into the study's folder. None for a remote place."""
+    if place is not None and "://" in place:
+        yield None
+        return
+    folder = study / ".locks" if place is None else Path(place)
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = Probe(str(folder), uuid.uuid4().hex)
+    try:
+        (folder / NAME).write_text(probe.content, "utf-8")
+        yield probe
+    finally:
+        (folder / NAME).unlink(missing_ok=True)

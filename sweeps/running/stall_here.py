@@ -1,0 +1,74 @@
+"""A trial without Ray whose workers hang: it fails with their stacks.
+
+The main thread is rank zero. It is interrupted if it can be; if it hangs within C code, the process ends.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from sweeps.events import Failed
+from sweeps.running.peers import Peer
+from sweeps.running.silence import Silence
+from sweeps.running.stacks import offer_stacks, stacks_of
+from transformer.processes.alive import signs
+
+SIGNAL = signal.SIGUSR1
+GRACE_S = 15.0
+"""How long the main thread may take to end by itself."""
+
+
+class StalledError(RuntimeError):
+    """No worker gave a sign of life; a note has their stacks."""
+
+
+class StallHere:
+    """Watches this process and its peers; ``fail`` records a failure if the main thread cannot."""
+
+    def __init__(self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None]) -> None:
+        self.peers, self.fail = peers, fail
+        self.silence = Silence(1 + len(peers), stall_s, lambda rank: peers[rank - 1].signs if rank else signs())
+        self.error: StalledError | None = None
+        self._over = threading.Event()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Raises StalledError within it, in the main thread."""
+        offer_stacks()
+        before = signal.signal(SIGNAL, self._interrupt)
+        threading.Thread(target=self._watch, name="signs of life", daemon=True).start()
+        try:
+            yield
+        except Exception:
+            if self.error:  # the other workers were ended, so the main thread lost their connection
+                raise self.error from None
+            raise
+        finally:
+            self._over.set()
+            signal.signal(SIGNAL, before)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self.silence.every):
+            if self.silence.stalled([0, *(peer.rank for peer in self.peers if peer.process.is_alive())]):
+                self._end()
+                return
+
+    def _end(self) -> None:
+        stacks = {0: stacks_of(os.getpid()), **{peer.rank: stacks_of(peer.process.pid or 0) for peer in self.peers}}
+        minutes = self.silence.stall_s / 60
+        self.error = StalledError(f"no worker gave a sign of life for {minutes:g} min (sweep.stall_minutes)")
+        details = "\n\n".join(f"worker {rank}:\n{text}" for rank, text in stacks.items())
+        self.error.add_note(details)
+        for peer in self.peers:
+            peer.end()
+        signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
+        if not self._over.wait(GRACE_S):
+            self.fail(Failed(str(self.error), details))
+            os._exit(1)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.error:
+            raise self.error

@@ -1,0 +1,123 @@
+"""Where each trial of a study stands, from its folders alone: as JSON, one object per trial."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.recorded import nested, read_record
+from sweeps.planning.schema import Schema
+from sweeps.planning.task_named import source_of_study
+from tracking.formats import time as as_time
+from tracking.lag import Lag
+from tracking.look import Look, look
+from tracking.runners import SILENT_S, Runner, known_runners
+from tracking.study import Study, Trial
+from transformer.schema import RefusedError
+
+RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
+
+
+def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
+    """One object per trial, in the order of the table."""
+    return Standings(study).lines(lag)
+
+
+class Standings:
+    """The trials of a study, to be looked at more than once: what is finished is read once."""
+
+    def __init__(self, study: Study) -> None:
+        self.study, self._rows = study, _Rows(study)
+        self._finished: dict[str, Look] = {}
+
+    def lines(self, lag: Lag) -> list[dict[str, Any]]:
+        """One object per trial, in the order of the table."""
+        known = known_runners(self.study.folder)
+        return [_line(self.study, trial, self._look(trial), self._rows, lag, known) for trial in self.study.trials]
+
+    def _look(self, trial: Trial) -> Look:
+        folder = self.study.trial_folder(trial)
+        seen = self._finished.get(trial.key)
+        if seen is None or not folder.result_path.exists():
+            seen = look(folder, trial.key)
+            if seen.state == "finished":
+                self._finished[trial.key] = seen
+        return seen
+
+
+def _line(study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner]) -> dict[str, Any]:
+    headline, steps = study.task.headline, rows.steps(trial.row)
+    state, where = _state(seen, known)
+    waiting = _waiting(trial, state, known)
+    return {
+        "row": trial.row,
+        "seed": trial.seed,
+        "key": trial.key,
+        "state": "to score again" if rows.scores_differ(trial.row, seen.result) else state,
+        "step": seen.newest.step if seen.newest else None,
+        "steps": steps,
+        "seconds_left": seen.seconds_left(steps) if state == "running" else None,
+        "attempts": len(seen.attempts),
+        f"{headline.set}_{headline.name}": seen.score,
+        "synced_step": lag.steps.get(trial.key),
+        "note": "; ".join(filter(None, [where, waiting, seen.note])),
+    }
+
+
+def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
+    """The state, and what to say of an attempt on another machine, whose process cannot be asked."""
+    attempt = seen.attempt
+    if not seen.is_open or seen.state != "interrupted" or attempt is None or attempt.host == socket.gethostname():
+        return seen.state, ""
+    beats = [runner.seen for runner in known if (runner.host, runner.pid) == (attempt.host, attempt.pid)]
+    age = max(0.0, time.time() - max([seen.last_sign or 0.0, *beats]))
+    if age < SILENT_S:
+        return "running", f"on {attempt.host}"
+    return "silent", f"silent for {as_time(age)} on {attempt.host}"
+
+
+def _waiting(trial: Trial, state: str, known: Sequence[Runner]) -> str:
+    """Such as "waiting for 4 GPUs, 2 are free"."""
+    if state not in ("missing", "interrupted"):
+        return ""
+    words = (runner.waiting for runner in known if trial.name in runner.trials and runner.lives() and runner.waiting)
+    return next((f"waiting for {each}" for each in words), "")
+
+
+class _Rows:
+    """What the study says of its rows today, each composed once; nothing if its task cannot be imported from here."""
+
+    def __init__(self, study: Study) -> None:
+        try:
+            self._config = _configs(study)
+        except RefusedError:
+            self._config = lambda row: (None, None)
+
+    def steps(self, row: str) -> int | None:
+        """How many steps its trials have."""
+        return self._config(row)[0]
+
+    def scores_differ(self, row: str, result: dict[str, Any] | None) -> bool:
+        """Whether a finished trial was scored with other settings than the study has now."""
+        scoring = self._config(row)[1]
+        if result is None or scoring is None:
+            return False
+        return any(scores["decode"] != scoring for scores in result["scores"].values())
+
+
+def _configs(study: Study) -> RowConfig:
+    """The steps and the settings for scoring of each row. Raises RefusedError."""
+    source = source_of_study(study, Path.cwd())
+    record, schema = read_record(study, source), Schema.of(source.task)
+
+    @cache
+    def known(row: str) -> tuple[int | None, dict[str, Any] | None]:
+        try:
+            config = schema.config(nested(record.expected(row, record.settings) or record.settings))
+        except RefusedError:
+            return None, None
+        return schema.task.steps(config), schema.scoring(config) if study.settings else None
+
+    return known

@@ -1,0 +1,94 @@
+"""Where the trials of a study stand, as a table for a terminal: a line per trial, or per row of a large study."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from tracking import formats
+from tracking.study import Study
+
+Line = dict[str, Any]
+ONE_LINE_EACH = 100
+"""Up to so many trials have a line each; more are summed up by row."""
+NAMED = 20
+"""How many trials that need attention a summed-up table names."""
+STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green", "missing": "dim"}
+CALM = ("finished", "missing")
+
+
+def status_table(study: Study, lines: Sequence[Line]) -> Table:
+    """From the lines of ``status_json``."""
+    return _rows(study, lines) if _is_large(lines) else _trials(study, lines, _title(study, lines))
+
+
+def others_table(study: Study, lines: Sequence[Line]) -> Table | None:
+    """The trials that a table by row does not show: those that run or failed; None if the table has all."""
+    if not _is_large(lines):
+        return None
+    others = sorted((line for line in lines if line["state"] not in CALM), key=lambda line: line["state"] != "running")
+    if not others:
+        return None
+    more = f", {NAMED} of {len(others)}; --json lists all" if len(others) > NAMED else ""
+    return _trials(study, others[:NAMED], f"Neither finished nor waiting{more}")
+
+
+def _is_large(lines: Sequence[Line]) -> bool:
+    """Whether a line per trial would be too long to read, and a line per row is shorter."""
+    return len(lines) > ONE_LINE_EACH and len({line["row"] for line in lines}) < len(lines)
+
+
+def counted(states: Iterable[str]) -> str:
+    """Such as "48 finished, 1 running"."""
+    return ", ".join(f"{count} {state}" for state, count in Counter(states).most_common())
+
+
+def _title(study: Study, lines: Sequence[Line]) -> str:
+    finished = sum(line["state"] == "finished" for line in lines)
+    return f"{study.name}: {finished} of {len(lines)} finished"
+
+
+def _trials(study: Study, lines: Sequence[Line], title: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    headline = study.task.headline
+    score = escape(f"{headline.set} {headline.label}")
+    left = ["left"] * any(line["seconds_left"] is not None for line in lines)
+    numbers = ("seed", "step", "left", "attempts", score)
+    for name in ("row", "seed", "state", "step", *left, "attempts", score, ""):
+        table.add_column(name, justify="right" if name in numbers else "left")
+    for line in lines:
+        value = headline.text(line[f"{headline.set}_{headline.name}"])
+        seen = [_step(line), *[formats.time(line["seconds_left"]) for _ in left], str(line["attempts"]), value]
+        style = STYLES.get(line["state"])
+        table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
+    return table
+
+
+def _rows(study: Study, lines: Sequence[Line]) -> Table:
+    """One line per row: its seeds by state, and the mean of the headline over those that have one."""
+    headline = study.task.headline
+    table = Table(title=escape(_title(study, lines)), title_justify="left", box=box.SIMPLE_HEAD)
+    for name, justify in (("row", "left"), ("seeds", "right"), ("states", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column(escape(f"mean {headline.set} {headline.label}"), justify="right")
+    rows: dict[str, list[Line]] = {}
+    for line in lines:
+        rows.setdefault(line["row"], []).append(line)
+    for row, own in rows.items():
+        values = [value for line in own if (value := line[f"{headline.set}_{headline.name}"]) is not None]
+        states = [line["state"] for line in own]
+        style = "green" if set(states) == {"finished"} else "red" if "failed" in states else None
+        mean = headline.text(sum(values) / len(values) if values else None)
+        table.add_row(escape(row), str(len(own)), counted(states), mean, style=style)
+    return table
+
+
+def _step(line: Line) -> str:
+    """Such as "300/600"; a finished trial has only its last step."""
+    if line["step"] is None:
+        return ""
+    unfinished = line["steps"] is not None and line["state"] not in ("finished", "to score again")
+    return f"{line['step']}/{line['steps']}" if unfinished else str(line["step"])

@@ -1,0 +1,87 @@
+"""`ablate status --watch`: where trials stand, looked at again and again, from the study's folder alone."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+
+from sweeps.standings import Standings
+from sweeps.standings_table import Line, counted, others_table, status_table
+from tracking import formats
+from tracking.lag import Lag
+from tracking.runners import runners
+from tracking.study import Study, read_study
+
+REFRESH_S = 2.0
+LINE_EVERY_S = 30.0
+UNSENT = Lag("", {}, 0, None, ())
+"""MLflow is not looked at."""
+
+
+def watch(study: Study, console: Console, pause: Callable[[float], None] = time.sleep) -> list[Line]:
+    """Show the study every ``REFRESH_S`` seconds until nothing runs any more; returns its last lines.
+
+    In a terminal as a table, else a line for each change.
+    """
+    looks = _looks(study, pause)
+    if not console.is_terminal:
+        return _told(looks, console)
+    lines: list[Line] = []
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        for shown, lines in looks:
+            others = others_table(shown, lines)
+            parts: list[RenderableType] = [status_table(shown, lines), escape(summary(shown, lines))]
+            if others is not None:
+                parts.insert(1, others)
+            live.update(Group(*parts), refresh=True)
+    return lines
+
+
+def summary(study: Study, lines: Sequence[Line]) -> str:
+    """Such as "1 running, 4 missing; about 3 min 20 s until the running trials end"."""
+    left = [line["seconds_left"] for line in lines if line["seconds_left"] is not None]
+    until = f"; about {formats.time(max(left))} until the running trials are trained" if left else ""
+    waiting = {runner.waiting for runner in runners(study.folder)} - {""}
+    wait = "".join(f"; waiting for {words}" for words in sorted(waiting))
+    return f"{counted(line['state'] for line in lines)}{until}{wait}"
+
+
+def _looks(study: Study, pause: Callable[[float], None]) -> Iterator[tuple[Study, list[Line]]]:
+    standings = Standings(study)
+    while True:
+        lines = standings.lines(UNSENT)
+        yield standings.study, lines
+        if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
+            return
+        pause(REFRESH_S)
+        now = read_study(study.folder)
+        if now != standings.study:  # rows or seeds were added
+            standings = Standings(now)
+
+
+def _told(looks: Iterator[tuple[Study, list[Line]]], console: Console) -> list[Line]:
+    before: dict[str, Any] = {}
+    lines: list[Line] = []
+    said = time.monotonic()
+    for study, lines in looks:
+        changed = [line for line in lines if before.get(line["key"]) not in (None, line["state"])]
+        for line in changed:
+            console.print(escape(_sentence(study, line)), soft_wrap=True)
+        if not before or time.monotonic() - said > LINE_EVERY_S:
+            console.print(escape(f"{study.name}: {summary(study, lines)}"), soft_wrap=True)
+            said = time.monotonic()
+        before = {line["key"]: line["state"] for line in lines}
+    return lines
+
+
+def _sentence(study: Study, line: Line) -> str:
+    """Such as "base-s1: finished, test accuracy 0.912"."""
+    headline = study.task.headline
+    value = line[f"{headline.set}_{headline.name}"] if line["state"] == "finished" else None
+    score = f", {headline.set} {headline.label} {headline.text(value)}" if value is not None else ""
+    at = f" at step {line['step']}" if line["step"] is not None and not score else ""
+    note = f" ({line['note']})" if line["note"] else ""
+    return f"{line['row']}-s{line['seed']}: {line['state']}{at}{score}{note}"

@@ -1,0 +1,55 @@
+"""Ray's own processes are killed: the sweep ends with one line, and goes on to the same bits once it is typed again."""
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+from faulty_task import newest_state, reasons, undisturbed, write_slow_task
+from studies import Running, ablate, lines, wait_until
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+STEPS = 60
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]"]
+
+
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_slow_task(tmp_path / "study")
+    running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
+    running.wait_for_step(6)
+    family = psutil.Process(running.process.pid).children(recursive=True)
+    (killed,) = [process for process in family if process.name() == name]
+    killed.kill()
+    code, output = running.finish()
+    assert code == 1, output
+    begun, *rest = output.splitlines()
+    (line,) = [text for text in rest if "of 1 finished" not in text]
+    assert begun == "s: 1 of 1 trials to run"
+    assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: ablate" in line
+    ray = [process for process in family if "tracking.sync" not in _command(process)]
+    wait_until(lambda: not any(map(_lives, ray)), "the end of Ray's processes")
+    again = ablate("sweep", *WORDS, cwd=folder)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    assert reasons(running.trial)[-1] == "finished"
+    monkeypatch.chdir(folder)
+    finished = undisturbed(folder, WORDS, "base", tmp_path / "alone")
+    assert json.loads((running.trial / "result.json").read_text())["scores"] == finished.scores
+    assert newest_state(running.trial / "checkpoints") == newest_state(tmp_path / "alone")
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

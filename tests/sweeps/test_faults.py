@@ -1,0 +1,161 @@
+"""Workers that hang, stop, exit or run out of memory, in one real sweep: each trial ends like an undisturbed one."""
+
+import json
+import pickle
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from ablate_in_folder import plan
+from small_task import write_task
+from studies import ablate, lines, mlflow_runs
+
+from sweeps.events import Event, Finished
+from sweeps.running.driver import work
+from sweeps.running.recorder import Recorder
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 6
+WORDS = ["task=small", "sweep.name=faults", f"train.steps={STEPS}", f"train.every={EVERY}"]
+FAULTS = ["hangs", "is_stopped", "exits", "exits_twice", "lacks_memory", "lacks_memory_twice", "breaks"]
+PLANTED = """
+import os, signal, sys, time
+from pathlib import Path
+
+FAULTS = {faults!r}
+
+def first(name, times=1):
+    for number in range(times):
+        try:
+            Path(__file__).with_name(f"{{name}}-{{number}}").touch(exist_ok=False)
+            return True
+        except FileExistsError:
+            pass
+    return False
+
+def fault(trial):
+    name = dict(enumerate(FAULTS, 100)).get(trial.config.model.size)
+    if name is None or os.environ.get("UNDISTURBED"):
+        return
+    if name == "hangs" and first(name):
+        time.sleep(10**6)
+    if name == "is_stopped" and first(name):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if name == "exits" and first(name):
+        os._exit(0)
+    if name == "exits_twice" and first(name, 2):
+        sys.exit(0)
+    if name == "lacks_memory" and first(name):
+        bytearray(10**18)
+    if name == "lacks_memory_twice" and first(name, 9):
+        raise MemoryError("no room")
+    if name == "breaks":
+        raise ValueError("broken")
+"""
+
+
+@dataclass
+class Faulty:
+    """The sweep's folder, its exit code and what it printed."""
+
+    cwd: Path
+    code: int
+    output: str
+
+    def trial(self, row: str) -> Path:
+        return self.cwd / "runs" / "faults" / f"{row}-s1"
+
+    def reasons(self, row: str) -> list[str]:
+        return [line["reason"] for line in lines(self.trial(row) / "attempts.jsonl") if line.get("end")]
+
+
+def write_faulty_task(folder: Path) -> Path:
+    rows = {
+        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        for size, name in enumerate(FAULTS, 100)
+    }
+    before = "        if step % trial.config.train.every == 0:"
+    planted = {before: f"        if step == {FAULTY}:\n            fault(trial)\n{before}"}
+    head = {"\nfrom collections.abc": PLANTED.format(faults=FAULTS) + "\nfrom collections.abc"}
+    return write_task(folder, planted | head, rows)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Faulty:
+    folder = write_faulty_task(furnish(tmp_path_factory.mktemp("faulty").resolve()))
+    rows = ",".join(["base", *FAULTS])
+    done = ablate("sweep", *WORDS, f"sweep.rows=[{rows}]", "sweep.stall_minutes=0.4", cwd=folder)
+    return Faulty(folder, done.returncode, done.stdout + done.stderr)
+
+
+def undisturbed(faulty: Faulty, row: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The same trial in this process, without a fault."""
+    monkeypatch.setenv("UNDISTURBED", "1")
+    monkeypatch.chdir(faulty.cwd)
+    (planned,) = plan(faulty.cwd, *WORDS, f"sweep.rows=[{row}]").trials
+    return list(work(replace(Recorder(planned).assignment(), checkpoints=str(folder)), 0, 1, "", lambda: False))
+
+
+def newest_state(checkpoints: Path) -> Any:
+    (path,) = checkpoints.glob(f"*/a*/step-{STEPS}/state.pickle")
+    return pickle.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize("row", ["base", "hangs", "is_stopped", "exits", "exits_twice", "lacks_memory"])
+def test_a_trial_ends_with_the_bits_of_an_undisturbed_one(
+    faulty: Faulty, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = undisturbed(faulty, row, tmp_path, monkeypatch)[-1]
+    assert isinstance(finished, Finished)
+    result = json.loads((faulty.trial(row) / "result.json").read_text())
+    assert result["scores"] == finished.scores, faulty.output
+    assert newest_state(faulty.trial(row) / "checkpoints") == newest_state(tmp_path)
+    journal = lines(faulty.trial(row) / "journal.jsonl")
+    assert [line["step"] for line in journal] == list(range(EVERY, STEPS + 1, EVERY))
+
+
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [
+        ("hangs", r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"),
+        ("is_stopped", r"worker lost: worker 0 \(pid \d+ on \S+\) is stopped: no worker gave a sign"),
+        ("exits", r"worker lost: worker 0 \(pid \d+ on \S+\) was killed \(SIGKILL\), or exited by itself"),
+        ("exits_twice", r"worker lost: the trial's code ended its process: SystemExit: 0"),
+        ("lacks_memory", r"worker lost: out of memory: MemoryError"),
+    ],
+)
+def test_the_cause_of_a_retry_is_recorded_and_it_goes_on_from_the_checkpoint(
+    faulty: Faulty, row: str, cause: str
+) -> None:
+    *lost, end = faulty.reasons(row)
+    assert len(lost) == (2 if row == "exits_twice" else 1), faulty.output
+    assert all(re.match(cause, reason) for reason in lost), lost
+    assert end == "finished"
+    assert f"{row}-s1: resumed at step 6" in faulty.output
+
+
+def test_stacks_show_where_a_worker_hung_and_say_why_a_stopped_one_has_none(faulty: Faulty) -> None:
+    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "lost-a1.txt").read_text())
+    assert "the process is stopped, so it has no stack" in (faulty.trial("is_stopped") / "lost-a1.txt").read_text()
+
+
+def test_memory_that_is_exhausted_twice_fails_the_trial_with_its_cause(faulty: Faulty) -> None:
+    lost, end = faulty.reasons("lacks_memory_twice")
+    assert lost.startswith("worker lost: out of memory: MemoryError: no room")
+    assert end == "failed: out of memory: MemoryError: no room, for the second time"
+    assert "for the second time" in (faulty.trial("lacks_memory_twice") / "error.txt").read_text()
+
+
+def test_the_sweep_ends_with_one_line_per_fault_and_nothing_is_left(faulty: Faulty) -> None:
+    assert faulty.code == 1
+    assert "Traceback" not in faulty.output
+    assert "breaks-s1: FAILED: ValueError: broken" in faulty.output
+    statuses = dict(mlflow_runs(faulty.cwd / "runs"))
+    assert sorted(statuses.values()) == ["FAILED", "FAILED", *["FINISHED"] * (len(FAULTS) - 1)]
+    assert not (faulty.cwd / "runs" / "faults" / ".locks" / ".seen-by-nodes").exists()
+    left = [process for process in psutil.process_iter(["cwd"]) if str(faulty.cwd) in (process.info["cwd"] or "")]
+    assert not left

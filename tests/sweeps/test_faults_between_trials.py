@@ -1,0 +1,52 @@
+"""Processes that wait for the next trial, and die meanwhile: that trial runs all the same."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_task import write_task
+from studies import lines
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+SWEEP = """
+import psutil
+from sweeps.cli import main
+from sweeps.running.tune_callback import TuneCallback
+
+kept, left = TuneCallback.on_trial_complete, {titles!r}
+
+def kill_first(self, iteration, trials, trial, **info):
+    kept(self, iteration, trials, trial, **info)
+    if left:
+        title = left.pop()
+        killed = [p for p in psutil.Process().children(recursive=True) if any(title in word for word in p.cmdline())]
+        assert killed, title
+        for process in killed:
+            process.kill()
+        psutil.wait_procs(killed, timeout=60)
+
+TuneCallback.on_trial_complete = kill_first
+main()
+"""
+
+
+@pytest.mark.parametrize("title", ["WorkerActor", "ray::ImplicitFunc"])
+def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnish: Callable[[Path], Path]) -> None:
+    """Tune keeps the trial's process for the next trial, and that one keeps its workers."""
+    folder = write_task(furnish(tmp_path / "study"))
+    words = ["sweep", "task=small", "sweep.name=s", "sweep.seeds=[1,2]", "sweep.rows=[base,square]"]
+    words += ["cluster.cpus_per_worker=2"]  # one trial after another
+    script = SWEEP.format(titles=[title])
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 of 4 finished" in done.stdout
+    assert "Trials did not complete" not in done.stderr
+    for name in ("base-s1", "base-s2", "square-s1", "square-s2"):
+        trial = folder / "runs" / "s" / name
+        *lost, end = [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]
+        assert (end, [reason for reason in lost if not reason.startswith("worker lost")]) == ("finished", [])
+        assert [line["step"] for line in lines(trial / "journal.jsonl")] == [2, 4]

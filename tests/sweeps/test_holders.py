@@ -1,0 +1,82 @@
+"""Who holds a trial: the message to a second sweep on the same study."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.planning.holders import holder_of, holding
+from sweeps.planning.trial_lock import trial_lock
+from tracking.trial_folder import TrialFolder
+from transformer.schema import RefusedError
+
+
+def write(locks: Path, **fields: Any) -> Path:
+    content = {"host": "node-b", "pid": 7, "since": 0.0, "command": "ablate sweep", "trials": ["base-s1"]} | fields
+    path = locks / f"{content['host']}-{content['pid']}.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_refusal_names_the_process_its_machine_its_start_and_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["/usr/bin/ablate", "sweep", "sweep.rows=[base, big]", "tracking.uri=http://u:p@h"]
+    )
+    folder, locks = TrialFolder(tmp_path / "base-s1"), tmp_path / ".locks"
+    with trial_lock(folder), holding(locks, ["base-s1"]):
+        with pytest.raises(RefusedError) as caught, trial_lock(folder):
+            pass
+        (problem,) = caught.value.problems
+        assert problem.found.startswith(f"base-s1 is being run by pid {os.getpid()} on {socket.gethostname()} since ")
+        assert problem.found.endswith("s ago): ablate sweep 'sweep.rows=[base, big]' 'tracking.uri=http://***@h'")
+        assert holder_of(locks, "big-s1") == "another process"
+    assert not list(locks.glob("*.json"))
+
+
+def test_the_newest_holder_on_another_machine_is_named(tmp_path: Path) -> None:
+    write(tmp_path, pid=7, since=time.time() - 7800)
+    write(tmp_path, pid=8, since=time.time() - 60, trials=["big-s1"])
+    write(tmp_path, host="node-c", pid=9, since=time.time() - 8000)
+    assert holder_of(tmp_path, "base-s1").startswith("pid 7 on node-b since ")
+    assert "(2 h 10 min ago)" in holder_of(tmp_path, "base-s1")
+
+
+def test_a_dead_process_of_this_machine_is_forgotten(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = write(tmp_path, host=socket.gethostname(), pid=ended.pid, since=time.time())
+    assert holder_of(tmp_path, "base-s1") == "another process"
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"host": 1}'])
+def test_a_damaged_file_names_nobody(tmp_path: Path, content: str) -> None:
+    (tmp_path / "node-b-7.json").write_text(content)
+    assert holder_of(tmp_path, "base-s1") == "another process"
+
+
+MANY = """
+import resource, sys
+from pathlib import Path
+from filelock import FileLock
+from sweeps.running.open_files import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+allow_open_files()
+locks = [FileLock(Path(sys.argv[1]) / str(number)) for number in range(1040)]
+print(len([lock.acquire() for lock in locks]))
+"""
+
+
+def test_a_thousand_trials_are_locked_at_once_under_a_low_limit(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MANY, str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout.split() == ["1040"], done.stderr

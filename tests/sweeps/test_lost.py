@@ -1,0 +1,52 @@
+"""Which errors of a worker another attempt may not have."""
+
+import errno
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from sweeps.events import Failed, Lost
+from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.worker_actor import ended_by
+
+LOST = [
+    RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"),
+    RuntimeError("Gloo connectFullMesh failed with [enforce fail at tcp/pair.cc]"),
+    RuntimeError("NCCL error: unhandled system error"),
+    dist.DistNetworkError("The server socket has failed to listen on any local network address. EADDRINUSE"),
+    dist.DistStoreError("Timed out after 121 seconds waiting for clients. 1/2 clients joined."),
+    OSError(errno.EADDRINUSE, "Address already in use"),
+]
+MEMORY = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: str(error)[:30])
+def test_errors_of_meeting_and_of_connections_lose_a_worker(error: Exception) -> None:
+    assert is_lost_peer(error)
+    assert isinstance(ended_by(error), Lost)
+
+
+@pytest.mark.parametrize("error", MEMORY, ids=repr)
+def test_missing_memory_is_worth_one_retry(error: Exception) -> None:
+    found = ended_by(error)
+    assert isinstance(found, Lost)
+    assert found.memory
+    assert found.cause.startswith("out of memory: ")
+
+
+def test_torch_tells_missing_memory_on_a_cpu_by_its_text_alone() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a connection was refused"), RuntimeError("shapes differ"), OSError(2, "x")]
+)
+def test_other_errors_fail_the_trial(error: Exception) -> None:
+    assert isinstance(ended_by(error), Failed)

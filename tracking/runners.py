@@ -1,0 +1,109 @@
+"""The processes that run trials of a study now, and requests to stop them: small files in `<study>/.running/`.
+
+A process announces itself there and repeats it every ``BEAT_S`` seconds, so that other machines know that it runs.
+"""
+
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tracking.damage import unless_damaged
+from tracking.files import read_object, to_json, write_atomic
+from tracking.process import is_alive
+
+FOLDER = ".running"
+BEAT_S = 10.0
+SILENT_S = 120.0
+"""A process on another machine that gave no sign for so long may be gone; nobody here can ask."""
+KEPT_S = 7 * 86400.0
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One process. Times are in Unix seconds; ``seen`` is its last sign of life. ``waiting`` says for what it waits."""
+
+    host: str
+    pid: int
+    began: float
+    seen: float
+    trials: tuple[str, ...]
+    waiting: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"{re.sub(r'[^A-Za-z0-9.-]', '_', self.host)}-{self.pid}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs, or ran, on this machine."""
+        return self.host == socket.gethostname()
+
+    def lives(self, now: float | None = None) -> bool:
+        """Whether it runs on this machine, or gave a sign on another one a moment ago."""
+        if self.is_here:
+            return is_alive(self.pid, self.began)
+        return (time.time() if now is None else now) - self.seen < SILENT_S
+
+
+def announce(study: Path, runner: Runner) -> None:
+    """Write the runner's file. Raises OSError."""
+    write_atomic(_file(study, runner), to_json(asdict(runner)) + "\n")
+
+
+def withdraw(study: Path, runner: Runner) -> None:
+    """Remove its files, and those of processes that are gone for good."""
+    gone = [other for other in known_runners(study) if not other.lives() and (other.is_here or _is_old(other))]
+    for each in (runner, *gone):
+        for path in (_file(study, each), _requests(study, each)):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def known_runners(study: Path) -> list[Runner]:
+    """Every process that announced itself and did not withdraw, also one that was killed."""
+    return list(_read(study))
+
+
+def runners(study: Path) -> list[Runner]:
+    """Those that run."""
+    return [runner for runner in known_runners(study) if runner.lives()]
+
+
+def request_stop(study: Path, runner: Runner, trials: Sequence[str] | None) -> None:
+    """Ask the process to stop these trials, or everything. It looks every second. Raises OSError."""
+    before = stop_requests(study, runner)
+    wanted = None if trials is None or before is None else sorted({*trials, *before})
+    write_atomic(_requests(study, runner), to_json({"ts": time.time(), "trials": wanted}) + "\n")
+
+
+def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
+    """The trials that it was asked to stop, () for none; None means everything."""
+    content = unless_damaged(lambda: read_object(_requests(study, runner)), None) or {"trials": []}
+    trials = content.get("trials")
+    return None if trials is None else tuple(map(str, trials))
+
+
+def _read(study: Path) -> Iterator[Runner]:
+    for path in sorted((study / FOLDER).glob("*.json")):
+        content = unless_damaged(lambda path=path: read_object(path), None) or {}  # type: ignore[misc]
+        with suppress(KeyError, TypeError, ValueError):
+            trials = tuple(map(str, content["trials"]))
+            times = float(content["began"]), float(content["seen"])
+            yield Runner(str(content["host"]), int(content["pid"]), *times, trials, str(content.get("waiting", "")))
+
+
+def _is_old(runner: Runner) -> bool:
+    return time.time() - runner.seen > KEPT_S
+
+
+def _file(study: Path, runner: Runner) -> Path:
+    return study / FOLDER / f"{runner.name}.json"
+
+
+def _requests(study: Path, runner: Runner) -> Path:
+    return study / FOLDER / f"{runner.name}.stop"

@@ -1,0 +1,28 @@
+"""How the workers of a trial form their process group."""
+
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _set_pg_timeout
+
+from transformer.processes.meeting_port import host_and_port, use_interface_to
+
+FORMING = timedelta(minutes=2)
+"""How long the first worker waits for the last one. A worker that died meanwhile never comes."""
+WAITING = timedelta(minutes=10)
+"""How long a worker waits for the others later: one of them may evaluate alone."""
+
+
+def form_group(backend: str, address: str, rank: int, world: int) -> None:
+    """Join the process group that meets at ``address`` (host:port of rank zero).
+
+    Raises DistError or RuntimeError if the workers do not meet within ``FORMING``.
+    """
+    use_interface_to(address)
+    host, port = host_and_port(address)
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host, port, world, is_master=rank == 0, timeout=FORMING
+    )
+    dist.init_process_group(backend, store=store, timeout=FORMING, rank=rank, world_size=world)
+    store.set_timeout(WAITING)
+    _set_pg_timeout(WAITING)
