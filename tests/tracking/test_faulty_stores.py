@@ -77,9 +77,10 @@ def test_a_server_that_hangs_in_the_middle_ends_the_pass_and_gets_the_rest_later
     assert_exact(study, statuses, served.uri)
 
 
-def test_a_lost_answer_to_a_creation_makes_no_second_run(tmp_path: Path, server: Served) -> None:
+@pytest.mark.parametrize("served", [MlflowServer], indirect=True)
+def test_a_lost_answer_to_a_creation_makes_no_second_run(tmp_path: Path, served: Served) -> None:
     study, statuses = ended_study(tmp_path / "lost-answer")
-    cable, asked = LossyCable(server.port), list[bytes]()
+    cable, asked = LossyCable(served.port), list[bytes]()
     replay = Replay(study.folder, *open_tracker(cable.uri, tmp_path, EXPERIMENT))
 
     def cut(request: bytes) -> bool:
@@ -94,14 +95,7 @@ def test_a_lost_answer_to_a_creation_makes_no_second_run(tmp_path: Path, server:
     assert len(asked) == 1, "a client that repeats a creation makes a second run"
     assert replay.once().problems == ()
     cable.close()
-    assert_exact(study, statuses, server.uri)
-
-
-@pytest.fixture
-def server(served: Served) -> Served:
-    if not isinstance(served, MlflowServer):
-        pytest.skip("about HTTP only")
-    return served
+    assert_exact(study, statuses, served.uri)
 
 
 def test_a_networked_store_keeps_artifacts_below_the_runs(
