@@ -73,7 +73,14 @@ class Ledger:
     def put(self, key: str, value: Any) -> None:
         if self.get(key) != value:
             self._all.setdefault(self._store, {})[key] = value
-            write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
+            self._write()
+
+    def drop(self, key: str) -> None:
+        if self._all.get(self._store, {}).pop(key, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
 
 
 def clear(path: Path) -> str | None:

@@ -11,16 +11,18 @@ from filelock import FileLock
 
 from tracking.experiments import experiment_of_run, experiment_of_study, named_experiment
 from tracking.local_store import follow_move
-from tracking.tracker import Dataset, Point, RunSpec, Status
-from tracking.uri import artifact_folder, default_uri
+from tracking.patience import CONNECTING_S, Impatient, at_most
+from tracking.stores import artifacts_of, connect_once, is_networked_database, with_connect_timeout
+from tracking.tracker import MOST_POINTS, Dataset, Point, RunSpec, Status
+from tracking.uri import default_uri
 
-BATCH = 1000  # MLflow's limit of metrics per request; for params and tags it is 100
+LOCK_S = 60.0  # how long another study may take to open its store
 Item = TypeVar("Item")
 MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # we retry ourselves and report it
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a repeated creation is a second run; we retry ourselves and report it
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
 }
 
@@ -31,14 +33,26 @@ class MlflowTracker:
     def __init__(self, client: Any, experiment_id: str) -> None:
         self.client, self.experiment_id = client, experiment_id
 
-    def open_run(self, spec: RunSpec, known: str | None) -> str:
+    def find_run(self, spec: RunSpec, known: str | None) -> str | None:
         if known is not None and experiment_of_run(self.client, known):
             return known
+        found = self._alike(spec)
+        with_points = [run for run in found if run.data.metrics]
+        return next((str(run.info.run_id) for run in [*with_points, *found]), None)
+
+    def create_run(self, spec: RunSpec) -> str:
+        return str(self.client.create_run(self.experiment_id, spec.start_ms, spec.tags, spec.name).info.run_id)
+
+    def remove_doubles(self, spec: RunSpec, kept: str) -> None:
+        for run in self._alike(spec):
+            if run.info.run_id != kept and not (run.data.metrics or run.data.params):
+                self.client.delete_run(run.info.run_id)
+
+    def _alike(self, spec: RunSpec) -> list[Any]:
+        """The runs with the tags of `spec`, the oldest first."""
         wanted = " and ".join(f"tags.`{name}` = '{spec.tags[name]}'" for name in spec.found_by)
-        found = self.client.search_runs([self.experiment_id], wanted, order_by=["attributes.start_time ASC"])
-        if not found:
-            found = [self.client.create_run(self.experiment_id, spec.start_ms, spec.tags, spec.name)]
-        return str(found[0].info.run_id)
+        order = ["attributes.start_time ASC", "attributes.run_id ASC"]
+        return list(self.client.search_runs([self.experiment_id], wanted, order_by=order))
 
     def log_params(self, run_id: str, params: dict[str, str]) -> None:
         from mlflow.entities import Param
@@ -57,7 +71,7 @@ class MlflowTracker:
     def log_points(self, run_id: str, points: list[Point]) -> None:
         from mlflow.entities import Metric
 
-        for some in _batches(points, BATCH):
+        for some in _batches(points, MOST_POINTS):
             metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
             self.client.log_batch(run_id, metrics=metrics)
 
@@ -96,21 +110,31 @@ def open_tracker(
     """The tracker and its address. `uri` None means the default store below `runs`.
 
     `experiment` None means the experiment of `study`. A lock keeps the sweeps of several studies from creating the same
-    store or experiment at once.
+    store or experiment at once. Raises what MLflow raises, and TimeoutError.
     """
     silence()
-    from mlflow.tracking import MlflowClient
-
     where = uri or default_uri(runs)
-    artifacts = artifact_folder(runs).as_uri() if where == default_uri(runs) else None
-    with FileLock(runs / ".mlflow.lock"):
+    artifacts = artifacts_of(where, runs)
+    with FileLock(runs / ".mlflow.lock", timeout=LOCK_S):
         if where == default_uri(runs):
             follow_move(runs)
-        client = MlflowClient(tracking_uri=where, registry_uri=where)
+        client = connected(where)
         if experiment is not None:
             return MlflowTracker(client, named_experiment(client, experiment, artifacts)), where
         assert study is not None
         return MlflowTracker(client, experiment_of_study(client, study, where, artifacts)), where
+
+
+def connected(where: str) -> Any:
+    """A client; one of a networked database raises TimeoutError if there is no answer."""
+    from mlflow.tracking import MlflowClient
+
+    if not is_networked_database(where):
+        return MlflowClient(tracking_uri=where, registry_uri=where)
+    address = with_connect_timeout(where)
+    with at_most(CONNECTING_S):
+        connect_once(address)
+        return Impatient(MlflowClient(tracking_uri=address, registry_uri=address))
 
 
 def silence() -> None:

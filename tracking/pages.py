@@ -14,6 +14,7 @@ from tracking.damage import unless_damaged
 from tracking.ledger import Ledger
 from tracking.looks import settled_looks
 from tracking.notes import study_note
+from tracking.one_run import OneRun
 from tracking.rows import table
 from tracking.run_page import NOTE, RunPage, digest, upload
 from tracking.saved_view import view_tag
@@ -30,7 +31,7 @@ class Pages:
     """The pages of one study in one tracker. Every part is sent once per content, as the ledger tells."""
 
     def __init__(self, tracker: Tracker, sent: Ledger) -> None:
-        self._tracker, self._sent = tracker, sent
+        self._tracker, self._sent, self._one = tracker, sent, OneRun(tracker, sent)
         self._seen: dict[str, object] = {}  # trial key, or STUDY -> the files behind its page when it was last sent
         self._stored: dict[str, object] = {}  # the same for artifacts
         self._wait_until, self._next_version, self._complaint = 0.0, 0.0, ""
@@ -59,13 +60,14 @@ class Pages:
             return
         known = self._sent.sent(STUDY)
         spec = study_run(study)
-        run_id = self._tracker.open_run(spec, known.run_id if known else None)
+        run_id = self._one.open(STUDY, spec, known.run_id if known else None)
         sent = self._sent.parts(STUDY, run_id)
         names = sorted({*logged, *json.loads(sent.get("logged", "[]"))})
         tags = view_tag(study, names) | self._experiment_tags(study)
         if new := {name: value for name, value in tags.items() if sent.get(name) != digest(value)}:
             self._tracker.set_experiment_tags(new)
         self._tracker.set_status(run_id, "FINISHED", spec.start_ms)
+        self._one.settle(STUDY, spec, run_id)
         about = {"logged": json.dumps(names), "experiment": self._tracker.experiment_id}
         self._sent.keep(STUDY, run_id, {**sent, **about, **{name: digest(value) for name, value in tags.items()}})
         self._seen[STUDY] = looks

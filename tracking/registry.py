@@ -8,7 +8,7 @@ from typing import Any
 
 from tracking.cause import cause_of
 from tracking.local_store import follow_move
-from tracking.mlflow_tracker import silence
+from tracking.mlflow_tracker import connected, silence
 from tracking.uri import default_uri
 
 INPUT, OUTPUT = "text", "translation"
@@ -51,13 +51,11 @@ def register(
     so that earlier versions keep their files.
     """
     silence()
-    from mlflow.tracking import MlflowClient
-
     path = f"models/{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     try:
         if runs is not None and uri == default_uri(runs):
             follow_move(runs)
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client = connected(uri)
         client.log_artifacts(run_id, str(folder), path)
         _ensure(client, name)
         source = f"{client.get_run(run_id).info.artifact_uri}/{path}"

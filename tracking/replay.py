@@ -6,20 +6,22 @@ replayed only up to its newest checkpoint. Two ledgers hold its progress (`track
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tracking.card import Card
-from tracking.cause import cause_of
+from tracking.cause import cause_of, out_of_reach
 from tracking.damage import DamagedFileError
 from tracking.describe import params, points_of, result_points, run_spec, to_ms
 from tracking.journal import JournalLine
 from tracking.ledger import RUNS_FILE, SENT_FILE, SYNCED_FILE, Ledger, Synced, clear
 from tracking.looks import looks_of
 from tracking.metric_names import journal_name
+from tracking.one_run import OneRun
 from tracking.pages import Pages
 from tracking.study import Study, Trial, read_study
-from tracking.tracker import Point, Status, Tracker
+from tracking.tracker import MOST_POINTS, Point, Status, Tracker
 from tracking.trial_folder import Attempt, TrialFolder, TrialState
 
 STATUS: dict[TrialState, Status] = {
@@ -56,22 +58,30 @@ class Replay:
         self._folder, self._tracker = folder, tracker
         self._notices = tuple(filter(None, (clear(folder / name) for name in LEDGERS)))
         self._runs, self._synced, self._sent = (Ledger(folder / name, uri) for name in LEDGERS)
+        self._one = OneRun(tracker, self._sent)
         self._pages = Pages(tracker, self._sent)
         self._opened: dict[str, str] = {}  # trial key -> run id
         self._logged: set[str] = set()  # names of metrics while training
         self._seen: dict[str, object] = {}  # trial key -> the stamps of its files at the last replay
+        self._stuck: str | None = None  # the key of the trial at which a pass ended: it comes last in the next one
 
     def once(self) -> PassOutcome:
-        """Replay every trial that has begun. A trial that fails does not hold back the others."""
+        """Replay every trial that has begun. A trial that fails does not hold back the others.
+
+        A store that does not answer ends the pass: every further trial would wait as long.
+        """
         study = read_study(self._folder)
         runs, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
         notices, self._notices = self._notices, ()
-        for trial in study.trials:
+        for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
             try:
                 sent = self._replay_changes(study, trial)
             except Exception as error:  # a broken file, or a server out of reach: reported and retried
                 problems.setdefault(cause_of(error), []).append(trial.name)
                 lasting = lasting and isinstance(error, DamagedFileError)
+                if out_of_reach(error):
+                    self._stuck = trial.key
+                    break
                 continue
             runs += sent is not None
             points += sent or 0
@@ -112,19 +122,22 @@ class Replay:
         end_ms = to_ms(_end(attempts[-1], journal))
         state = folder.state(trial.key)
         new = rollback_safe(journal, synced.step, everything=state == "finished")
-        points = [point for report in new for point in _points(folder.card, report)]
-        if points:
+        count = 0
+        for step, points in batches((report.step, _points(folder.card, report)) for report in new):
             self._tracker.log_points(synced.run_id, points)
-        self._logged |= {point.name for point in points}
-        synced = Synced(synced.run_id, new[-1].step if new else synced.step, synced.result)
+            self._logged |= {point.name for point in points}
+            count += len(points)
+            synced = Synced(synced.run_id, step, synced.result)
+            self._synced.put(trial.key, asdict(synced))
         self._synced.put(trial.key, asdict(synced))
         if attempts[-1].lives():  # its result may exist before the attempt's end, which gives the time
             self._tracker.set_status(synced.run_id, "RUNNING", None)
-            return len(points)
+            return count
         sent = self._replay_result(trial, folder, synced, end_ms) if state == "finished" else 0
         status = STATUS[state]
         self._tracker.set_status(synced.run_id, status, None if status == "RUNNING" else end_ms)
-        return len(points) + sent
+        self._one.settle(trial.key, run_spec(study, trial, attempts), synced.run_id)
+        return count + sent
 
     def _describe(self, study: Study, trial: Trial, attempts: list[Attempt], run_id: str) -> None:
         """Send params and tags if they changed."""
@@ -141,7 +154,7 @@ class Replay:
     def _open(self, study: Study, trial: Trial, attempts: list[Attempt]) -> Synced:
         """The trial's run. If the tracker lost it, the trial is replayed from the start."""
         spec = run_spec(study, trial, attempts)
-        run_id = self._tracker.open_run(spec, self._runs.get(trial.key))
+        run_id = self._one.open(trial.key, spec, self._runs.get(trial.key))
         self._runs.put(trial.key, run_id)
         self._opened[trial.key] = run_id
         if self._sent.parts(trial.key, run_id).get("names") != NAMES:
@@ -176,6 +189,18 @@ def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> l
     checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
+
+
+def batches(reports: Iterable[tuple[int, list[Point]]]) -> Iterator[tuple[int, list[Point]]]:
+    """Reports joined up to MOST_POINTS, each batch with its last step. Larger reports stay whole."""
+    last, joined = -1, list[Point]()
+    for step, points in reports:
+        if joined and len(joined) + len(points) > MOST_POINTS:
+            yield last, joined
+            joined = []
+        last, joined = step, [*joined, *points]
+    if last >= 0:
+        yield last, joined
 
 
 def _points(card: Card, report: JournalLine) -> list[Point]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+MOST_POINTS = 1000  # MLflow's limit per request; for params and tags it is 100
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
@@ -42,8 +43,14 @@ class Tracker(Protocol):
 
     experiment_id: str
 
-    def open_run(self, spec: RunSpec, known: str | None) -> str:
-        """The run's id: `known` if it still exists; otherwise the run with the same tags, or a new one."""
+    def find_run(self, spec: RunSpec, known: str | None) -> str | None:
+        """The run's id: `known` if it still exists; otherwise the oldest run with the same tags."""
+
+    def create_run(self, spec: RunSpec) -> str:
+        """A new run, in any case: ask `find_run` first."""
+
+    def remove_doubles(self, spec: RunSpec, kept: str) -> None:
+        """Delete other runs with the same tags that hold neither points nor params."""
 
     def log_params(self, run_id: str, params: dict[str, str]) -> None:
         """Log the params that the run lacks; existing ones are immutable."""
@@ -87,12 +94,19 @@ class MemoryTracker:
         self.runs: dict[str, MemoryRun] = {}
         self.tags: dict[str, str] = {}
 
-    def open_run(self, spec: RunSpec, known: str | None) -> str:
-        if known in self.runs:
-            return known
-        for run_id, run in self.runs.items():
-            if all(run.tags.get(name) == spec.tags[name] for name in spec.found_by):
-                return run_id
+    def find_run(self, spec: RunSpec, known: str | None) -> str | None:
+        return known if known in self.runs else next(iter(self._alike(spec)), None)
+
+    def remove_doubles(self, spec: RunSpec, kept: str) -> None:
+        for run_id in self._alike(spec):
+            if run_id != kept and not (self.runs[run_id].points or self.runs[run_id].params):
+                del self.runs[run_id]
+
+    def _alike(self, spec: RunSpec) -> list[str]:
+        wanted = {name: spec.tags[name] for name in spec.found_by}
+        return [run_id for run_id, run in self.runs.items() if wanted.items() <= run.tags.items()]
+
+    def create_run(self, spec: RunSpec) -> str:
         run_id = uuid.uuid4().hex
         self.runs[run_id] = MemoryRun(spec, tags=dict(spec.tags))
         return run_id

@@ -78,7 +78,7 @@ def test_it_holds_back_only_its_own_trial_from_mlflow(pair: Study, name: str, da
     named = (name, damage) not in WHOLE and name != "statistics/dev.jsonl"
     if named and (name, damage) != ("attempts.jsonl", empty):  # without attempts there is no run
         assert len(done.problems) == 1
-    sent = [run for run in tracker.runs.values() if run.spec.name == "A a_heads_1 s1"]
+    sent = [run for run in tracker.runs.values() if run.tags.get("trial.key") == pair.trials[1].key]
     assert [run.status for run in sent] == ["FINISHED"]
 
 
@@ -134,7 +134,7 @@ def test_only_damage_is_a_lasting_problem(pair: Study) -> None:
     assert Replay(pair.folder, tracker, "memory").once().lasting
 
     class Unreachable(MemoryTracker):
-        def open_run(self, spec: RunSpec, known: str | None) -> str:
+        def find_run(self, spec: RunSpec, known: str | None) -> str | None:
             raise ConnectionError("server down")
 
     assert not Replay(pair.folder, Unreachable(), "memory").once().lasting

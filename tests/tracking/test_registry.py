@@ -1,11 +1,15 @@
 """Every error that stops a registration becomes one line, whatever its source."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from studies_on_disk import Store
 
+from tracking.mlflow_tracker import open_tracker
 from tracking.registry import RegistryError, register
+from tracking.tracker import RunSpec
+from tracking.uri import artifact_folder
 
 
 @pytest.fixture
@@ -50,3 +54,24 @@ def test_a_bucket_without_credentials(model: Path, store: Store, monkeypatch: py
 
 def test_a_run_that_the_store_does_not_have(model: Path, store: Store) -> None:
     assert refusal(model, "0" * 32, store[1]).startswith("MlflowException: ")
+
+
+def test_a_registered_model_and_artifacts_open_after_the_runs_are_moved(
+    model: Path, runs: Path, store: Store, tmp_path: Path
+) -> None:
+    """Also for MLflow alone, once `ablate sync` or `ablate ui` has seen the folder at its new place."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    shutil.copy(runs / "mlflow.db", first)  # its tables take seconds to make
+    tracker, uri = open_tracker(None, first, "moved")
+    run_id = tracker.create_run(RunSpec("base s1", 0, {"trial.key": "key", "sweep.id": "study"}))
+    tracker.log_files(run_id, {"curve.csv": b"step\n1\n"})
+    register(model, "moved", "best", run_id, uri, "", first)
+    first.rename(second)
+    _, uri = open_tracker(None, second, "moved")
+    alone = type(store[0].client)(tracking_uri=uri, registry_uri=uri)
+    version = alone.get_model_version_by_alias("moved", "best")
+    place = alone.get_model_version_download_uri("moved", version.version)
+    assert place.startswith(artifact_folder(second).as_uri())
+    assert (Path(place.removeprefix("file://")) / "MLmodel").read_text() == "flavors: {}\n"
+    assert Path(alone.download_artifacts(run_id, "curve.csv")).read_bytes() == b"step\n1\n"

@@ -85,7 +85,7 @@ def test_unreadable_studies_do_not_hide_the_trial_of_a_run(
 def test_one_run_after_a_crash_between_create_and_store(study: Study, folder: TrialFolder, store: Store) -> None:
     begin(folder)
     spec = run_spec(study, study.trials[0], folder.attempts())
-    made = store[0].open_run(spec, None)
+    made = store[0].create_run(spec)
     sync_once(study, store)
     assert only_run(study, store).info.run_id == made
 

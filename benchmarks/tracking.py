@@ -1,0 +1,135 @@
+"""Syncing journals to MLflow, and what training notices of it: ``python -m benchmarks.tracking [--rounds N]``.
+
+Journals of 20 trials, 5 metrics and 2 000 steps are carried to a database and to a server on this machine: wall
+seconds, from the start of the syncer. Training is `ablate train` at scale tiny, in turn with a server that answers,
+one that is down, and one that accepts connections and never answers: wall seconds between its first and last report.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from tracking import formats
+from tracking.journal import journal_line
+from tracking.study import Study, Trial, write_study
+from tracking.trial_folder import TrialFolder
+from tracking.uri import URI_VARIABLE, default_uri
+from tracking.views import answers, free_port, ui_command, ui_environment
+
+METRICS, STEPS = 5, 2000
+START_S = 300.0  # for a server, on any machine
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory() as place, serving(Path(place) / "server") as server:
+        print("| journals carried to | wall time | points per second |\n| --- | --- | --- |")
+        for name, uri in (("sqlite", ""), ("a server over HTTP", server)):
+            study = journals(Path(place) / name / "study", options.trials)
+            seconds = synced(study, uri)
+            print(f"| {name} | {seconds:.1f} s | {options.trials * METRICS * STEPS / seconds:.0f} |")
+        with silent() as hanging:
+            stores = {"up": server, "down": f"http://127.0.0.1:{free_port(0)}", "hanging": hanging}
+            taken = training_seconds(stores, Path(place) / "training", options.steps, options.rounds)
+    print(f"\n| the server is | training, median of {options.rounds} | range | × up |\n| --- | --- | --- | --- |")
+    for name, seconds_of in taken.items():
+        ratio = median(seconds_of) / median(taken["up"])
+        spread = f"{min(seconds_of):.1f}–{max(seconds_of):.1f} s"
+        print(f"| {name} | {formats.time(median(seconds_of))} | {spread} | {ratio:.3f} |")
+
+
+def journals(folder: Path, trials: int) -> Study:
+    """A study whose trials ended on another machine, METRICS × STEPS points each."""
+    numbers = range(1, trials + 1)
+    study = Study(folder, tuple(Trial("base", "base", "", seed, f"key-{seed}", {}) for seed in numbers), {}, ())
+    write_study(study)
+    for trial in study.trials:
+        where = study.trial_folder(trial)
+        where.begin_attempt(1, "another-machine", 1)
+        where.journal_path.write_text("".join(f"{line}\n" for line in _lines(trial.seed)))
+        where.end_attempt(1, "failed")
+    return study
+
+
+def _lines(seed: int) -> Iterator[str]:
+    began = time.time() - STEPS
+    for step in range(1, STEPS + 1):
+        metrics = {f"train/metric_{number}": number + seed / step for number in range(METRICS)}
+        yield json.dumps(journal_line(began + step, 1, step, metrics, step if step == STEPS else None))
+
+
+def synced(study: Study, uri: str) -> float:
+    """Wall seconds of one syncer. Raises subprocess.CalledProcessError if something was not sent."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "tracking.sync", "--study", str(study.folder)]
+    subprocess.run(command, check=True, env=os.environ | {URI_VARIABLE: uri})
+    return time.perf_counter() - began
+
+
+def training_seconds(stores: dict[str, str], place: Path, steps: int, rounds: int) -> dict[str, list[float]]:
+    """By the state of the server, in turn, after one round that prepares the data and is not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in stores}
+    for number in range(rounds + 1):
+        for name, uri in stores.items():
+            seconds = _trained(place, f"{name}-{number}", uri, steps)
+            taken[name] += [seconds] if number else []
+    return taken
+
+
+def _trained(place: Path, name: str, uri: str, steps: int) -> float:
+    """Seconds between the first and the last report of one training."""
+    overrides = [f"paths.runs={place}/runs", f"paths.data={place}/data", f"sweep.name={name}", f"tracking.uri={uri}"]
+    schedule = [f"train.steps={steps}", "train.log_every=10"]
+    command = [sys.executable, "-m", "sweeps.cli", "train", *overrides, *schedule]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    reports = TrialFolder(place / "runs" / name / "base-s1").journal()
+    if len(reports) < 2:
+        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
+    return reports[-1].ts - reports[0].ts
+
+
+@contextmanager
+def serving(runs: Path) -> Iterator[str]:
+    """The address of what `ablate ui` starts."""
+    runs.mkdir()
+    port = free_port(0)
+    process = subprocess.Popen(
+        ui_command(runs, port=port),
+        env=ui_environment(default_uri(runs)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        if not answers(f"http://127.0.0.1:{port}", START_S):
+            raise RuntimeError(f"MLflow's server did not start within {START_S:.0f} s")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tracking", description=(__doc__ or "").split("\n")[0])
+    for name, value in {"trials": 20, "rounds": 5, "steps": 400}.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

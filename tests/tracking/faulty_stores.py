@@ -1,0 +1,231 @@
+"""Real stores that can be killed, stopped and started again, and a comparison of what they hold with the journals."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+from studies_on_disk import EXPERIMENT, finish, make_study, report
+
+from tracking.describe import points_of, to_ms
+from tracking.metric_names import journal_name
+from tracking.mlflow_tracker import open_tracker
+from tracking.study import Study
+from tracking.uri import default_uri
+from tracking.views import answers, free_port, ui_command, ui_environment
+
+POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+WITHOUT_POSTGRES = "no PostgreSQL below /usr/lib/postgresql; apt-get install postgresql"
+PATIENCE_S = 240.0
+Statuses = dict[str, str]
+
+
+class Served:
+    """A store in processes of its own, below `place`."""
+
+    uri = ""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.port = place, free_port(0)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        with (self.place / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), env=self.environment(), cwd=self.place, stdout=log, stderr=log, start_new_session=True
+            )
+        wait_for(self.ready)
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    def stop(self) -> None:
+        """Hang: connections are accepted by the kernel, and nobody answers."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        main = psutil.Process(self._process.pid)
+        for process in [main, *main.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+
+class MlflowServer(Served):
+    """What `ablate ui` and docs/mlflow.md start, on a database of its own."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.uri = f"http://127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        return ui_command(self.place, port=self.port)
+
+    def environment(self) -> dict[str, str]:
+        return ui_environment(default_uri(self.place))
+
+    def ready(self) -> bool:
+        return answers(self.uri, 1.0)
+
+
+class Postgres(Served):
+    """Debian's server, without a password on the loopback address. It refuses to run as root: then as its own user."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.uri = f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
+        self._data = place / "data"
+        if os.geteuid() == 0:
+            shutil.chown(place, "postgres", "postgres")
+        command = [*_as_postgres("initdb"), "-D", str(self._data), "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=place)
+
+    def command(self) -> list[str]:
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", f"unix_socket_directories={self.place}"]
+        return [*_as_postgres("postgres"), "-D", str(self._data), "-p", str(self.port), *options]
+
+    def ready(self) -> bool:
+        import psycopg
+
+        try:
+            psycopg.connect(self.uri.replace("+psycopg", ""), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _as_postgres(program: str) -> list[str]:
+    assert POSTGRES is not None, WITHOUT_POSTGRES
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    return [*user, str(POSTGRES / program)]
+
+
+@contextmanager
+def serving(kind: type[Served]) -> Iterator[Served]:
+    """A running store in a folder that its own user can reach."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        store = kind(Path(place))
+        try:
+            store.start()
+            yield store
+        finally:
+            store.resume()
+            store.kill()
+
+
+class LossyCable:
+    """Passes bytes on to a server. While `cut` holds for a request, the server gets it and its answer is lost."""
+
+    def __init__(self, port: int) -> None:
+        self.cut: Callable[[bytes], bool] = lambda request: False
+        self._port, self._listener = port, socket.create_server(("127.0.0.1", 0))
+        self.uri = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                Thread(target=self._carry, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _carry(self, near: socket.socket) -> None:
+        with suppress(OSError), near, socket.create_connection(("127.0.0.1", self._port)) as far:
+            while request := near.recv(1 << 20):
+                while not _whole(request):
+                    request += near.recv(1 << 20)
+                lost = self.cut(request)
+                far.sendall(request)
+                answer = far.recv(1 << 20)
+                while not _whole(answer):
+                    answer += far.recv(1 << 20)
+                if lost:
+                    return
+                near.sendall(answer)
+
+
+def _whole(message: bytes) -> bool:
+    head, gap, body = message.partition(b"\r\n\r\n")
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(gap) and len(body) >= int(lengths[0] if lengths else 0)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true in time"
+        time.sleep(0.1)
+
+
+def ended_study(folder: Path, steps: int = 30) -> tuple[Study, Statuses]:
+    """Four trials that another machine trained, and the status of each one's run: two finished, one failed, one cut."""
+    study = make_study(folder, {"base": [1, 2], "a_heads_1": [1], "c_layers_2": [1]})
+    for trial in study.trials:
+        where = study.trial_folder(trial)
+        where.begin_attempt(1, "offline-node", 1)
+        report(where, 1, range(1, steps + 1), checkpoints=(steps,))
+    for trial in study.trials[:2]:
+        finish(study, trial, 1, steps)
+    failed = study.trial_folder(study.trials[2])
+    failed.write_error("out of memory")
+    failed.end_attempt(1, "failed")
+    names = [trial.key for trial in study.trials]
+    return study, dict(zip(names, ["FINISHED", "FINISHED", "FAILED", "KILLED"], strict=True))
+
+
+def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
+    """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
+    tracker, _ = open_tracker(uri, study.folder.parent, EXPERIMENT)
+    found = tracker.client.search_runs([tracker.experiment_id], f"tags.`sweep.id` = '{study.name}'")
+    of_trials = [run for run in found if "trial.key" in run.data.tags]
+    assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"
+    assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
+    assert all(run.info.status != "RUNNING" for run in found)
+    for run in of_trials:
+        _assert_points(study, run, tracker.client)
+
+
+def _assert_points(study: Study, run: Any, client: Any) -> None:
+    (trial,) = (trial for trial in study.trials if trial.key == run.data.tags["trial.key"])
+    folder = study.trial_folder(trial)
+    wanted: dict[str, list[tuple[int, int, float]]] = {}
+    for line in folder.journal():
+        named = {journal_name(folder.card, name): value for name, value in line.metrics.items()}
+        for point in points_of(named, to_ms(line.ts), line.step):
+            wanted.setdefault(point.name, []).append((point.step, point.ts_ms, point.value))
+    for name, points in wanted.items():
+        history = client.get_metric_history(run.info.run_id, name)
+        assert sorted((point.step, point.timestamp, point.value) for point in history) == points, (trial.name, name)
+
+
+def forget(study: Study) -> None:
+    """Lose the ledgers, as a journal carried from another machine has none."""
+    for path in study.folder.glob("mlflow-*.json"):
+        path.unlink()

@@ -1,0 +1,191 @@
+"""The syncer as a process, while its store is killed, hangs, is locked or absent, and while it is killed itself.
+
+Minutes long: `make faults`. Nothing here measures a time: every step waits for what the syncer wrote.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from faulty_stores import (
+    POSTGRES,
+    WITHOUT_POSTGRES,
+    MlflowServer,
+    Postgres,
+    Served,
+    Statuses,
+    assert_exact,
+    ended_study,
+    serving,
+    wait_for,
+)
+from studies_on_disk import EXPERIMENT, begin, finish, make_study, report
+
+from tracking import sync
+from tracking.mlflow_tracker import open_tracker
+from tracking.study import Study, Trial
+from tracking.uri import URI_VARIABLE, default_uri
+
+pytestmark = pytest.mark.faults
+ROOT = Path(sync.__file__).parents[1]
+LONG_S = 400.0
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        MlflowServer,
+        pytest.param(
+            Postgres,
+            marks=[pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)],
+        ),
+    ],
+)
+
+
+class Syncer:
+    """`python -m tracking.sync --follow` of a study, as a sweep starts it."""
+
+    def __init__(self, study: Study, uri: str) -> None:
+        self.study = study
+        arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT, "--follow"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tracking.sync", *arguments],
+            env=os.environ | {URI_VARIABLE: uri},
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def problems(self) -> list[str]:
+        path = self.study.folder / "mlflow-sync.json"
+        return list(json.loads(path.read_text())["problems"]) if path.exists() else []
+
+    def step(self, trial: Trial) -> int:
+        """The last step that arrived; -1 before the first."""
+        path = self.study.folder / "mlflow-synced.json"
+        stores = json.loads(path.read_text()).values() if path.exists() else []
+        return max((entries[trial.key]["step"] for entries in stores if trial.key in entries), default=-1)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def close(self) -> None:
+        """The end of the sweep."""
+        _, output = self.process.communicate(timeout=LONG_S)
+        assert self.process.returncode == 0, output
+
+
+@contextmanager
+def syncing(study: Study, uri: str) -> Iterator[Syncer]:
+    syncer = Syncer(study, uri)
+    try:
+        yield syncer
+    finally:
+        if syncer.process.poll() is None:
+            syncer.process.kill()
+        syncer.process.wait()
+
+
+class Training:
+    """A study of six trials that train in this process, each with a checkpoint per call of `go_on`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.study = make_study(folder, {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1, 2]})
+        self.first, self._last = self.study.trials[0], 0
+        self._attempts = {trial.key: begin(self.study.trial_folder(trial)) for trial in self.study.trials}
+
+    def go_on(self, steps: int = 20) -> int:
+        """Returns the last step."""
+        first, self._last = self._last + 1, self._last + steps
+        for trial in self.study.trials:
+            folder = self.study.trial_folder(trial)
+            report(folder, self._attempts[trial.key], range(first, self._last + 1), checkpoints=(self._last,))
+        return self._last
+
+    def end(self) -> Statuses:
+        for trial in self.study.trials:
+            finish(self.study, trial, self._attempts[trial.key], self._last)
+        return {trial.key: "FINISHED" for trial in self.study.trials}
+
+
+@kinds
+@pytest.mark.parametrize(("fault", "cure"), [("kill", "start"), ("stop", "resume")])
+def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure: str, tmp_path: Path) -> None:
+    training = Training(tmp_path / "middle")
+    with serving(kind) as store, syncing(training.study, store.uri) as syncer:
+        step = training.go_on()
+        wait_for(lambda: syncer.step(training.first) == step)
+        getattr(store, fault)()
+        training.go_on()
+        wait_for(lambda: len(syncer.problems()) == 1)
+        training.go_on()
+        getattr(store, cure)()
+        wait_for(lambda: syncer.problems() == [])
+        statuses = training.end()
+        syncer.close()
+        assert_exact(training.study, statuses, store.uri)
+
+
+@kinds
+def test_a_store_that_starts_after_the_syncer(kind: type[Served], tmp_path: Path) -> None:
+    training = Training(tmp_path / "later")
+    with serving(kind) as store:
+        store.kill()
+        with syncing(training.study, store.uri) as syncer:
+            training.go_on()
+            wait_for(lambda: len(syncer.problems()) == 1)
+            store.start()
+            wait_for(lambda: syncer.problems() == [])
+            statuses = training.end()
+            syncer.close()
+        assert_exact(training.study, statuses, store.uri)
+
+
+def test_a_locked_database(tmp_path: Path) -> None:
+    training = Training(tmp_path / "locked")
+    open_tracker(None, tmp_path, EXPERIMENT)
+    with syncing(training.study, "") as syncer:
+        step = training.go_on()
+        wait_for(lambda: syncer.step(training.first) == step)
+        with closing(sqlite3.connect(tmp_path / "mlflow.db", timeout=60)) as database:
+            database.execute("BEGIN EXCLUSIVE")
+            training.go_on()
+            wait_for(lambda: any("locked" in problem for problem in syncer.problems()))
+        wait_for(lambda: syncer.problems() == [])
+        statuses = training.end()
+        syncer.close()
+    assert_exact(training.study, statuses, default_uri(tmp_path))
+
+
+@kinds
+def test_a_syncer_that_is_killed_again_and_again(kind: type[Served], tmp_path: Path) -> None:
+    training = Training(tmp_path / "killed")
+    with serving(kind) as store:
+        for _ in range(3):
+            with syncing(training.study, store.uri) as syncer:
+                step = training.go_on(500)
+                wait_for(lambda syncer=syncer, step=step: syncer.step(training.first) == step)  # type: ignore[misc]
+                syncer.kill()  # while it sends the other trials
+        statuses = training.end()
+        with syncing(training.study, store.uri) as syncer:
+            syncer.close()
+        assert_exact(training.study, statuses, store.uri)
+
+
+@kinds
+def test_two_studies_at_once_in_an_empty_store(kind: type[Served], tmp_path: Path) -> None:
+    ended = [ended_study(tmp_path / name) for name in ("one", "other")]
+    with serving(kind) as store:
+        with syncing(ended[0][0], store.uri) as one, syncing(ended[1][0], store.uri) as other:
+            one.close()
+            other.close()
+        for study, statuses in ended:
+            assert_exact(study, statuses, store.uri)
