@@ -34,7 +34,7 @@ def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Itera
         yield _marks([found for _, found in tested], findings.reference)
         yield from (_spreads(metric, found) for metric, found in tested)
         yield from filter(None, [findings.later_seeds])
-    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(rows, findings)):
+    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(card, rows, findings)):
         yield f"Not tested over seeds: {left}."
 
 
@@ -44,7 +44,7 @@ def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
     verb = "is" if family == "1 row" else "are"
     tests = "Dunnett's test, and Welch's with Holm's correction"
     both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
-    alone = " †: only Dunnett's does, which takes all rows to vary alike." * ("†" in marks)
+    alone = " †: a difference by Dunnett's test alone, which takes all rows to vary alike." * ("†" in marks)
     rest = " Without a mark no difference is shown, which does not mean that there is none."
     return f"Over seeds, {family} {verb} tested against {reference}: {tests}.{both}{alone}{rest}"
 
@@ -59,23 +59,36 @@ def _spreads(metric: Metric, found: "SeedFindings") -> str:
     if found.detectable:
         ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
         parts.append(f"a true difference of {' to '.join(ends)} is shown with probability 0.8")
-    text = f"{scale}: {'; '.join(parts)}."
+    text = f"{scale}: {'; '.join(parts)}.{_welch_alone(found)}"
     ratio = family.reference_sd or 0.0
     caution = f" Caution: the sd of {family.reference} is {ratio:.1f} × the pooled one, and every difference has it."
     return text if ratio < LARGE_SD else text + caution
 
 
-def _untested(rows: Sequence[TableRow], findings: Findings) -> str:
-    """The shown rows by their reason, such as "big, base_2 (2 seeds)"."""
-    reasons: dict[str, str] = {}
-    for found in findings.seeds.values():
-        reasons = found.family.untested | reasons
+def _welch_alone(found: "SeedFindings") -> str:
+    """Rows that have no mark because seeds of other rows spread wider, which enlarges the pooled sd."""
+    rows = [row for row, test in found.tests.items() if test.shown_by_welch_alone]
+    return f" By Welch's test alone, with the sd of each row, these differ, too: {', '.join(rows)}." if rows else ""
+
+
+def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
+    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
+    reasons = {row.row: why for row in rows if (why := _why_untested(card, row, findings))}
     of_reason: dict[str, list[str]] = {}
     for row in rows:
         if row.row in reasons:
             of_reason.setdefault(reasons[row.row], []).append(row.row)
     named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
     return ", ".join(f"{of} ({why})" for why, of in named.items())
+
+
+def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
+    """Such as "2 seeds", or "BLEU: all seeds alike" where another metric is tested."""
+    tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
+    reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
+    if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
+        return next(iter(reasons.values()))
+    return ", ".join(f"{label}: {why}" for label, why in reasons.items())
 
 
 def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:

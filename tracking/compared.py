@@ -109,7 +109,7 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
     found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
     ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
-    note = "" if ordered else f"every {first.study.task.sample} has the same score"
+    note = "" if ordered else f"every {first.study.task.sample} has the same {metric.label}"
     return Differing(metric, of_set, (ours.trial, theirs.trial), ordered[:SHOWN], note)
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 Other = TypeVar("Other")
 REMEDIES = {
-    "study.json": "move it away; `ablate sweep` writes it again and keeps finished trials",
+    "study.json": "move it away; `ablate sweep` with its overrides writes it again and keeps finished trials",
     "result.json": "`ablate sweep` resumes from the last checkpoint and writes it again",
     "config.yaml": "`ablate sweep` writes it again",
     "provenance.json": "`ablate sweep` sets it aside; the next attempt writes it again",

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +57,16 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        near = [str(place) for place in study_folders(folder)]
+        near = [str(place) for place in study_folders(folder)] or _named_alike(folder)
         if (folder.parent / STUDY_FILE).exists():
             near = [str(folder.parent)]
         raise StudyMissing(f"{error}; name a study's folder, such as {near[0]}" if near else str(error)) from None
+
+
+def _named_alike(folder: Path) -> list[str]:
+    """The study beside this folder whose name is nearest."""
+    beside = [place.name for place in study_folders(folder.parent)]
+    return [str(folder.parent / name) for name in get_close_matches(folder.name, beside, n=1)]
 
 
 def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:

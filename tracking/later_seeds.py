@@ -1,36 +1,43 @@
-"""Seeds that were added to a study after its first results could be seen.
+"""Seeds that were added to a study, and trials that were dropped, after its first results could be seen.
 
-Who looks, and adds seeds until a difference is shown, finds one too often. So the caption counts such additions.
+Who looks, and adds or drops until a difference is shown, finds one too often. So the caption counts both.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from tracking.damage import unless_damaged
 from tracking.study import Study
 
 SEEDS = re.compile(r"\bsweep\.seeds=(\[[^\]]*\]|\d+)")
+DROP = re.compile(r"\bablate'? drop\b")
 SINGLE_SEED = re.compile(r"\b(?:train|\w+)\.seed=(\d+)")
 
 
 @dataclass(frozen=True)
 class LaterSeeds:
-    """``times``: how often seeds were added after a first result. ``seeds``: those seeds."""
+    """``times``: how often seeds were added after a first result. ``seeds``: those seeds. ``drops``: how often rows or
+    trials were dropped since then."""
 
     times: int
     seeds: tuple[int, ...]
+    drops: int = 0
 
     @property
     def text(self) -> str:
-        """Such as "Seeds were added twice after first results (4, 5, 6).", or nothing."""
-        if not self.times:
-            return ""
-        often = {1: "once", 2: "twice"}.get(self.times, f"{self.times} times")
+        """Such as "Seeds were added twice after first results (4, 5, 6): …", or nothing."""
         listed = ", ".join(map(str, self.seeds))
-        return f"Seeds were added {often} after first results ({listed}): p values assume a fixed number."
+        added = f"Seeds were added {_often(self.times)} after first results ({listed}): p values assume a fixed number."
+        dropped = f"Trials were dropped {_often(self.drops)} after first results: p values do not know of them."
+        return " ".join([added] * bool(self.times) + [dropped] * bool(self.drops))
+
+
+def _often(times: int) -> str:
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")
 
 
 def later_seeds(study: Study) -> LaterSeeds:
@@ -43,19 +50,31 @@ def later_seeds(study: Study) -> LaterSeeds:
         if new and known and first is not None and ts > first:
             added.append(new)
         known |= set(seeds)
-    return LaterSeeds(len(added), tuple(seed for new in added for seed in new))
+    drops = sum(first is not None and ts > first for ts in _drops(study))
+    return LaterSeeds(len(added), tuple(seed for new in added for seed in new), drops)
+
+
+def _drops(study: Study) -> Iterator[float]:
+    """When `ablate drop` was typed, as Unix seconds."""
+    for asked in study.asked:
+        if DROP.search(_command(asked)) and (ts := _seconds(str(asked["ts"]))) is not None:
+            yield ts
 
 
 def _requests(study: Study) -> Iterator[tuple[float, list[int]]]:
     """When seeds were requested, as Unix seconds, and which of them the study has. The first command has some."""
     recorded = {trial.seed for trial in study.trials}
     for number, asked in enumerate(study.asked):
-        words = asked["command"]
-        seeds = [seed for seed in named_seeds(words if isinstance(words, str) else " ".join(words)) if seed in recorded]
+        seeds = [seed for seed in named_seeds(_command(asked)) if seed in recorded]
         if number == 0 and not seeds:
             seeds = [1]
         if (ts := _seconds(str(asked["ts"]))) is not None:
             yield ts, seeds
+
+
+def _command(asked: Mapping[str, Any]) -> str:
+    words = asked["command"]
+    return words if isinstance(words, str) else " ".join(words)
 
 
 def named_seeds(command: str) -> list[int]:

@@ -43,6 +43,11 @@ class RowTest:
         return self.shown and not self.shown_by_both
 
     @property
+    def shown_by_welch_alone(self) -> bool:
+        """Such a row has no mark: the error rate of a table is that of Dunnett's test."""
+        return not self.shown and self.p_welch <= ALPHA
+
+    @property
     def mark(self) -> str:
         """``*`` if both tests show it, ``†`` if Dunnett's alone, otherwise nothing."""
         return BOTH if self.shown_by_both else DUNNETT_ALONE if self.shown else ""

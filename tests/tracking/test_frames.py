@@ -83,6 +83,7 @@ def test_a_wrong_folder_is_one_clear_error(study: Study, monkeypatch: pytest.Mon
         (runs, str(study.folder)),
         (study.folder / "base-s1", str(study.folder)),
         (runs / "nowhere", "no study at "),
+        (runs / "mien", f"such as {study.folder}"),
         (study.folder / "study.json", str(study.folder)),
     ):
         with pytest.raises(StudyMissing, match=r"^no study at /") as missing:

@@ -129,6 +129,16 @@ def test_seeds_added_after_first_results_are_counted(tmp_path: Path) -> None:
     assert later_seeds(other).times == 0  # not in the study: it was refused, or dropped again
 
 
+def test_trials_dropped_after_first_results_are_counted(tmp_path: Path) -> None:
+    study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0}})
+    early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
+    dropped = with_commands(study, (early, "ablate drop big --yes"), (late, "../bin/ablate drop big-s2 --yes"))
+    assert later_seeds(dropped).drops == 1
+    assert later_seeds(dropped).text == "Trials were dropped once after first results: p values do not know of them."
+    others = ("ablate sweep model.p_drop=0.1", "ablate sweep sweep.name=drop", "ablate sweep sweep.rows=[drop]")
+    assert later_seeds(with_commands(study, *((late, command) for command in others))).drops == 0
+
+
 def test_nothing_is_late_without_results_or_readable_times(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", {"base": [1, 2]})
     add = "ablate sweep sweep.seeds=[1,2] --add"

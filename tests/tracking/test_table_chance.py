@@ -158,7 +158,8 @@ def test_a_row_that_is_not_tested_says_why(tmp_path: Path, scores: list[tuple[fl
     line = lines_of(study)["c_layers_2"]
     assert line["test_ppl"] == f"not tested: {why}"
     assert (line["p_ppl"], line["low_ppl"]) == ("", "")
-    assert f"Not tested over seeds: c_layers_2 ({why})." in words(study)
+    named = f"PPL: {why}" if "diverged" in why else why  # the other metric is finite
+    assert f"Not tested over seeds: c_layers_2 ({named})." in words(study)
     assert "1 row are" not in words(study)
     assert lines_of(study)["a_heads_1"]["test_ppl"] == "difference shown"
 
@@ -199,14 +200,31 @@ def test_dunnett_alone_has_its_own_mark(tmp_path: Path) -> None:
         train(study, place, {"test": {"accuracy": middle + spread * (trial.seed - 2), "loss": 0.25, "decode": {}}})
     rows, findings = looked(study)
     assert "| +0.200† |" in to_markdown(study, rows, findings=findings)
-    assert "†: only Dunnett's does" in words(study)
+    assert "†: a difference by Dunnett's test alone" in words(study)
     assert lines_of(study)["a"]["test_accuracy"] == "difference shown by Dunnett's test, not by Welch's"
+
+
+def test_a_row_that_only_welchs_test_shows_is_named_without_a_mark(tmp_path: Path) -> None:
+    """Another row's seeds spread so widely that the pooled sd hides it."""
+    study = make(tmp_path / "hidden", DIGITS, {row: {} for row in ("base", "wide", "low")}, (1, 2, 3))
+    for place, trial in enumerate(study.trials):
+        middle, spread = {"base": (0.9, 0.001), "wide": (0.8, 0.2), "low": (0.8, 0.001)}[trial.row]
+        train(study, place, {"test": {"accuracy": middle + spread * (trial.seed - 2), "loss": 0.25, "decode": {}}})
+    rows, findings = looked(study)
+    assert "| −0.100 |" in to_markdown(study, rows, findings=findings)
+    assert "By Welch's test alone, with the sd of each row, these differ, too: low." in words(study)
 
 
 def test_seeds_that_all_agree_are_not_tested(tmp_path: Path) -> None:
     same = [(4.0, 30.0)] * 3
     study = seeded(tmp_path / "same", base=same, a_heads_1=[(5.0, 20.0)] * 3)
     assert lines_of(study)["a_heads_1"]["test_bleu"] == "not tested: all seeds alike"
+
+
+def test_a_reason_of_one_metric_alone_names_it(tmp_path: Path) -> None:
+    spread = [(4.0, 30.0), (4.1, 30.0), (4.2, 30.0)]
+    study = seeded(tmp_path / "partly", base=spread, a_heads_1=spread)
+    assert "Not tested over seeds: a_heads_1 (BLEU: all seeds alike)." in words(study)
 
 
 def test_one_seed_is_tested_over_its_samples_only_and_says_what_that_shows(tmp_path: Path) -> None:
