@@ -30,7 +30,7 @@ class Standings:
 
     def __init__(self, study: Study) -> None:
         self.study, self._rows = study, _Rows(study)
-        self._finished: dict[str, Look] = {}
+        self._finished: dict[str, tuple[int, Look]] = {}  # with the time of the result's file: it may be scored again
 
     def lines(self, lag: Lag) -> list[dict[str, Any]]:
         """One object per trial, in the order of the table."""
@@ -39,11 +39,13 @@ class Standings:
 
     def _look(self, trial: Trial) -> Look:
         folder = self.study.trial_folder(trial)
-        seen = self._finished.get(trial.key)
-        if seen is None or not folder.result_path.exists():
-            seen = look(folder, trial.key)
-            if seen.state == "finished":
-                self._finished[trial.key] = seen
+        changed = folder.result_path.stat().st_mtime_ns if folder.result_path.exists() else None
+        known = self._finished.get(trial.key)
+        if known is not None and known[0] == changed:
+            return known[1]
+        seen = look(folder, trial.key)
+        if seen.state == "finished" and changed is not None:
+            self._finished[trial.key] = changed, seen
         return seen
 
 

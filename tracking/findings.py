@@ -104,6 +104,8 @@ def _with_tested(row: TableRow, card: Card, findings: Findings) -> TableRow:
     if not tested or (tuple(sorted(row.delta_seeds)) == tuple(sorted(_seeds(row))) and "Δ over" not in row.note):
         return row
     deltas: dict[str, float | None] = {name: round(value, 9) for name, value in tested.items()}
+    if not all(name in tested for name, value in row.deltas.items() if value is not None):
+        return replace(row, deltas=row.deltas | deltas)  # the others are over the seeds that the note names
     note = "; ".join(part for part in row.note.split("; ") if not part.startswith("Δ over"))
     return replace(row, deltas=row.deltas | deltas, delta_seeds=_seeds(row), note=note)
 

@@ -85,8 +85,15 @@ def _short(card: Card, row: TableRow) -> list[str]:
 def _command(asked: dict[str, str | list[str]]) -> str:
     """As typed, with the program's name for its path."""
     command = asked.get("command", "")
-    words = shlex.split(command) if isinstance(command, str) else list(map(str, command))
+    words = _words(command) if isinstance(command, str) else list(map(str, command))
     return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # somebody has edited the record
+        return command.split()
 
 
 def _escape(cell: str) -> str:

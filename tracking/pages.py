@@ -80,7 +80,7 @@ class Pages:
 
     def _artifacts(self, study: Study, trials: list[Trial], runs: Mapping[str, str]) -> tuple[str, ...]:
         """Upload what is new. A store may refuse artifacts: one notice, and the next try after a pause."""
-        if time.monotonic() < self._wait_until:
+        if time.monotonic() < self._wait_until and any(_lives(study, trial) for trial in trials):
             return ()
         try:
             for trial in trials:
@@ -90,6 +90,7 @@ class Pages:
             self._wait_until = time.monotonic() + RETRY_S
             complaint, self._complaint = self._complaint, cause_of(error)
             return () if complaint == self._complaint else (f"artifacts are not stored: {self._complaint}",)
+        self._complaint = ""
         return ()
 
     def _files_of(self, study: Study, trial: Trial, run_id: str) -> None:

@@ -4,10 +4,11 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tracking.artifacts import TAKEN
-from tracking.damage import unless_damaged
+from tracking.damage import read_whole, unless_damaged
 from tracking.journal import JournalLine
 from tracking.metric_names import journal_name
 from tracking.trial_folder import TrialFolder
@@ -20,7 +21,8 @@ MOST_LINES = 100  # per set
 
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
     """The artifacts by path. What still changes while the trial runs is left out until it ends."""
-    found = {path.name: path.read_bytes() for path in (folder.config_path, folder.provenance_path) if path.is_file()}
+    whole = {path.name: _content(path) for path in (folder.config_path, folder.provenance_path)}
+    found = {name: content for name, content in whole.items() if content is not None}
     if lives:
         return found
     if journal := unless_damaged(folder.journal, []):
@@ -63,4 +65,9 @@ def _rows(folder: Path, kinds: Sequence[str], name: str) -> list[list[str]]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+    return (_content(path) or b"").decode("utf-8", errors="replace").splitlines()
+
+
+def _content(path: Path) -> bytes | None:
+    """None without the file, and for one that cannot be read: the rest of the page is of use without it."""
+    return unless_damaged(partial(read_whole, path), None)

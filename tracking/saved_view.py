@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tracking.metric_names import DELTA, FINAL, VAL
+from tracking.metrics import Metric
 from tracking.study import Study
 from tracking.study_page import first_asked_ms
 
@@ -16,6 +17,7 @@ TAG = "mlflow.sharedViewState."
 COST_COLUMNS = {"params": 90, "flops": 150, "seconds": 80}  # metric, width in pixels
 SCORE_WIDTH, DELTA_WIDTH, SEED_WIDTH = 90, 90, 55
 LOSS = "train/loss"
+LONGEST = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
 
 
@@ -34,14 +36,23 @@ def view_query(study: str, mode: str = "") -> str:
 
 
 def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
-    """The tag that holds the view. ``logged``: the metrics that runs have while training."""
+    """The tag that holds the view. ``logged``: the metrics that runs have while training.
+
+    A study of many metrics has charts of the first ones only: MLflow limits the length of a tag.
+    """
+    tabled = study.task.tabled
+    views = (_view(study, logged, tabled[:most]) for most in range(len(tabled), -1, -1))
+    return {f"{TAG}{view_id(study.name)}": next((view for view in views if len(view) <= LONGEST), "")}
+
+
+def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> str:
     made = first_asked_ms(study)
     envelope = {"name": f"{study.name} as a table", "createdAt": made, "updatedAt": made}
-    text = json.dumps(_state(study, logged), separators=(",", ":"), ensure_ascii=False)
-    return {f"{TAG}{view_id(study.name)}": json.dumps(envelope | {"state": text}, ensure_ascii=False)}
+    text = json.dumps(_state(study, logged, charted), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(envelope | {"state": text}, ensure_ascii=False)
 
 
-def _state(study: Study, logged: Collection[str]) -> dict[str, Any]:
+def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> dict[str, Any]:
     columns = _columns(study)
     facets = {
         "searchFilter": f"tags.`sweep.id` = {_quoted(study.name)}",
@@ -54,7 +65,7 @@ def _state(study: Study, logged: Collection[str]) -> dict[str, Any]:
     }
     shown = {"runsHiddenMode": "SHOW_ALL", "runsHidden": [], "runsVisibilityMap": {}, "viewMaximized": False}
     table = {"selectedColumns": list(columns), "columnOrder": list(columns), "columnWidths": columns}
-    return {**facets, **table, **shown, **_charts(study, logged), "groupBy": None, "hideEmptyCharts": True}
+    return {**facets, **table, **shown, **_charts(charted, logged), "groupBy": None, "hideEmptyCharts": True}
 
 
 def _quoted(name: str) -> str:
@@ -69,13 +80,12 @@ def _columns(study: Study) -> dict[str, int]:
     return found | {f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()}
 
 
-def _charts(study: Study, logged: Collection[str]) -> dict[str, Any]:
+def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any]:
     """Curves of the scores and of the loss, scores against parameters, and each score as bars."""
-    metrics = study.task.tabled
     curves = [name for name in (*(f"{VAL}{metric.name}" for metric in metrics), LOSS) if name in logged]
     lines = [_line(place, name) for place, name in enumerate(curves)]
     clouds = [_scatter(place, metric.name) for place, metric in enumerate(metrics)]
-    bars = [_bar(place, name) for place, name in enumerate(_bar_names(study))]
+    bars = [_bar(place, name) for place, name in enumerate(_bar_names(metrics))]
     sections = [("curves", "While training", lines), ("costs", "Score against parameters", clouds)]
     sections += [("scores", "Scores and differences from base", bars)]
     return {
@@ -85,8 +95,8 @@ def _charts(study: Study, logged: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _bar_names(study: Study) -> list[str]:
-    return [f"{kind}{metric.name}" for metric in study.task.tabled for kind in (FINAL, DELTA)]
+def _bar_names(metrics: Sequence[Metric]) -> list[str]:
+    return [f"{kind}{metric.name}" for metric in metrics for kind in (FINAL, DELTA)]
 
 
 def _section(uuid: str, name: str, charts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -50,9 +50,17 @@ def _computed(values: Values, reference: str, metric: Metric) -> dict[str, Any]:
     assert found is not None
     ends = detectable_range(found) if found.tests else None
     if ends and metric.exp_of:
-        ends = detectable_exponential(found, ends[0]), detectable_exponential(found, ends[1])
+        ends = _exponentials(found, ends)
     needed = {row: would_need(found, row) for row, test in found.tests.items() if not test.shown}
     return {"family": asdict(found), "detectable": ends, "needed": needed}
+
+
+def _exponentials(found: Family, ends: tuple[float, float]) -> tuple[float, float] | None:
+    """None if they are beyond any number: a seed has diverged."""
+    try:
+        return detectable_exponential(found, ends[0]), detectable_exponential(found, ends[1])
+    except OverflowError:
+        return None
 
 
 def _scale(metric: Metric, values: Mapping[int, float | None]) -> Mapping[int, float | None]:

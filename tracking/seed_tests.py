@@ -18,6 +18,10 @@ Values = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
 
 
+LARGEST = 1e150
+"""A value beyond it counts as not finite: its square is."""
+
+
 @dataclass(frozen=True)
 class RowTest:
     """One row's difference from the reference in one metric, as row minus reference."""
@@ -134,7 +138,7 @@ def why_untested(values: Mapping[int, float | None]) -> str:
     """The reason why a row with these values cannot be tested; empty if it can."""
     lost = len(values) - len(_finite(values))
     if lost:
-        return f"{lost} of {len(values)} seeds diverged" if len(values) > 1 else "diverged"
+        return f"{lost} of {len(values)} seeds without a finite score" if len(values) > 1 else "no finite score"
     if len(values) < LEAST_SEEDS:
         return {0: "no seed", 1: "1 seed"}.get(len(values), f"{len(values)} seeds")
     return ""
@@ -176,7 +180,7 @@ def welch_p(values: list[float], base: list[float]) -> float:
 
 def _finite(values: Mapping[int, float | None]) -> list[float]:
     """In the order of their seeds, so that the order of trials changes no digit."""
-    known = [(seed, value) for seed, value in values.items() if value is not None and math.isfinite(value)]
+    known = [(seed, value) for seed, value in values.items() if value is not None and abs(value) < LARGEST]
     return [float(value) for _, value in sorted(known)]
 
 

@@ -39,6 +39,8 @@ class Announcement:
         self.study, self.stopping, self.ended = study, stopping, threading.Event()
         self.runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(trials))
         self._written = 0.0
+        with suppress(OSError):
+            withdraw(study, self.runner)  # what an earlier process with this id left, such as a request to stop
         self._beat()
 
     def repeat(self) -> None:

@@ -16,10 +16,15 @@ class Probe:
     folder: str
     content: str
 
+    @property
+    def path(self) -> Path:
+        """A file of its own, since several sweeps may share a place."""
+        return Path(self.folder, f"{NAME}-{self.content}")
+
     def is_seen(self) -> bool:
         """Whether this process sees the file. Storage that cannot be read is not seen."""
         try:
-            return Path(self.folder, NAME).read_text("utf-8") == self.content
+            return self.path.read_text("utf-8") == self.content
         except OSError:
             return False
 
@@ -34,7 +39,7 @@ def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
     folder.mkdir(parents=True, exist_ok=True)
     probe = Probe(str(folder), uuid.uuid4().hex)
     try:
-        (folder / NAME).write_text(probe.content, "utf-8")
+        probe.path.write_text(probe.content, "utf-8")
         yield probe
     finally:
-        (folder / NAME).unlink(missing_ok=True)
+        probe.path.unlink(missing_ok=True)

@@ -70,9 +70,9 @@ class Line:
     @property
     def ongoing(self) -> Ongoing:
         """What this attempt did, and what is left."""
-        per_step, runs = self.planned.effort / self.steps, self.state in ACTIVE
+        per_step, runs = self.planned.effort / self.steps, self.state in ACTIVE and self.state != "stopped"
         seconds = 0.0 if self.began is None else (self.trained or time.monotonic()) - self.began
-        left = self.steps - self.step if runs and self.state != "stopped" else 0
+        left = self.steps - self.step if runs else 0
         return Ongoing(per_step * max(0, self.step - self.began_step), per_step * left, seconds, runs)
 
 
@@ -107,6 +107,7 @@ class Progress:
     def start(self, name: str) -> None:
         line = self.lines[name]
         line.state, line.began, line.trained, line.asked = "starting", None, None, time.monotonic()
+        line.began_step = 0
 
     def take(self, name: str, event: Event) -> None:
         """Show one event of a trial."""
@@ -157,7 +158,7 @@ class Progress:
 
     def give_up(self, cause: str, command: str) -> None:
         """Say that no trial can run any more, and what to type."""
-        self.__exit__()
+        self.__exit__(None, None, None)
         self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
 
     def left(self) -> tuple[str, ...]:

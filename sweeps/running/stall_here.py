@@ -38,7 +38,7 @@ class StallHere:
     def watching(self) -> Iterator[None]:
         """Raises StalledError within it, in the main thread."""
         offer_stacks()
-        before = signal.signal(SIGNAL, self._interrupt)
+        signal.signal(SIGNAL, self._interrupt)
         threading.Thread(target=self._watch, name="signs of life", daemon=True).start()
         try:
             yield
@@ -48,7 +48,7 @@ class StallHere:
             raise
         finally:
             self._over.set()
-            signal.signal(SIGNAL, before)
+            signal.signal(SIGNAL, signal.SIG_IGN)  # one may still come
 
     def _watch(self) -> None:
         while not self._over.wait(self.silence.every):
@@ -70,5 +70,5 @@ class StallHere:
             os._exit(1)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.error:
+        if self.error and not self._over.is_set():
             raise self.error

@@ -53,6 +53,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         name, event = trial.config["trial"], result.get("event")
+        if not self.recorders[name].began and (self.rang or name in self.stopped):
+            return  # it was asked to stop before it began, and did not hear it
         if event is not None and self.recorders[name].take(result["attempt"], event):
             self.progress.take(name, event)
             if isinstance(event, Finished | Failed | Stopped):

@@ -38,6 +38,8 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     )
 
 
+STARTING_S = 120.0
+"""How long a worker may take to start, even if less counts as a stall: it imports torch."""
 _idle_workers: list[Any] = []
 """The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
 same placement group. A new worker would take seconds to import torch."""
@@ -64,7 +66,7 @@ def run_trial(
     try:
         places = _places(workers, probe, IDLE_ANSWER_S) if workers else []
         if not places:
-            workers, places = _started(workers, cluster, probe, stall_s)
+            workers, places = _started(workers, cluster, probe, max(stall_s, STARTING_S))
         finished = _run(GroupEvents(workers, places, stall_s), assignment, bell, probe, bool(config.get("short")))
     finally:
         if finished:

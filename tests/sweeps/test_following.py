@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -83,8 +84,9 @@ def test_watching_tells_changes_and_ends_with_the_last_process(tmp_path: Path, p
 
     lines = watch(study_in(tmp_path), Console(file=said, width=120), pause)
     assert [line["state"] for line in lines] == ["finished", "finished"]
-    assert said.getvalue().splitlines() == [
-        "synthetic-tiny: 1 running, 1 missing; about 35.0 s until the running trials are trained",
+    shown = re.sub(r"about 3[3-6]\.\d s", "about 35 s", said.getvalue())  # some time passes until it looks
+    assert shown.splitlines() == [
+        "synthetic-tiny: 1 running, 1 missing; about 35 s until the running trials are trained",
         "base-s1: finished, dev PPL 4.50",
         "big-s1: running (on node7)",
         "big-s1: finished, dev PPL 4.50",

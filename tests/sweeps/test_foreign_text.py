@@ -34,8 +34,17 @@ def test_a_cause_that_looks_like_markup_is_shown_as_it_is(tmp_path: Path, termin
         console.print(progress.table())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert f"base-s1: FAILED: {GLOO}" in shown
-    assert f"{GLOO}; resuming from the last checkpoint" in shown
+    assert f"{GLOO}; starting another attempt" in shown
     assert f"{GLOO} and goes on" in shown
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_end_of_all_trials_leaves_a_line_and_the_command(tmp_path: Path, terminal: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200, color_system=None)
+    with Progress(plan(tmp_path, "sweep.rows=[base]"), console) as progress:
+        progress.start("base-s1")
+        progress.give_up("Ray ended", "ablate sweep")
+        assert console.file.getvalue().rstrip().endswith("run again: ablate sweep")  # type: ignore[attr-defined]
 
 
 def test_names_and_errors_that_look_like_markup_are_shown_in_every_table(tmp_path: Path) -> None:

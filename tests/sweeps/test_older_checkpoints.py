@@ -18,6 +18,7 @@ def older(trained: Path, trial: Path) -> Iterator[Path]:
     shutil.copytree(trial, copy)
     (keyed,) = (copy / "checkpoints").iterdir()
     (keyed / "a1").rename(copy / "checkpoints" / "a1")
+    (keyed / "owner.json").unlink()
     keyed.rmdir()
     for path in copy.glob("checkpoints/a1/*/manifest.json"):
         content = json.loads(path.read_text())

@@ -37,7 +37,7 @@ def other(key: str, value: Any) -> Any:
         return "[a, b]"
     if isinstance(value, bool):
         return str(not value).lower()
-    return value * 2 or 0.25
+    return value * 2 or (5 if isinstance(value, int) else 0.25)
 
 
 def row_of(key: str) -> str:

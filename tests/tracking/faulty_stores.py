@@ -157,18 +157,26 @@ class LossyCable:
                 Thread(target=self._carry, args=(self._listener.accept()[0],), daemon=True).start()
 
     def _carry(self, near: socket.socket) -> None:
-        with suppress(OSError), near, socket.create_connection(("127.0.0.1", self._port)) as far:
-            while request := near.recv(1 << 20):
-                while not _whole(request):
-                    request += near.recv(1 << 20)
+        with suppress(OSError), near:
+            while request := _message(near):
                 lost = self.cut(request)
-                far.sendall(request)
-                answer = far.recv(1 << 20)
-                while not _whole(answer):
-                    answer += far.recv(1 << 20)
-                if lost:
+                with socket.create_connection(("127.0.0.1", self._port)) as far:  # a kept one is closed when idle
+                    far.sendall(request)
+                    answer = _message(far)
+                if lost or not answer:
                     return
                 near.sendall(answer)
+
+
+def _message(peer: socket.socket) -> bytes:
+    """A whole request or answer; nothing if the peer has left."""
+    found = b""
+    while not _whole(found):
+        part = peer.recv(1 << 20)
+        if not part:
+            return b""
+        found += part
+    return found
 
 
 def _whole(message: bytes) -> bool:

@@ -59,12 +59,12 @@ def test_a_server_that_hangs_in_the_middle_ends_the_pass_and_gets_the_rest_later
 
     def stopping(run_id: str, points: list[Point]) -> None:
         sent.append(run_id)
-        if len(sent) == 2:
+        if len(sent) == 2:  # all before has the usual patience
+            monkeypatch.setattr(patience, "CALL_S", 2.0)
+            monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
             served.stop()
         send(run_id, points)
 
-    monkeypatch.setattr(patience, "CALL_S", 2.0)
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     monkeypatch.setattr(tracker, "log_points", stopping)
     try:
         done = replay.once()

@@ -100,7 +100,10 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
         head.wait_for()
         place = head.bounding_box()
         assert 0 <= place["x"] <= place["x"] + place["width"] <= 1400, f"{name} is at {place}"
-    runs = page.locator("a").filter(has_text=re.compile(r" s\d$")).all()
+    named = page.locator("a").filter(has_text=re.compile(r" s\d$"))
+    named.nth(11).wait_for()
+    page.get_by_text("12 of 12 trials finished").first.wait_for()
+    runs = named.all()
     found = [run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])]
     assert found == [f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS]
     text = page.inner_text("body")

@@ -7,7 +7,8 @@ from typing import Any
 
 from other_tasks import digits, tagging
 
-from tracking.saved_view import TAG, view_id, view_query, view_tag
+from tracking.metrics import Metric
+from tracking.saved_view import LONGEST, TAG, view_id, view_query, view_tag
 from tracking.study import Study
 
 CURVES = ("val/ppl", "val/nll", "train/loss", "train/tokens_per_s")
@@ -73,3 +74,13 @@ def test_the_link_has_no_filter_of_its_own() -> None:
 def test_a_large_study_fits_into_a_tag(tmp_path: Path) -> None:
     study = tagging(tmp_path / ("long-name-" * 12))
     assert len(*view_tag(study, [f"val/{name}" for name in ("f1", "error", "accuracy")]).values()) < 20_000
+
+
+def test_a_study_of_many_metrics_has_all_columns_and_as_many_charts_as_a_tag_can_hold(study: Study) -> None:
+    metrics = tuple(Metric(f"metric_number_{number}") for number in range(30))
+    many = replace(study, task=replace(study.task, metrics=metrics))
+    (tag,) = view_tag(many, ()).values()
+    found = state(many)
+    assert len(tag) <= LONGEST < len(tag) + 3_000, "the next metric's three charts do not fit"
+    assert all(f"metrics.`final/{metric.name}`" in found["selectedColumns"] for metric in metrics)
+    assert 3 <= len(found["compareRunCharts"]) < 90

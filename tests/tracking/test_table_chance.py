@@ -149,7 +149,7 @@ def test_no_cell_is_cut_and_digits_stand_below_digits(study: Study, width: int) 
         (LIKE[:2], "2 seeds"),
         (LIKE[:1], "1 seed"),
         ([*LIKE[:2], None], "2 seeds"),
-        ([*LIKE[:2], (math.inf, 30.0)], "1 of 3 seeds diverged"),
+        ([*LIKE[:2], (math.inf, 30.0)], "1 of 3 seeds without a finite score"),
         ([None], "no seed"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_row_that_is_not_tested_says_why(tmp_path: Path, scores: list[tuple[fl
     line = lines_of(study)["c_layers_2"]
     assert line["test_ppl"] == f"not tested: {why}"
     assert (line["p_ppl"], line["low_ppl"]) == ("", "")
-    named = f"PPL: {why}" if "diverged" in why else why  # the other metric is finite
+    named = f"PPL: {why}" if "finite" in why else why  # the other metric is finite
     assert f"Not tested over seeds: c_layers_2 ({named})." in words(study)
     assert "1 row are" not in words(study)
     assert lines_of(study)["a_heads_1"]["test_ppl"] == "difference shown"
