@@ -7,10 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from sweeps.planning.data_place import data_place
 from sweeps.task import Task
+from transformer.processes.patient_lock import patient_lock
 
 
 def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str) -> Path:
@@ -40,7 +39,7 @@ def _alone(folder: Path) -> Iterator[None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = folder.with_suffix(".lock")
     try:
-        with FileLock(lock):
+        with patient_lock(lock):
             yield
     except BaseException:
         lock.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock
+from transformer.processes.patient_lock import patient_lock
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def alone(target: Path) -> Iterator[None]:
     """Lock out other processes that prepare ``target``. A failure leaves no lock behind."""
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = Path(f"{target}.lock")
-    with FileLock(lock):
+    with patient_lock(lock):
         try:
             yield
         except BaseException:
