@@ -43,10 +43,6 @@ class RowTest:
         return self.shown and self.p_welch <= ALPHA
 
     @property
-    def shown_by_dunnett_alone(self) -> bool:
-        return self.shown and not self.shown_by_both
-
-    @property
     def shown_by_welch_alone(self) -> bool:
         """Such a row has no mark: the error rate of a table is that of Dunnett's test."""
         return not self.shown and self.p_welch <= ALPHA

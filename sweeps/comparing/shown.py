@@ -65,7 +65,7 @@ def notes(found: Sequence[Compared]) -> list[str]:
     noun = found[0].sides[0].study.task.sample
     lines = []
     if any(metric.over_seeds for metric in metrics):
-        lines.append("Over seeds: Student's t, which takes one variance for both; Welch's p beside it.")
+        lines.append("Over seeds: Student's t, which takes one variance for both, and Welch's p.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))

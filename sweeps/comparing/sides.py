@@ -93,7 +93,7 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:
-    """Those of the table first, and among them those that every setting for scoring changes: they judge outputs."""
+    """Those of the table first, and among them those that every setting for scoring changes: they score outputs."""
     return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
 
 

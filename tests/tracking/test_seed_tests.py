@@ -98,7 +98,7 @@ def test_marks() -> None:
     both, alone, welch, none = (RowTest(1, 0, 2, p, of) for p, of in ((0.05, 0.05), (0.01, 0.2), (0.2, 0.01), (1, 1)))
     assert [test.mark for test in (both, alone, welch, none)] == ["*", "†", "", ""]
     assert [test.shown for test in (both, alone, welch, none)] == [True, True, False, False]
-    assert (both.shown_by_both, alone.shown_by_both, alone.shown_by_dunnett_alone) == (True, False, True)
+    assert (both.shown_by_both, alone.shown_by_both, alone.shown) == (True, False, True)
 
 
 def test_a_row_with_another_spread_is_shown_by_dunnett_alone() -> None:
