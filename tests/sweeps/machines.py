@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -42,13 +43,19 @@ needs_namespaces = pytest.mark.skipif(
 
 @dataclass
 class Machine:
-    """One of them. ``first`` is its process 1: what it is killed by."""
+    """One of them. ``first`` is its process 1: with it, all the others end."""
 
     name: str
-    address: str
+    number: int
     env: dict[str, str]
-    first: psutil.Process
-    unshared: list[Path] = field(default_factory=list)
+    cpus: int
+    host_is_local: bool
+    unshared: Sequence[Path]
+    first: psutil.Process = field(init=False)
+
+    @property
+    def address(self) -> str:
+        return f"10.77.0.{self.number}"
 
     def popen(self, words: Sequence[str], cwd: Path | str = "/", env: Mapping[str, str] | None = None) -> "Inside":
         """Start a program here, its output captured."""
@@ -132,10 +139,10 @@ class Inside:
 
 
 class Machines:
-    """Machines on one network, the first of them the head of a Ray cluster once ``start_ray`` was called."""
+    """Machines on one network. The first one is the head of their Ray cluster."""
 
-    def __init__(self, shared: Path, cpus: int = 2, env: Mapping[str, str] | None = None) -> None:
-        self.shared, self.cpus, self.all = shared, cpus, list[Machine]()
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.all: list[Machine] = []
         self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
         self._switch = _first_process("switch", ["--net"])
@@ -151,28 +158,30 @@ class Machines:
         """Of the Ray cluster."""
         return f"{self.head.address}:{PORT}"
 
-    def add(self, name: str, host_is_local: bool = False, unshared: Sequence[Path] = ()) -> Machine:
+    def add(self, name: str, cpus: int = 1, host_is_local: bool = False, unshared: Sequence[Path] = ()) -> Machine:
         """A machine without Ray. ``host_is_local``: its host name means 127.0.0.1. It has ``unshared`` for itself."""
-        number = len(self.all) + 1
-        first = _first_process(name, ["--net", "--mount", "--uts", "--pid", "--ipc", "--mount-proc"])
-        machine = Machine(name, f"10.77.0.{number}", dict(self.env), first)
-        port = f"port{number}"
-        self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(first.pid))
+        machine = Machine(name, len(self.all) + 1, dict(self.env), cpus, host_is_local, unshared)
+        self.all.append(machine)
+        self.boot(machine)
+        return machine
+
+    def boot(self, machine: Machine) -> None:
+        """Start a machine, also one that was killed."""
+        machine.first = _first_process(machine.name, ["--net", "--mount", "--uts", "--pid", "--ipc", "--mount-proc"])
+        port, pid = self._port(machine), machine.first.pid
+        self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         for words in (f"link set {port} master net0", f"link set {port} up"):
             self._on_switch("ip", *words.split())
         for words in (f"address add {machine.address}/24 dev eth0", "link set eth0 up", "link set lo up"):
             machine.run("ip", *words.split())
-        self.all.append(machine)
-        self._disks(machine, host_is_local, unshared)
-        return machine
+        self._disks(machine)
 
     def start_ray(self, machine: Machine) -> None:
         """As the head, or join it."""
         ray = [str(Path(sys.executable).with_name("ray")), "start", f"--node-ip-address={machine.address}"]
-        where = ["--head", f"--port={PORT}"] if machine is self.head else [f"--address={self.address}"]
-        # without daemons that nobody asks here, a machine starts seconds sooner
-        rest = [f"--num-cpus={self.cpus}", "--num-gpus=0", "--disable-usage-stats", "--include-dashboard=false"]
-        machine.run(*ray, *where, *(rest if machine is self.head else rest[:-1]))
+        head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
+        where = head if machine is self.head else [f"--address={self.address}"]
+        machine.run(*ray, *where, f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats")
 
     def cut(self, machine: Machine) -> None:
         """Its link carries nothing any more, and nobody is told."""
@@ -186,12 +195,12 @@ class Machines:
             first.kill()
 
     def _port(self, machine: Machine) -> str:
-        return f"port{self.all.index(machine) + 1}"
+        return f"port{machine.number}"
 
-    def _disks(self, machine: Machine, host_is_local: bool, unshared: Sequence[Path]) -> None:
-        for folder in (Path(SCRATCH), *unshared):
+    def _disks(self, machine: Machine) -> None:
+        for folder in (Path(SCRATCH), *machine.unshared):
             machine.run("sh", "-c", f"mkdir -p {folder} && mount -t tmpfs none {folder}")
-        own = "127.0.0.1" if host_is_local else machine.address
+        own = "127.0.0.1" if machine.host_is_local else machine.address
         names = [f"{other.address} {other.name}\n" for other in self.all if other is not machine]
         hosts = f"{SCRATCH}/hosts"
         text = f"127.0.0.1 localhost\n{own} {machine.name}\n{''.join(names)}"
@@ -202,12 +211,12 @@ class Machines:
 
 
 @contextmanager
-def machines(shared: Path, names: Sequence[str], cpus: int = 2, **options: dict[str, str]) -> Iterator[Machines]:
-    """Machines with Ray on each, the first one its head. ``shared`` is where their files are, as everywhere else."""
-    made = Machines(shared, cpus, options.get("env"))
+def machines(*names: str, **options: Any) -> Iterator[Machines]:
+    """Machines with Ray on each, the first one its head; ``options`` are those of ``add``."""
+    made = Machines()
     try:
         for name in names:
-            made.add(name)
+            made.add(name, **options)
         for machine in made.all:
             made.start_ray(machine)
         yield made
