@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import ActorUnavailableError, RayTaskError
 
 from sweeps.events import Lost
 
@@ -16,25 +16,28 @@ NO_MEMORY = "was killed by Ray, because its node ran out of memory"
 KERNEL = ", perhaps by the kernel: it has killed processes meanwhile, because memory ran out"
 
 
-def describe(error: BaseException, name: str) -> Lost:
-    """``error`` is Ray's exception from a call to the process; ``name`` is its name, such as "worker 0"."""
+def describe(error: BaseException, name: str, place: object = None) -> Lost:
+    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0", which ran at ``place``."""
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
     lines = _last_lines(pid, address)
-    process = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
-    cause, details = _cause(text, lines, address), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    place = place or (f"pid {pid} on {address}" if pid and address else None)
+    process = f"{name} ({place})" if place else name
+    cause, details = _cause(error, text, lines, address), "\n\n".join(filter(None, [text, "\n".join(lines)]))
     return Lost(f"{process} {cause}", details, memory=cause == NO_MEMORY, died=True)
 
 
-def _cause(text: str, lines: list[str], address: str | None) -> str:
+def _cause(error: BaseException, text: str, lines: list[str], address: str | None) -> str:
     """The most certain explanation, as one line."""
     signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
         return NO_MEMORY
     if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
         return "was lost with its node"
+    if isinstance(error, ActorUnavailableError):
+        return "no longer answers: its node or the link to it is gone"
     if signals:
         return f"crashed with {signals[-1]}"
     if "SIGTERM" in text:

@@ -79,7 +79,7 @@ class GroupEvents:
         try:
             event: Event = ray.get(next(stream))
         except RayError as error:
-            return describe(error, f"worker {rank}")
+            return describe(error, f"worker {rank}", self.places[rank])
         self.watch.heard(rank)
         return event
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,7 +192,8 @@ class Machines:
 
     def close(self) -> None:
         for first in (*(machine.first for machine in self.all), self._switch):
-            first.kill()
+            with suppress(psutil.NoSuchProcess):
+                first.kill()
 
     def _port(self, machine: Machine) -> str:
         return f"port{machine.number}"
