@@ -144,7 +144,8 @@ class Machines:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.all: list[Machine] = []
         self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
+        self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd())}
+        self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._switch = _first_process("switch", ["--net"])
         self._on_switch("ip", "link", "add", "net0", "type", "bridge")
         self._on_switch("ip", "link", "set", "net0", "up")
@@ -181,7 +182,7 @@ class Machines:
         ray = [str(Path(sys.executable).with_name("ray")), "start", f"--node-ip-address={machine.address}"]
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if machine is self.head else [f"--address={self.address}"]
-        machine.run(*ray, *where, f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats")
+        machine.run(*ray, *where, f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats", "--no-monitor")
 
     def cut(self, machine: Machine) -> None:
         """Its link carries nothing any more, and nobody is told."""

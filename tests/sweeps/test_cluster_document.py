@@ -1,0 +1,63 @@
+"""The commands of docs/cluster.md for two nodes, typed on two machines in the document's order."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machines import Machine, Machines, needs_namespaces
+from small_text import TEXT, write_text
+from studies import SMALL, wait_until
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+HERE = ["cluster.gpus_per_worker=0", "cluster.cpus_per_worker=1", "cluster.workers=2"]
+"""What a study of the document lacks on machines without GPUs."""
+
+
+def commands(heading: str) -> list[str]:
+    """The lines of the code blocks below a heading."""
+    section = DOCUMENT.read_text("utf-8").split(f"{heading}\n", 1)[1]
+    section = re.split(r"^##", section, maxsplit=1, flags=re.MULTILINE)[0]
+    return [line for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.fixture
+def two() -> Iterator[Machines]:
+    made = Machines()
+    try:
+        made.add("node-a", cpus=2)
+        made.add("node-b", cpus=2)
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *(name for name in made.env if "health" in name)):
+            for machine in made.all:
+                del machine.env[name]
+        yield made
+    finally:
+        made.close()
+
+
+def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
+    """What a shell prints in which the settings were typed before."""
+    script = "\n".join([*settings, " ".join([line, *more])]).replace("/shared", str(folder))
+    return machine.run("bash", "-ec", script, cwd=folder, timeout=300)
+
+
+def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path: Path) -> None:
+    folder = write_text(tmp_path.resolve())
+    lines = commands("### Start Ray")
+    settings = [line for line in lines if line.startswith("export ")]
+    (token,) = [line for line in lines if "secrets.token_hex" in line]
+    head, node = [line for line in lines if line.startswith("ray start")]
+    assert head.count(two.head.address) == 1
+    typed(two.head, [], token, folder)
+    for machine, line in zip(two.all, (head, node), strict=True):
+        typed(machine, settings, line, folder, "--num-cpus=1")
+    check, sweep = commands("### Run the sweep")
+    study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
+    assert "2 workers" in typed(two.head, settings, check, folder, *study)
+    output = typed(two.head, settings, sweep, folder, *study)
+    assert "1 of 1 finished" in output
+    for line in commands("## Watch and stop from a laptop"):
+        told = typed(two.all[1], [], re.sub(r"base-s1|big-s1", "base-s1", line), folder, "sweep.name=documented")
+        assert told.strip(), line
+    wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
