@@ -113,7 +113,7 @@ def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
         yield f"The sweep {where} {stops}"
     for trial in (trial for trial in study.trials if trial.name in own):
         newest = next(reversed(study.trial_folder(trial).attempts()), None)
-        begun = newest is not None and newest.ended is None and (newest.host, newest.pid) == (runner.host, runner.pid)
+        begun = newest is not None and newest.ended is None and runner.began_attempt(newest)
         yield f"{trial.name} {where} {stops if begun else 'will not begin'}; the other trials go on"
 
 
