@@ -5,19 +5,17 @@ then, and what was trained is on disk.
 """
 
 import os
-import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import psutil
 
+from sweeps.running.head_link import HeadLink
+
 LOOK_S = 1.0
-SILENT_S = 15.0
-"""How long the head of a cluster may refuse connections: it may be restarted."""
 CLEANING_S = 10.0
 """How long the records of this end may take; a folder that hangs must not hold it up."""
 SYNCER = "tracking.sync"
@@ -32,13 +30,13 @@ class ClusterWatch:
         self._say, self._record = say, record
         self._closing = threading.Event()
         self._family: set[psutil.Process] = set()
-        self._silent_since: float | None = None
 
     def start(self) -> None:
         import ray
 
         self._node: Any = ray._private.worker._global_node
-        self._head = ray.get_runtime_context().gcs_address
+        own = self._node and self._node.all_processes
+        self._link = None if own else HeadLink(ray.get_runtime_context().gcs_address)
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
     def close(self) -> None:
@@ -46,27 +44,16 @@ class ClusterWatch:
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_S):
-            if (cause := self._dead_process() or self._silent_head()) and not self._closing.is_set():
+            cause = self._link.fault() if self._link else self._dead_process()
+            if cause and not self._closing.is_set():
                 self._end(cause)
 
     def _dead_process(self) -> str | None:
         """A process of Ray that this one has started, and that has ended."""
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):  # this process may have too many open files
             self._family |= set(psutil.Process().children(recursive=True))
-        dead = {kind for kind, _ in self._node.dead_processes()} if self._node else set()
+        dead = {kind for kind, _ in self._node.dead_processes()}
         return next((f"{words} ended" for kind, words in HEAD.items() if kind in dead), None)
-
-    def _silent_head(self) -> str | None:
-        """The head of a cluster that this process has joined."""
-        host, _, port = self._head.rpartition(":")
-        now = time.monotonic()
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
-            self._silent_since = None
-        except OSError:
-            self._silent_since = self._silent_since or now
-        silent = self._silent_since is not None and now - self._silent_since > SILENT_S
-        return f"Ray's head at {self._head} no longer answers" if silent else None
 
     def _end(self, cause: str) -> None:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""

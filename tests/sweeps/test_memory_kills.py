@@ -1,0 +1,69 @@
+"""The kernel kills a worker because memory ran out: once is worth another attempt, twice fails the trial."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from faulty_task import newest_state, reasons
+from memory_group import MEBIBYTES, memory_group
+from studies import ablate, lines, mlflow_runs
+from summing_task import write_summing_task
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+STEPS, RATE, FAULTY = 12, 0.5, 7
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base,once,twice]"]
+ROWS = {
+    f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+    for name, size in (("once", 101), ("twice", 102))
+}
+TAKES = """
+GROUP, HOW_OFTEN = Path({group!r}), {{101: 1, 102: 9}}
+
+def take_memory(trial):
+    size = trial.config.model.size
+    for number in range(HOW_OFTEN.get(size, 0) if trial.rank == trial.world - 1 else 0):
+        try:
+            Path(__file__).with_name(f"took-{{size}}-{{number}}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+        kept = [bytearray(b"x") * (64 << 20) for _ in range(2 * {mebibytes} // 64)]
+        raise AssertionError(len(kept))
+"""
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Path]:
+    with memory_group(f"ablate-{os.getpid()}") as group:
+        yield group
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_the_kernel_kills_is_short_of_memory(
+    workers: int, group: Path, tmp_path: Path, furnish: Callable[[Path], Path]
+) -> None:
+    takes = TAKES.format(group=str(group), mebibytes=MEBIBYTES)
+    folder = write_summing_task(furnish(tmp_path / "study"), f"if step == {FAULTY}: take_memory(trial)", takes, ROWS)
+    done = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
+    output = done.stdout + done.stderr
+    assert done.returncode == 1, output
+    assert "Traceback" not in output
+    base, once, twice = (folder / "runs" / "s" / f"{row}-s1" for row in ("base", "once", "twice"))
+    killed = (
+        rf"worker {workers - 1} \(pid \d+ on \S+\) was killed \(SIGKILL\), most likely by the kernel: out of memory"
+    )
+    lost, end = reasons(once)
+    assert re.fullmatch(f"worker lost: {killed}", lost)
+    assert end == "finished"
+    lost, end = reasons(twice)
+    assert re.fullmatch(f"worker lost: {killed}", lost)
+    assert re.fullmatch(f"failed: {killed}, for the second time", end)
+    assert re.match(f"{killed}, for the second time", (twice / "error.txt").read_text())
+    assert sorted(status for _, status in mlflow_runs(folder / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
+    for trial in (base, once):
+        assert newest_state(trial / "checkpoints") == (STEPS, STEPS * RATE * workers)
+        assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE * workers
+        assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
