@@ -19,19 +19,20 @@ def main() -> None:
     """
     address, list_s, answer_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     question = json.load(sys.stdin)
+    import ray  # may take long on a slow disk, which is no fault of the cluster
+
     signal.alarm(list_s)
     try:
-        nodes = _listed(address)
+        nodes = _listed(ray, address)
     except Exception as error:  # Ray fails to connect with many types of errors
-        sys.exit(f"{type(error).__name__}: {' '.join(str(error.__cause__ or error).split())}")
+        sys.exit(" ".join(str(error.__cause__ or error).split()) or type(error).__name__)
     signal.alarm(0)
     if question is not None:
-        _ask(nodes, question, answer_s)
+        _ask(ray, nodes, question, answer_s)
     print(json.dumps(nodes))
 
 
-def _listed(address: str) -> list[dict[str, Any]]:
-    import ray
+def _listed(ray: Any, address: str) -> list[dict[str, Any]]:
     from ray._private.services import canonicalize_bootstrap_address
     from ray._private.state import available_resources_per_node
 
@@ -56,9 +57,8 @@ def _name(address: str, host: str) -> str:
     return address if host in ("", address) else f"{address} ({host})"
 
 
-def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
+def _ask(ray: Any, nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
     """Ask all nodes on which a worker fits at once."""
-    import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     ray.cloudpickle.register_pickle_by_value(node_facts)  # a node may lack it

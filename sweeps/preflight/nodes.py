@@ -17,7 +17,7 @@ from transformer.schema import Problem, RefusedError
 
 CONNECT_S = 3.0
 """How long the head of a cluster may take to accept a connection."""
-NODES_S = 8
+NODES_S = 10
 """How long it may take to list its nodes."""
 JOINED_S = 4
 """How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
@@ -26,7 +26,7 @@ ANSWER_S = 60.0
 ENDING_S = 10.0
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token) as on its head"
+GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
 NOT_JOINED = "No node info found"
 """In Ray's error on a machine where no node of the cluster runs."""
 
