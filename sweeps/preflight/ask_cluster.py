@@ -4,42 +4,45 @@
 """
 
 import json
+import math
 import signal
 import sys
 from typing import Any
+
+import ray
+from ray._private.services import canonicalize_bootstrap_address
+from ray._private.state import available_resources_per_node
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.preflight import node_facts
 
 
 def main() -> None:
-    """Print a list of nodes that are alive: name, resources, those that are free, and its answer.
+    """Print the nodes that are alive: name, resources, those that are free, and the answer.
 
-    A cluster that does not list its nodes within LIST_S ends this process by SIGALRM; a node that does not answer
-    within ANSWER_S more has the answer None.
+    A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
+    within ANSWER_S more has the answer None; one that was not asked has {}.
     """
     address, list_s, answer_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     question = json.load(sys.stdin)
-    import ray  # may take long on a slow disk, which is no fault of the cluster
-
     signal.alarm(list_s)
     try:
-        nodes = _listed(ray, address)
+        nodes = _listed(address)
     except Exception as error:  # Ray fails to connect with many types of errors
         sys.exit(" ".join(str(error.__cause__ or error).split()) or type(error).__name__)
-    signal.alarm(0)
+    signal.alarm(list_s + math.ceil(answer_s))
     if question is not None:
-        _ask(ray, nodes, question, answer_s)
+        _ask(nodes, question, answer_s)
+    ray.shutdown()
     print(json.dumps(nodes))
 
 
-def _listed(ray: Any, address: str) -> list[dict[str, Any]]:
-    from ray._private.services import canonicalize_bootstrap_address
-    from ray._private.state import available_resources_per_node
-
+def _listed(address: str) -> list[dict[str, Any]]:
     if head := canonicalize_bootstrap_address(address):
         ray._raylet.GcsClient(address=head)  # a wrong token fails here at once; ``ray.init`` tries for 20 s
     ray.init(address=address, log_to_driver=False, logging_level="CRITICAL")
     free = available_resources_per_node()
+    alive = [node for node in ray.nodes() if node["Alive"]]
     return [
         {
             "id": node["NodeID"],
@@ -48,8 +51,7 @@ def _listed(ray: Any, address: str) -> list[dict[str, Any]]:
             "free": free.get(node["NodeID"], {}),
             "answer": {},
         }
-        for node in ray.nodes()
-        if node["Alive"]
+        for node in sorted(alive, key=lambda node: node["NodeManagerAddress"])
     ]
 
 
@@ -57,10 +59,8 @@ def _name(address: str, host: str) -> str:
     return address if host in ("", address) else f"{address} ({host})"
 
 
-def _ask(ray: Any, nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
-    """Ask all nodes on which a worker fits at once."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
+def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
+    """Ask all nodes on which a worker fits, at the same time."""
     ray.cloudpickle.register_pickle_by_value(node_facts)  # a node may lack it
     remote = ray.remote(num_cpus=0, max_retries=0)(node_facts.facts)
     asked = {}

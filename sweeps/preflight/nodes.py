@@ -23,7 +23,6 @@ JOINED_S = 4
 """How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
 ANSWER_S = 60.0
 """How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""
-ENDING_S = 10.0
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
@@ -46,6 +45,13 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
+class _UnreachedError(Exception):
+    """The cluster cannot be used: why, and what to do."""
+
+    def __init__(self, cause: str, allowed: str = NOT_REACHED) -> None:
+        self.cause, self.allowed = cause, allowed
+
+
 def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
@@ -53,9 +59,15 @@ def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float
     """
     if cluster.address is None:
         return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
-    address = (os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None) or cluster.address
-    _refuse_silent_head(address)
-    return [_node(**found) for found in _asked(address, question, answer_s)]
+    set_by_ray = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
+    address = set_by_ray or cluster.address
+    try:
+        _refuse_silent_head(address)
+        return [_node(**found) for found in _asked(address, question, answer_s)]
+    except _UnreachedError as error:
+        named = f"auto, and RAY_ADDRESS is {address}" if set_by_ray else address
+        problem = Problem("cluster.address", f"is {named}, but {error.cause}", error.allowed)
+        raise RefusedError([problem]) from None
 
 
 def _node(id: str, name: str, total: dict[str, float], free: dict[str, float], answer: dict[str, Any] | None) -> Node:
@@ -69,25 +81,24 @@ def this_machine(with_gpus: bool) -> Node:
 
 
 def _refuse_silent_head(address: str) -> None:
-    """Raises RefusedError unless the head accepts a connection. Ray alone would try for minutes."""
+    """Raises _UnreachedError unless the head accepts a connection. Ray alone would try for minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
-        raise _unreached(address, f"nothing answers there: {error.strerror or error}", NOT_REACHED) from None
+        raise _UnreachedError(f"nothing answers there: {error.strerror or error}") from None
 
 
 def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
-    """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
+    """The nodes of the cluster, from a process that has little time. Raises _UnreachedError."""
     command = [sys.executable, "-m", "sweeps.preflight.ask_cluster", address, str(NODES_S), str(answer_s)]
     answer = subprocess.run(
         command,
         input=json.dumps(question),
         capture_output=True,
         text=True,
-        timeout=NODES_S + answer_s + ENDING_S,
         check=False,
         env={**os.environ, "RAY_gcs_server_request_timeout_seconds": str(JOINED_S)},
     )
@@ -95,20 +106,19 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         nodes: list[dict[str, Any]] = json.loads(answer.stdout.splitlines()[-1])
         return nodes
     if answer.returncode == -signal.SIGALRM:
-        raise _unreached(address, f"it did not list its nodes within {NODES_S} s; is it a Ray head?", NOT_REACHED)
-    raise _unreached(address, *_cause(address, (answer.stderr.strip().splitlines() or ["no reason given"])[-1]))
+        raise _UnreachedError(f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
+    raise _unjoined(address, answer.stderr.strip())
 
 
-def _cause(address: str, error: str) -> tuple[str, str]:
-    """Why this machine cannot join the cluster, and what to do."""
-    if "token" in error.lower():
-        return "its token is missing or incorrect", GIVE_TOKEN
+def _unjoined(address: str, printed: str) -> _UnreachedError:
+    """Why this machine cannot join the cluster, by what Ray printed. Without a token it prints stacks."""
+    error = (printed.splitlines() or ["no reason given"])[-1]
+    if "token" in printed.lower():
+        return _UnreachedError("its token is missing or incorrect", GIVE_TOKEN)
     if NOT_JOINED in error:
-        return "this machine is not one of its nodes", f"type `ray start --address={address}` here first"
+        return _UnreachedError(
+            "this machine is not one of its nodes", f"type `ray start --address={address}` here first"
+        )
     if "Version mismatch" in error:
-        return error, "must run the same Python and the same Ray as this machine"
-    return error, NOT_REACHED
-
-
-def _unreached(address: str, cause: str, allowed: str) -> RefusedError:
-    return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
+        return _UnreachedError(error, "must run the same Python and the same Ray as this machine")
+    return _UnreachedError(error)
