@@ -15,6 +15,7 @@ from ray._private.state import available_resources_per_node
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.preflight import node_facts
+from sweeps.running.job import SweepJob
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def main() -> None:
 def _listed(address: str) -> list[dict[str, Any]]:
     if head := canonicalize_bootstrap_address(address):
         ray._raylet.GcsClient(address=head)  # a wrong token fails here at once; ``ray.init`` tries for 20 s
-    ray.init(address=address, log_to_driver=False, logging_level="CRITICAL")
+    ray.init(address=address, job_config=SweepJob(), log_to_driver=False, logging_level="CRITICAL")
     free = available_resources_per_node()
     alive = [node for node in ray.nodes() if node["Alive"]]
     return [

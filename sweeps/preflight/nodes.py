@@ -17,6 +17,7 @@ from transformer.schema import Problem, RefusedError
 
 CONNECT_S = 3.0
 """How long the head of a cluster may take to accept a connection."""
+MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
 NODES_S = 10
 """How long it may take to list its nodes."""
 JOINED_S = 4
@@ -93,7 +94,7 @@ def _refuse_silent_head(address: str) -> None:
 
 def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
     """The nodes of the cluster, from a process that has little time. Raises _UnreachedError."""
-    command = [sys.executable, "-m", "sweeps.preflight.ask_cluster", address, str(NODES_S), str(answer_s)]
+    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s)]
     answer = subprocess.run(
         command,
         input=json.dumps(question),
