@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from sweeps.planning.settings import Paths
+from sweeps.planning.settings import Settings
 from sweeps.preflight.node_facts import packages
 from sweeps.preflight.nodes import ANSWER_S, Node
 from sweeps.preflight.question import checkpoint_place, shared_folders
@@ -22,14 +22,16 @@ def node_problems(nodes: list[Node], answer_s: float = ANSWER_S) -> list[Problem
     return [_on(problem, names) for problem, names in having.items()]
 
 
-def node_notices(nodes: list[Node], paths: Paths) -> Iterator[str]:
+def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """A line for each folder that some nodes do not see. Trials run there nevertheless."""
-    folders, (saved, _) = shared_folders(paths), checkpoint_place(paths)
-    for key, folder in folders.items():
-        names = [node.name for node in nodes if node.answer and not node.answer["seen"].get(key, True)]
+    task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
+    prepares = task.prepare is not None or task.preparation is not None
+    data = "the data is prepared there once more" if prepares else "the data must lie there, too"
+    for key, folder in shared_folders(shared.paths).items():
+        names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]
         if names:
-            effect = "what a node saves can be resumed only there" if key == saved else "each needs the data on its own"
-            yield f"{key}: {folder} is not shared by {_listed(names)}; {effect}"
+            effect = "what is saved there can be resumed only there" if key == saved else data
+            yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
 
 
 def _problems(node: Node, ours: dict[str, str | None], answer_s: float) -> Iterator[Problem]:
