@@ -49,12 +49,17 @@ def changes(source: TaskSource, trials: Iterable[tuple[str, TrialFolder]]) -> It
         yield f"{since}; raise the task's version to train {them} again"
 
 
+def root_of(source: TaskSource) -> Path | None:
+    """The folder of the task's package, or of its module; None if it has no file."""
+    file = getattr(sys.modules.get(source.task.schema.__module__), "__file__", None)
+    return Path(file).parent if file else None
+
+
 def _files(source: TaskSource) -> dict[str, str]:
     """SHA-256 of each imported file of the task's package, or of its folder for a module without a package."""
-    file = getattr(sys.modules.get(source.task.schema.__module__), "__file__", None)
-    if file is None:
+    root = root_of(source)
+    if root is None:
         return {}
-    root = Path(file).parent
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     paths = sorted(Path(path) for path in loaded if path and path.endswith(".py"))
     own = [path for path in paths if path.is_relative_to(root) and not _is_installed(path, root)]

@@ -1,27 +1,81 @@
 """The nodes of a Ray cluster as JSON. A process of its own: a connection that hangs cannot be ended otherwise.
 
-``python -m sweeps.preflight.ask_cluster ADDRESS``
+``python -m sweeps.preflight.ask_cluster ADDRESS LIST_S ANSWER_S``, with the question to each node on standard input.
 """
 
 import json
+import math
+import signal
 import sys
+from typing import Any
+
+import ray
+from ray._private.services import canonicalize_bootstrap_address
+from ray._private.state import available_resources_per_node
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from sweeps.preflight import node_facts
+from sweeps.running.job import SweepJob
 
 
 def main() -> None:
-    """Print a list of {"total": resources, "free": resources} per node that is alive."""
-    import ray
-    from ray._private.services import canonicalize_bootstrap_address
-    from ray._private.state import available_resources_per_node
+    """Print the nodes that are alive: name, resources, those that are free, and the answer.
 
-    if head := canonicalize_bootstrap_address(sys.argv[1]):
-        ray._raylet.GcsClient(address=head)  # a wrong token fails here at once; ``ray.init`` tries for 20 s
-    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
-    free = available_resources_per_node()
-    nodes = [
-        {"total": node["Resources"], "free": free.get(node["NodeID"], {})} for node in ray.nodes() if node["Alive"]
-    ]
+    A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
+    within ANSWER_S more has the answer None; one that was not asked has {}.
+    """
+    address, list_s, answer_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    question = json.load(sys.stdin)
+    signal.alarm(list_s)
+    try:
+        nodes = _listed(address)
+    except Exception as error:  # Ray fails to connect with many types of errors
+        sys.exit(" ".join(str(error.__cause__ or error).split()) or type(error).__name__)
+    signal.alarm(list_s + math.ceil(answer_s))
+    if question is not None:
+        _ask(nodes, question, answer_s)
     ray.shutdown()
     print(json.dumps(nodes))
+
+
+def _listed(address: str) -> list[dict[str, Any]]:
+    if head := canonicalize_bootstrap_address(address):
+        ray._raylet.GcsClient(address=head)  # a wrong token fails here at once; ``ray.init`` tries for 20 s
+    ray.init(address=address, job_config=SweepJob(), log_to_driver=False, logging_level="CRITICAL")
+    free = available_resources_per_node()
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    return [
+        {
+            "id": node["NodeID"],
+            "name": _name(node["NodeManagerAddress"], node["NodeManagerHostname"]),
+            "total": node["Resources"],
+            "free": free.get(node["NodeID"], {}),
+            "answer": {},
+        }
+        for node in sorted(alive, key=lambda node: node["NodeManagerAddress"])
+    ]
+
+
+def _name(address: str, host: str) -> str:
+    return address if host in ("", address) else f"{address} ({host})"
+
+
+def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
+    """Ask all nodes on which a worker fits, at the same time."""
+    ray.cloudpickle.register_pickle_by_value(node_facts)  # a node may lack it
+    remote = ray.remote(num_cpus=0, max_retries=0)(node_facts.facts)
+    asked = {}
+    for node in nodes:
+        if all(node["total"].get(kind, 0) >= count for kind, count in question["worker"].items()):
+            there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
+            asked[remote.options(scheduling_strategy=there).remote(question)] = node
+            node["answer"] = None
+    ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=within_s) if asked else ([], [])
+    for reference in ready:
+        try:
+            asked[reference]["answer"] = ray.get(reference)
+        except Exception as error:  # also of the code that ran there
+            asked[reference]["answer"] = {"failed": str(error).strip().splitlines()[-1]}
 
 
 if __name__ == "__main__":

@@ -10,8 +10,11 @@ from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_named import library_of
-from sweeps.preflight.cluster import group_problems, memory_problems, nodes_of
+from sweeps.preflight.cluster import group_problems, memory_problems
+from sweeps.preflight.differences import node_notices, node_problems
+from sweeps.preflight.nodes import nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
+from sweeps.preflight.question import question
 from sweeps.preflight.store import store_notices, store_problems
 from transformer.schema import Problem, RefusedError
 
@@ -30,11 +33,13 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
         raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
     shared = plan.composition.shared
     problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_data_problems(plan)]
+    notices: list[str] = []
     if plan.pending:
-        problems += _machine_problems(shared, plan)
+        found, notices = _machines(shared, plan)
+        problems += found
     if problems:
         raise RefusedError(dict.fromkeys(_placed(problems, overrides)))
-    return plan, list(store_notices(shared.tracking.uri))
+    return plan, [*store_notices(shared.tracking.uri), *notices]
 
 
 def _problems_without_plan(overrides: list[str]) -> list[Problem]:
@@ -43,7 +48,8 @@ def _problems_without_plan(overrides: list[str]) -> list[Problem]:
         shared = compose_settings([*naming(overrides), *chosen(overrides, SHARED)])
     except RefusedError:
         return []
-    return _placed([*_place_problems(shared), *_machine_problems(shared)], overrides)
+    problems, _ = _machines(shared)
+    return _placed([*_place_problems(shared), *problems], overrides)
 
 
 def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
@@ -69,9 +75,12 @@ def _data_problems(plan: Plan) -> Iterator[Problem]:
             yield from planned.task.data_problems(planned.config)
 
 
-def _machine_problems(shared: Settings, plan: Plan | None = None) -> list[Problem]:
+def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem], list[str]]:
+    """Problems of the machines, and notices on them."""
     try:
-        nodes = nodes_of(shared.cluster)
+        with question(shared, plan) as asked:
+            nodes = nodes_of(shared.cluster, asked)
     except RefusedError as error:
-        return error.problems
-    return [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
+        return error.problems, []
+    problems = [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
+    return [*problems, *node_problems(nodes)], list(node_notices(nodes, shared))

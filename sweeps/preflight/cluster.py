@@ -1,56 +1,16 @@
-"""The machines of a study: whether a cluster answers, and whether a trial's worker group and its model fit."""
+"""Whether a trial's worker group and its model fit on the machines of a study."""
 
-import json
-import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Cluster
-from sweeps.preflight import machine
-from transformer.schema import Problem, RefusedError
+from sweeps.preflight.nodes import Node
+from transformer.schema import Problem
 
-ANSWER_S = 3.0
-"""How long the head of a cluster may take to accept a connection."""
-NODES_S = 8.0
-"""How long it may take to list its nodes."""
 BYTES_PER_PARAMETER = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
-COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
-NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token) as on its head"
-
-
-@dataclass(frozen=True)
-class Node:
-    """CPUs and GPUs of one machine, in all and free, and bytes of memory; ``gpu_memory`` is 0 if it is unknown."""
-
-    total: dict[str, float]
-    free: dict[str, float] = field(default_factory=dict)
-    memory: float = math.inf
-    gpu_memory: int = 0
-
-
-def nodes_of(cluster: Cluster) -> list[Node]:
-    """The machines on which trials will run. Raises RefusedError if the cluster does not answer."""
-    if cluster.address is None:
-        return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
-    address = (os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None) or cluster.address
-    _refuse_silent_head(address)
-    asked = [(node["total"], node["free"]) for node in _asked(address)]
-    return [Node(total, free, total.get("memory", math.inf) / COUNTED_BY_RAY) for total, free in asked]
-
-
-def this_machine(with_gpus: bool) -> Node:
-    gpus = machine.gpu_memories() if with_gpus else []
-    total = {"CPU": float(machine.cpus()), "GPU": float(len(gpus))}
-    return Node(total, total, machine.memory(), max(gpus, default=0))
 
 
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
@@ -114,36 +74,6 @@ def _have(kind: str, cluster: Cluster, nodes: list[Node]) -> str:
     free = sum(node.free.get(kind, 0) for node in nodes)
     each = f" ({' + '.join(f'{total:g}' for total in totals)})" if len(totals) > 1 else ""
     return f"the cluster has {sum(totals):g}{each} {kind}s, of which {free:g} are free"
-
-
-def _refuse_silent_head(address: str) -> None:
-    """Raises RefusedError unless the head accepts a connection. Ray alone would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
-    except OSError as error:
-        raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
-
-
-def _asked(address: str) -> list[dict[str, dict[str, float]]]:
-    """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
-    command = [sys.executable, "-m", "sweeps.preflight.ask_cluster", address]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=NODES_S, check=False, env=os.environ)
-    except subprocess.TimeoutExpired:
-        raise _unreached(address, f"it did not list its nodes within {NODES_S:g} s; is it a Ray head?") from None
-    if answer.returncode == 0:
-        nodes: list[dict[str, dict[str, float]]] = json.loads(answer.stdout.splitlines()[-1])
-        return nodes
-    if "token" in answer.stderr.lower():
-        raise _unreached(address, "its token is missing or incorrect", GIVE_TOKEN)
-    raise _unreached(address, (answer.stderr.strip().splitlines() or ["no reason given"])[-1])
-
-
-def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
-    return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
 
 
 def _many(count: float) -> str:

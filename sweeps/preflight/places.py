@@ -23,19 +23,19 @@ def place_problems(paths: Paths) -> list[Problem]:
     """The places that cannot be written to. They need not exist."""
     problems = [*_folder_problems("paths.runs", paths.runs), *_folder_problems("paths.data", paths.data)]
     if paths.checkpoints is not None:
-        problems += _checkpoint_problems(paths.checkpoints)
+        problems += checkpoint_problems("paths.checkpoints", paths.checkpoints)
     return problems
 
 
 def disk_problems(plan: Plan) -> Iterator[Problem]:
     """Checkpoints that will not fit on the disk. Trials that have begun already have most of theirs."""
     place = plan.composition.shared.paths.checkpoints
-    folder = plan.folder if place is None else _local(place)
+    folder = plan.folder if place is None else local(place)
     new = [planned for planned in plan.pending if planned.state == "missing"]
     if folder is None or not new:
         return
     needed = sum(planned.costs.checkpoint_bytes or 0 for planned in new)
-    free = shutil.disk_usage(_nearest_existing(folder)).free
+    free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
         found = f"has {size(free)} free, but the checkpoints of {len(new)} trials need {size(needed)}"
         allowed = "choose a larger disk, fewer rows, or fewer checkpoints"
@@ -53,7 +53,7 @@ def name_problems(plan: Plan) -> Iterator[Problem]:
 def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     """A problem if no file can be written in the folder, or in the one in which it would be created."""
     path = Path(folder)
-    existing = _nearest_existing(path)
+    existing = nearest_existing(path)
     if not existing.is_dir():
         found = f"is {folder}, which is no folder" if existing == path else f"is {folder}, but {existing} is no folder"
         yield Problem(key, found, "must be a folder, or a new name in one")
@@ -76,7 +76,7 @@ def write_error(folder: Path) -> OSError | None:
         return error
 
 
-def _nearest_existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """The path itself, or the closest folder above it that exists. A broken link exists, too."""
     for candidate in (path, *path.parents):
         try:
@@ -87,16 +87,16 @@ def _nearest_existing(path: Path) -> Path:
     return Path(path.anchor or ".")
 
 
-def _checkpoint_problems(place: str) -> list[Problem]:
+def checkpoint_problems(key: str, place: str) -> list[Problem]:
     """A problem if the place cannot be written to, with the missing package, credentials or bucket."""
-    folder = _local(place)
+    folder = local(place)
     if folder is not None:
-        return list(_folder_problems("paths.checkpoints", str(folder)))
+        return list(_folder_problems(key, str(folder)))
     known = _known_protocol(place)
     return [known] if known else list(_try_remotely(place))
 
 
-def _local(place: str) -> Path | None:
+def local(place: str) -> Path | None:
     """The folder on this machine; None for other filesystems."""
     for start in LOCAL:
         if place.startswith(start):

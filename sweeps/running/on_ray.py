@@ -137,12 +137,15 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
     import ray
 
+    from sweeps.running.job import SweepJob
+
     here = cluster.address is None
     _print_no_messages()
     try:
         with _own_groups():
             ray.init(
                 address=cluster.address or "local",
+                job_config=SweepJob(),
                 num_cpus=machine.cpus() if here else None,
                 include_dashboard=False if here else None,
                 log_to_driver=False,

@@ -27,7 +27,7 @@ def sync_command(settings: Settings) -> list[str]:
     """
     experiment = settings.tracking.experiment
     named = [] if experiment is None else ["--experiment", experiment]
-    return [sys.executable, "-m", "tracking.sync", "--study", str(settings.study_folder), *named]
+    return [sys.executable, "-P", "-m", "tracking.sync", "--study", str(settings.study_folder), *named]
 
 
 def sync_environment(settings: Settings) -> dict[str, str]:

@@ -38,7 +38,8 @@ def ablate(
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "sweeps.cli", *last(words)]
+    """As the installed program, which imports nothing from the current folder."""
+    return [sys.executable, "-P", "-m", "sweeps.cli", *last(words)]
 
 
 def last(words: Iterable[str]) -> list[str]:

@@ -23,7 +23,8 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.settings import Cluster, Settings, absolute
 from sweeps.planning.study_problems import study_problems
 from sweeps.preflight import machine
-from sweeps.preflight.cluster import LARGEST_GPU, Node, group_problems, memory_problems, nodes_of
+from sweeps.preflight.cluster import LARGEST_GPU, group_problems, memory_problems
+from sweeps.preflight.nodes import Node, nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.store import store_notices, store_problems
 from transformer.schema import Problem, RefusedError
@@ -326,7 +327,7 @@ def test_a_head_where_nothing_answers_is_refused(defaults: Settings, monkeypatch
 @pytest.mark.slow
 @pytest.mark.ray
 def test_a_head_that_is_something_else_is_refused(defaults: Settings) -> None:
-    with silent_server() as address, pytest.raises(RefusedError, match="did not list its nodes within 8 s"):
+    with silent_server() as address, pytest.raises(RefusedError, match="did not list its nodes within 10 s"):
         nodes_of(replace(defaults.cluster, address=address))
 
 

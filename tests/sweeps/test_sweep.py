@@ -42,6 +42,8 @@ class Study:
 @pytest.fixture(scope="module")
 def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Study:
     cwd = furnish(tmp_path_factory.mktemp("study"))
+    for name in ("sweeps", "tracking", "transformer"):
+        (cwd / f"{name}.py").write_text('raise ImportError("a file of the user, which hides none of our packages")')
     return Study(cwd, ablate("sweep", *SHORT, DEFAULT, TWO_ROWS, cwd=cwd))
 
 

@@ -1,0 +1,79 @@
+"""What the nodes of a cluster lack, each fault once with the nodes that have it."""
+
+from collections.abc import Iterable, Iterator
+
+from sweeps.planning.settings import Settings
+from sweeps.preflight.node_facts import packages
+from sweeps.preflight.nodes import ANSWER_S, Node
+from sweeps.preflight.question import checkpoint_place, shared_folders
+from transformer.schema import Problem
+
+NAMED = 3
+"""How many nodes are named before the rest is counted."""
+
+
+def node_problems(nodes: list[Node], answer_s: float = ANSWER_S) -> list[Problem]:
+    """Nodes without our packages or with others, and those on which the study's trials cannot run."""
+    ours = packages()
+    having: dict[Problem, list[str]] = {}
+    for node in nodes:
+        for problem in _problems(node, ours, answer_s):
+            having.setdefault(problem, []).append(node.name)
+    return [_on(problem, names) for problem, names in having.items()]
+
+
+def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """A line for each folder that some nodes do not see. Trials run there nevertheless."""
+    task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
+    prepares = task.prepare is not None or task.preparation is not None
+    data = "the data is prepared there once more" if prepares else "the data must lie there, too"
+    for key, folder in shared_folders(shared.paths).items():
+        names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]
+        if names:
+            effect = "what is saved there can be resumed only there" if key == saved else data
+            yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
+
+
+def _problems(node: Node, ours: dict[str, str | None], answer_s: float) -> Iterator[Problem]:
+    answer = node.answer
+    if answer is None:
+        found = f"no answer within {answer_s:g} s"
+        yield Problem("cluster.address", found, "type `ray stop` there, or wait until Ray drops the node")
+    elif "failed" in answer:
+        yield Problem("cluster.address", answer["failed"], "see Ray's logs there, in /tmp/ray/session_latest/logs")
+    elif answer:
+        yield from _other_packages(answer, ours)
+        for problem in answer["problems"]:
+            yield Problem(**problem)
+
+
+def _other_packages(answer: dict[str, str | None], ours: dict[str, str | None]) -> Iterator[Problem]:
+    key, version, torch = "cluster.address", ours["ablate"] or "this version", ours["torch"]
+    if answer["digest"] is None:
+        fix = f"install ablate-sweeps {version} for the Python that starts Ray there"
+        yield Problem(key, "ablate-sweeps is not installed", fix)
+    elif answer["digest"] != ours["digest"]:
+        found = f"ablate-sweeps {answer['ablate']} in {answer['place']} differs from {version} in {ours['place']} here"
+        yield Problem(key, found, "must be the same version or commit on every node")
+    if _public(answer["torch"]) != _public(torch):
+        found = f"torch is {answer['torch']}" if answer["torch"] else "torch is not installed"
+        yield Problem(key, found, f"must be {torch}, as here")
+
+
+def _public(version: str | None) -> str | None:
+    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    return version and version.partition("+")[0]
+
+
+def _on(problem: Problem, names: list[str]) -> Problem:
+    found = f"on {_listed(names)}: {problem.found}"
+    return Problem(problem.key, found, problem.allowed, problem.nearest, problem.place)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = _shortened(list(names))
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _shortened(names: list[str]) -> list[str]:
+    return names if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more nodes"]

@@ -1,0 +1,60 @@
+"""What a node has. Ray sends the content of this module there, so it needs nothing but Python itself."""
+
+import hashlib
+import importlib
+import importlib.util
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+OURS = ("sweeps", "tracking", "transformer")
+
+
+def facts(question: dict[str, Any]) -> dict[str, Any]:
+    """Versions, which of the question's files this node sees, and what keeps it from running the study's trials."""
+    found: dict[str, Any] = packages()
+    seen = {key: _sees(file) for key, file in question["files"].items()}
+    found |= {"seen": seen, "problems": []}
+    if found["digest"] == question["digest"]:  # else ours cannot be asked here
+        trial_here = importlib.import_module("sweeps.preflight.trial_here")
+        found["problems"] = trial_here.problems(question["trials"], seen)
+    return found
+
+
+def _sees(file: str) -> bool:
+    """Storage that cannot be read is not seen."""
+    try:
+        return Path(file).exists()
+    except OSError:
+        return False
+
+
+def packages() -> dict[str, str | None]:
+    """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
+    places = [_folder(name) for name in OURS]
+    digest = None if None in places else _digest([place for place in places if place])
+    return {"digest": digest, "ablate": _version("ablate-sweeps"), "place": places[0], "torch": _version("torch")}
+
+
+def _folder(package: str) -> str | None:
+    """Where it would be imported from. It is not imported: that takes seconds."""
+    spec = importlib.util.find_spec(package)
+    return spec.submodule_search_locations[0] if spec and spec.origin and spec.submodule_search_locations else None
+
+
+def _digest(folders: list[str]) -> str:
+    """Of all Python files: versions of a checkout have one number, and many contents."""
+    digest = hashlib.sha256()
+    for folder in map(Path, folders):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{folder.name}/{file.relative_to(folder).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _version(name: str) -> str | None:
+    """From the package's metadata, as pip shows it."""
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:
+        return None

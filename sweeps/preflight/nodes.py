@@ -1,0 +1,125 @@
+"""The machines of a study: this one, or the nodes of a cluster and what they answer; or why a cluster does not."""
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeps.planning.settings import Cluster
+from sweeps.preflight import machine
+from sweeps.preflight.question import Question
+from transformer.schema import Problem, RefusedError
+
+CONNECT_S = 3.0
+"""How long the head of a cluster may take to accept a connection."""
+MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
+NODES_S = 10
+"""How long it may take to list its nodes."""
+JOINED_S = 4
+"""How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
+ANSWER_S = 60.0
+"""How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""
+COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
+NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
+NOT_JOINED = "No node info found"
+"""In Ray's error on a machine where no node of the cluster runs."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """CPUs and GPUs of one machine, in all and free, and bytes of memory; ``gpu_memory`` is 0 if it is unknown.
+
+    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer.
+    """
+
+    total: dict[str, float]
+    free: dict[str, float] = field(default_factory=dict)
+    memory: float = math.inf
+    gpu_memory: int = 0
+    name: str = ""
+    answer: dict[str, Any] | None = field(default_factory=dict)
+
+
+class _UnreachedError(Exception):
+    """The cluster cannot be used: why, and what to do."""
+
+    def __init__(self, cause: str, allowed: str = NOT_REACHED) -> None:
+        self.cause, self.allowed = cause, allowed
+
+
+def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
+    """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
+
+    Each node on which a worker fits is asked the ``question``.
+    """
+    if cluster.address is None:
+        return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
+    set_by_ray = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
+    address = set_by_ray or cluster.address
+    try:
+        _refuse_silent_head(address)
+        return [_node(**found) for found in _asked(address, question, answer_s)]
+    except _UnreachedError as error:
+        named = f"auto, and RAY_ADDRESS is {address}" if set_by_ray else address
+        problem = Problem("cluster.address", f"is {named}, but {error.cause}", error.allowed)
+        raise RefusedError([problem]) from None
+
+
+def _node(id: str, name: str, total: dict[str, float], free: dict[str, float], answer: dict[str, Any] | None) -> Node:
+    return Node(total, free, total.get("memory", math.inf) / COUNTED_BY_RAY, 0, name, answer)
+
+
+def this_machine(with_gpus: bool) -> Node:
+    gpus = machine.gpu_memories() if with_gpus else []
+    total = {"CPU": float(machine.cpus()), "GPU": float(len(gpus))}
+    return Node(total, total, machine.memory(), max(gpus, default=0))
+
+
+def _refuse_silent_head(address: str) -> None:
+    """Raises _UnreachedError unless the head accepts a connection. Ray alone would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise _UnreachedError(f"nothing answers there: {error.strerror or error}") from None
+
+
+def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
+    """The nodes of the cluster, from a process that has little time. Raises _UnreachedError."""
+    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s)]
+    answer = subprocess.run(
+        command,
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "RAY_gcs_server_request_timeout_seconds": str(JOINED_S)},
+    )
+    if answer.returncode == 0:
+        nodes: list[dict[str, Any]] = json.loads(answer.stdout.splitlines()[-1])
+        return nodes
+    if answer.returncode == -signal.SIGALRM:
+        raise _UnreachedError(f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
+    raise _unjoined(address, answer.stderr.strip())
+
+
+def _unjoined(address: str, printed: str) -> _UnreachedError:
+    """Why this machine cannot join the cluster, by what Ray printed. Without a token it prints stacks."""
+    error = (printed.splitlines() or ["no reason given"])[-1]
+    if "token" in printed.lower():
+        return _UnreachedError("its token is missing or incorrect", GIVE_TOKEN)
+    if NOT_JOINED in error:
+        return _UnreachedError(
+            "this machine is not one of its nodes", f"type `ray start --address={address}` here first"
+        )
+    if "Version mismatch" in error:
+        return _UnreachedError(error, "must run the same Python and the same Ray as this machine")
+    return _UnreachedError(error)

@@ -1,0 +1,82 @@
+"""What every node of a cluster is asked, with the files that it should see."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.settings import Paths, Settings
+from sweeps.planning.task_files import task_files
+from sweeps.preflight.node_facts import packages
+from sweeps.preflight.places import local, nearest_existing
+
+Question = dict[str, Any]
+"""Plain data, which a node can read that lacks our packages."""
+
+
+@contextmanager
+def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
+    """Within it, the named files exist: one in each shared folder, or in the one in which it would be created.
+
+    None if this machine alone runs the study.
+    """
+    cluster = shared.cluster
+    if cluster.address is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        files: dict[str, str] = {}
+        for key, folder in shared_folders(shared.paths).items():
+            with suppress(OSError):  # a folder that cannot be written to is refused as such
+                files[key] = stack.enter_context(_file_in(nearest_existing(folder)))
+        yield {
+            "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
+            "digest": packages()["digest"],
+            "files": files,
+            "trials": _trials(shared, plan),
+        }
+
+
+@contextmanager
+def _file_in(folder: Path) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile(prefix=".ablate-", dir=folder) as file:
+        yield file.name
+
+
+def checkpoint_place(paths: Paths) -> tuple[str, str]:
+    """The key that sets where checkpoints go, and its value."""
+    return ("paths.runs", paths.runs) if paths.checkpoints is None else ("paths.checkpoints", paths.checkpoints)
+
+
+def shared_folders(paths: Paths) -> dict[str, Path]:
+    """The local folders that workers use, by key. The sweep's process alone writes the rest of ``paths.runs``."""
+    key, place = checkpoint_place(paths)
+    folders = {key: local(place), "paths.data": Path(paths.data)}
+    return {key: folder for key, folder in folders.items() if folder is not None}
+
+
+def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
+    """For ``trial_here``: task, its files and data. Without a plan, the task itself may be wrong."""
+    if plan is None:
+        return {"checkpoints": checkpoint_place(shared.paths), "task": None}
+    source = shared.source
+    data = {planned.fingerprint: _data(planned) for planned in plan.pending}
+    return {
+        "checkpoints": checkpoint_place(shared.paths),
+        "task": source.name,
+        "folder": source.folder,
+        "files": (task_files(source) or {}).get("files", {}),
+        "data": list(data.values()),
+    }
+
+
+def _data(planned: PlannedTrial) -> dict[str, Any]:
+    settings = planned.settings
+    return {
+        "config": asdict(settings.trial),
+        "folder": settings.paths.data,
+        "fingerprint": planned.fingerprint,
+    }

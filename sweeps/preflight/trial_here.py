@@ -1,0 +1,57 @@
+"""Whether trials of a study can run on this node, which has our packages: its task, its data, its checkpoints."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweeps.planning.data_place import data_place
+from sweeps.planning.load_task import source_of
+from sweeps.planning.schema import Schema
+from sweeps.planning.task_files import root_of
+from sweeps.planning.task_source import TaskSource
+from sweeps.preflight.places import checkpoint_problems
+from sweeps.task import Task
+from transformer.schema import Problem, RefusedError
+
+
+def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
+    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
+    found = [*checkpoint_problems(*trials["checkpoints"]), *_task_problems(trials, seen)]
+    return [asdict(problem) for problem in dict.fromkeys(found)]
+
+
+def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Problem]:
+    if trials["task"] is None:
+        return []
+    try:
+        source = source_of(trials["task"], Path(trials["folder"]))
+        if other := list(_other_files(source, trials["files"])):
+            return other
+        shared = seen.get("paths.data", True)
+        return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
+    except RefusedError as error:
+        return error.problems
+
+
+def _other_files(source: TaskSource, files: dict[str, str]) -> Iterator[Problem]:
+    """A problem if files of the task differ from those of the sweep, which are given by their SHA-256."""
+    root = root_of(source)
+    other = [name for name, digest in files.items() if root is None or _sha256(root / name) != digest]
+    if other:
+        found = f'is "{source.name}", whose {", ".join(other)} differs'
+        yield Problem("task", found, "must be the same files on every node", None, str(root))
+
+
+def _sha256(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:
+    """What keeps this node from preparing the data, if it neither shares nor has it."""
+    folder = Path(data["folder"])
+    place = data_place(task, folder, data["fingerprint"])
+    if shared or (place != folder and place.is_dir()):
+        return []
+    return list(task.data_problems(Schema.of(task).config(data["config"])))

@@ -1,0 +1,134 @@
+"""Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
+
+import shutil
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ablate_in_folder import contents
+from machines import Ended, Inside, Machine, Machines, machines, needs_namespaces
+from small_task import write_task
+from small_text import TEXT, write_text
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+HANGS = """
+import socket, time
+if socket.gethostname() == "node":
+    time.sleep(1000)
+"""
+pytestmark = [needs_namespaces, pytest.mark.ray, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A task and some text."""
+    return write_text(write_task(tmp_path_factory.mktemp("work").resolve()))
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """A head, and three nodes with faults: ``bare`` has no ablate-sweeps, ``other`` another one and another torch,
+    ``alone`` has another folder, in which nothing can be written.
+    """
+    software = tmp_path_factory.mktemp("software")
+    made = Machines()
+    try:
+        made.start_ray(made.add("head"))
+        bare = join(made, without_ours(made.add("bare")), python_without_ours(software / "python"))
+        other = join(made, with_others(made.add("other"), software / "other"))
+        alone = join(made, read_only(made.add("alone", unshared=[folder]), folder))
+        for started in (bare, other, alone):
+            done = started.end(120)
+            assert done.code == 0, done.output
+        yield made
+    finally:
+        made.close()
+
+
+def join(made: Machines, machine: Machine, python: str = sys.executable) -> Inside:
+    """Start Ray by this Python. Its workers run by the same one."""
+    where = [f"--address={made.address}", f"--node-ip-address={machine.address}"]
+    rest = ["--num-cpus=1", "--num-gpus=0", "--disable-usage-stats"]
+    return machine.popen([python, "-m", "ray.scripts.scripts", "start", *where, *rest])
+
+
+def python_without_ours(folder: Path) -> str:
+    """A Python with the packages of this one, but those that are installed by a link: an own .pth file is read,
+    not those in the folder that it names.
+    """
+    venv.create(folder, symlinks=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    return str(folder / "bin" / "python")
+
+
+def without_ours(machine: Machine) -> Machine:
+    machine.env["PYTHONPATH"] = ""
+    return machine
+
+
+def with_others(machine: Machine, folder: Path) -> Machine:
+    """One line of ours differs there, and torch has another version."""
+    for name in ("sweeps", "tracking", "transformer"):
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "transformer" / "worker.py").open("a") as file:
+        file.write("# changed\n")
+    metadata = folder / "torch-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0\n")
+    machine.env["PYTHONPATH"] = str(folder)
+    return machine
+
+
+def read_only(machine: Machine, folder: Path) -> Machine:
+    machine.run("mount", "-o", "remount,ro", str(folder))
+    return machine
+
+
+def check(cluster: Machines, folder: Path, *words: str) -> Ended:
+    """`ablate plan --check` on the head, its output on one line."""
+    done = cluster.head.ablate("plan", "--check", f"cluster.address={cluster.address}", *words, cwd=folder)
+    return Ended(done.code, " ".join(done.output.split()))
+
+
+def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Path) -> None:
+    before = contents(folder)
+    done = check(cluster, folder, *TEXT, "sweep.rows=[base]")
+    assert done.code == 2
+    for line in (
+        "cluster.address (command line) on 10.77.0.2 (bare): ablate-sweeps is not installed install ablate-sweeps",
+        f"on 10.77.0.3 (other): ablate-sweeps 0.2.0 in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from 0.2.0",
+        "on 10.77.0.3 (other): torch is 1.0 must be",
+        f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: Read-only file system",
+        f"data.train (command line) on 10.77.0.4 (alone): {folder}/train.txt does not exist",
+        "Refused, for 7 reasons",
+        "Nothing was started.",
+    ):
+        assert line in done.output, done.output
+    assert "(head)" not in done.output
+    assert contents(folder) == before
+
+
+def test_a_task_that_a_node_cannot_import_is_named(cluster: Machines, folder: Path) -> None:
+    done = check(cluster, folder, "task=small")
+    assert done.code == 2
+    assert 'task (command line) on 10.77.0.4 (alone): is "small", but there is no module small' in done.output
+
+
+@pytest.mark.faults
+def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_refused(tmp_path: Path) -> None:
+    shared, own = tmp_path.resolve() / "shared", tmp_path.resolve() / "own"
+    own.mkdir()
+    write_task(shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"})
+    with machines("head", "node", unshared=[own]) as made:
+        done = check(made, own, "sweep.rows=[base]")
+        assert done.code == 0, done.output
+        assert f"paths.runs: {own}/runs is not shared by 10.77.0.2 (node): what is saved there can be" in done.output
+        assert f"paths.data: {own}/data is not shared by 10.77.0.2 (node): the data is prepared there" in done.output
+        done = check(made, shared, "task=small")
+        assert done.code == 2, done.output
+        assert "cluster.address (command line) on 10.77.0.2 (node): no answer within 60 s" in done.output
+        assert "(head)" not in done.output
