@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from machines import Machine, Machines, needs_namespaces
 from small_text import TEXT, write_text
-from studies import SMALL, wait_until
+from studies import SMALL, last, newest_checkpoint, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
@@ -38,8 +38,11 @@ def two() -> Iterator[Machines]:
 
 def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
     """What a shell prints in which the settings were typed before."""
-    script = "\n".join([*settings, " ".join([line, *more])]).replace("/shared", str(folder))
-    return machine.run("bash", "-ec", script, cwd=folder, timeout=300)
+    return machine.run("bash", "-ec", script(settings, " ".join([line, *more]), folder), cwd=folder, timeout=300)
+
+
+def script(settings: list[str], line: str, folder: Path) -> str:
+    return "\n".join([*settings, line]).replace("/shared", str(folder))
 
 
 def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path: Path) -> None:
@@ -54,10 +57,23 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
         typed(machine, settings, line, folder, "--num-cpus=1")
     check, sweep = commands("### Run the sweep")
     study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
-    assert "2 workers" in typed(two.head, settings, check, folder, *study)
-    output = typed(two.head, settings, sweep, folder, *study)
-    assert "1 of 1 finished" in output
-    for line in commands("## Watch and stop from a laptop"):
-        told = typed(two.all[1], [], re.sub(r"base-s1|big-s1", "base-s1", line), folder, "sweep.name=documented")
-        assert told.strip(), line
+    assert "Checked: places, tracking store, machines" in typed(two.head, settings, check, folder, *study)
+    assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
+    watching = commands("## Watch and stop from a laptop")
+    for line in (line for line in watching if "stop" not in line):
+        assert typed(two.all[1], [], line, folder, "sweep.name=documented").strip(), line
+    long = [*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"]
+    for line in (line for line in watching if "stop" in line):
+        stopped_by(line.replace("big-s1", "base-s1"), two, settings, [sweep, *last(long)], folder)
+
+
+def stopped_by(line: str, two: Machines, settings: list[str], sweep: list[str], folder: Path) -> None:
+    """A sweep on the head ends as the command on the other machine asks."""
+    trial = folder / "runs" / "long" / "base-s1"
+    before = newest_checkpoint(trial)
+    running = two.head.popen(["bash", "-ec", script(settings, " ".join(sweep), folder)], cwd=folder)
+    wait_until(lambda: newest_checkpoint(trial) > before or running.ended(), "a checkpoint")
+    typed(two.all[1], [], line, folder, "sweep.name=long")
+    ended = running.end()
+    assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `ablate stop` asked", ended.output), ended.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
