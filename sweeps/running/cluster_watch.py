@@ -32,12 +32,14 @@ class ClusterWatch:
         self._say, self._record = say, record
         self._closing = threading.Event()
         self._family: set[psutil.Process] = set()
+        self._joined: psutil.Process | None = None  # Ray's node process here, if somebody else has started it
         self._silent_since: float | None = None
 
     def start(self) -> None:
         import ray
 
         self._node: Any = ray._private.worker._global_node
+        self._joined = _node_process(self._node.raylet_socket_name) if self._node else None
         self._head = ray.get_runtime_context().gcs_address
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
@@ -50,10 +52,11 @@ class ClusterWatch:
                 self._end(cause)
 
     def _dead_process(self) -> str | None:
-        """A process of Ray that this one has started, and that has ended."""
+        """A process of Ray that has ended: one that this process has started, or the node process that it joined."""
         with suppress(psutil.Error):
             self._family |= set(psutil.Process().children(recursive=True))
         dead = {kind for kind, _ in self._node.dead_processes()} if self._node else set()
+        dead |= {"raylet"} if self._joined and _has_ended(self._joined) else set()
         return next((f"{words} ended" for kind, words in HEAD.items() if kind in dead), None)
 
     def _silent_head(self) -> str | None:
@@ -80,6 +83,21 @@ class ClusterWatch:
                 if process.is_running() and SYNCER not in process.cmdline():
                     process.kill()
         os._exit(1)
+
+
+def _node_process(socket_name: str) -> psutil.Process | None:
+    """The process on this machine that listens at this socket."""
+    for process in psutil.process_iter(["name", "cmdline"]):
+        if process.info["name"] == "raylet" and any(socket_name in word for word in process.info["cmdline"] or ()):
+            return process
+    return None
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _silence() -> None:

@@ -1,0 +1,46 @@
+"""What two trials of a translation share if they computed the same: nested states without times and speeds."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
+"""Speed is not part of the computed result."""
+
+
+def computed(tree: Any) -> Any:
+    """Nested content without times, speeds, the load of the machine, and attempts."""
+    if isinstance(tree, dict):
+        kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
+        return {name: computed(item) for name, item in kept.items() if name not in ("ts", "attempt")}
+    return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
+
+
+def leaves(tree: Any, name: str = "") -> dict[str, Any]:
+    """Every tensor and value of a nested state, by its path."""
+    if isinstance(tree, dict | list):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return {path: leaf for key, item in items for path, leaf in leaves(item, f"{name}/{key}").items()}
+    return {name: tree}
+
+
+def state_after(trial: Path, step: int) -> dict[str, Any]:
+    """The leaves of the checkpoint of this step."""
+    (path,) = trial.glob(f"checkpoints/*/a*/step-{step}/state.pt")
+    return leaves(computed(torch.load(path, weights_only=True)))
+
+
+def differing(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """The names of leaves that are not the same to the bit."""
+    names = [name for name in expected if name not in found or not _same(found[name], expected[name])]
+    return names + [name for name in found if name not in expected]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return torch.equal(one, other) if isinstance(other, Tensor) else bool(one == other)
+
+
+def _of_the_machine(name: str) -> bool:
+    return name.startswith("system/") or name.removeprefix("train/") in OF_THE_MACHINE
