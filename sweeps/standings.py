@@ -71,12 +71,14 @@ def _line(study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known
 def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
     """The state, and what to say of an attempt on another machine, whose process cannot be asked."""
     attempt = seen.attempt
-    if not seen.is_open or seen.state != "interrupted" or attempt is None or attempt.host == socket.gethostname():
+    if not seen.is_open or seen.state != "interrupted" or attempt is None or attempt.is_here:
         return seen.state, ""
-    beats = [runner.seen for runner in known if (runner.host, runner.pid) == (attempt.host, attempt.pid)]
+    beats = [runner.seen for runner in known if runner.began_attempt(attempt)]
     age = max(0.0, time.time() - max([seen.last_sign or 0.0, *beats]))
     if age < SILENT_S:
         return "running", f"on {attempt.host}"
+    if attempt.host == socket.gethostname():  # before a reboot, or in a container that has ended
+        return seen.state, ""
     return "silent", f"silent for {as_time(age)} on {attempt.host}"
 
 

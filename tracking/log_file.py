@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import IO
 
 from tracking.files import write_atomic
 from tracking.uri import without_password
@@ -33,8 +34,12 @@ def marked(text: str, rank: int) -> str:
     return text if rank == 0 else "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
 
 
+def shortened(file: IO[bytes]) -> bytes:
+    """What a log becomes once its older half is dropped. Raises OSError if it is shorter than that half."""
+    file.seek(-LONGEST // 2, os.SEEK_END)
+    return DROPPED.encode() + file.read().partition(b"\n")[2]
+
+
 def _shorten(path: Path) -> None:
     with path.open("rb") as file:
-        file.seek(-LONGEST // 2, os.SEEK_END)
-        kept = file.read().partition(b"\n")[2]
-    write_atomic(path, DROPPED + kept.decode("utf-8", "replace"))
+        write_atomic(path, shortened(file).decode("utf-8", "replace"))

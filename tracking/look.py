@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 from tracking.card import Card
@@ -16,6 +17,9 @@ from tracking.journal_end import check_end, newest_first
 from tracking.metrics import Metric
 from tracking.shapes import statistics_head
 from tracking.trial_folder import Attempt, TrialFolder, TrialState
+
+CLOCK_WAS_SET = 30.0
+"""Times the usual time between two reports. An evaluation in between may take long, too."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,12 @@ def _score(headline: Metric, result: dict[str, Any] | None, reports: list[Journa
 
 
 def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
-    own = list(takewhile(lambda report: report.attempt == attempt.number, reports))
-    return (own[0].ts - own[-1].ts) / (own[0].step - own[-1].step) if len(own) > 1 else None
+    """Without times between reports in which the clock must have been set: negative ones, and very long ones."""
+    own = takewhile(lambda report: report.attempt == attempt.number, reports)
+    took = [(newer.ts - older.ts, newer.step - older.step) for newer, older in pairwise(own)]
+    usual = median_low([seconds for seconds, _ in took]) if took else 0.0
+    kept = [(seconds, steps) for seconds, steps in took if 0 <= seconds <= CLOCK_WAS_SET * usual]
+    return sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept) if took and usual >= 0 else None
 
 
 def _damage(folder: TrialFolder) -> Iterator[DamagedFileError]:

@@ -119,7 +119,7 @@ class Replay:
         synced = self._open(study, trial, attempts)
         self._describe(study, trial, attempts, synced.run_id)
         journal = folder.journal()
-        end_ms = to_ms(_end(attempts[-1], journal))
+        end_ms = to_ms(_end(attempts, journal))
         state = folder.state(trial.key)
         new = rollback_safe(journal, synced.step, everything=state == "finished")
         count = 0
@@ -208,11 +208,14 @@ def _points(card: Card, report: JournalLine) -> list[Point]:
     return points_of(named, to_ms(report.ts), report.step)
 
 
-def _end(last: Attempt, journal: list[JournalLine]) -> float:
-    """When the last attempt ended; without a recorded end, the time of its last report. Unix seconds."""
-    if last.ended is not None:
-        return last.ended
-    return max([last.began, *(report.ts for report in journal[-1:])])
+def _end(attempts: list[Attempt], journal: list[JournalLine]) -> float:
+    """When the last attempt ended; without a recorded end, the time of its last report. Unix seconds.
+
+    Never before the first one began: the clock may have been set back.
+    """
+    last = attempts[-1]
+    end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
+    return max(attempts[0].began, end)
 
 
 def result_digest(folder: TrialFolder) -> str:

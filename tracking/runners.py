@@ -4,7 +4,6 @@ A process announces itself there and repeats it every ``BEAT_S`` seconds, so tha
 """
 
 import re
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from tracking.damage import unless_damaged
 from tracking.files import read_object, to_json, write_atomic
-from tracking.process import is_alive
+from tracking.process import is_alive, is_here
+from tracking.trial_folder import Attempt
 
 FOLDER = ".running"
 BEAT_S = 10.0
@@ -24,7 +24,10 @@ KEPT_S = 7 * 86400.0
 
 @dataclass(frozen=True)
 class Runner:
-    """One process. Times are in Unix seconds; ``seen`` is its last sign of life. ``waiting`` says for what it waits."""
+    """One process. Times are in Unix seconds; ``seen`` is its last sign of life. ``waiting`` says for what it waits.
+
+    ``birth`` tells it from other processes with its host name and pid.
+    """
 
     host: str
     pid: int
@@ -32,21 +35,26 @@ class Runner:
     seen: float
     trials: tuple[str, ...]
     waiting: str = ""
+    birth: str = ""
 
     @property
     def name(self) -> str:
         """Of its files."""
-        return f"{re.sub(r'[^A-Za-z0-9.-]', '_', self.host)}-{self.pid}"
+        return f"{re.sub(r'[^A-Za-z0-9.-]', '_', self.host)}-{self.birth or self.pid}"
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs, or ran, on this machine."""
-        return self.host == socket.gethostname()
+        """Whether it runs, or ran, on this machine, outside other containers."""
+        return is_here(self.host, self.birth)
+
+    def began_attempt(self, attempt: Attempt) -> bool:
+        """Whether it is the process of this attempt."""
+        return (self.host, self.pid, self.birth) == (attempt.host, attempt.pid, attempt.birth)
 
     def lives(self, now: float | None = None) -> bool:
         """Whether it runs on this machine, or gave a sign on another one a moment ago."""
         if self.is_here:
-            return is_alive(self.pid, self.began)
+            return is_alive(self.pid, self.began, self.birth)
         return (time.time() if now is None else now) - self.seen < SILENT_S
 
 
@@ -94,7 +102,8 @@ def _read(study: Path) -> Iterator[Runner]:
         with suppress(KeyError, TypeError, ValueError):
             trials = tuple(map(str, content["trials"]))
             times = float(content["began"]), float(content["seen"])
-            yield Runner(str(content["host"]), int(content["pid"]), *times, trials, str(content.get("waiting", "")))
+            words = str(content.get("waiting", "")), str(content.get("birth", ""))
+            yield Runner(str(content["host"]), int(content["pid"]), *times, trials, *words)
 
 
 def _is_old(runner: Runner) -> bool:

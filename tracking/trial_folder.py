@@ -3,10 +3,9 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
-import socket
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from tracking.damage import DamagedFileError, read_whole, set_aside, unless_dama
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.former_names import current_line, current_scores
 from tracking.journal import JournalLine, PastReport, journal_line
-from tracking.process import is_alive
+from tracking.process import is_alive, is_here
 from tracking.translation_card import TRANSLATION
 from tracking.trial_config import read_config
 from tracking.uri import without_password
@@ -28,7 +27,10 @@ TrialState = Literal["missing", "interrupted", "running", "failed", "finished", 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
+    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends.
+
+    `birth` tells its process from others with its host name and pid; "" in older files.
+    """
 
     number: int
     began: float
@@ -36,10 +38,16 @@ class Attempt:
     pid: int
     ended: float | None = None
     reason: str | None = None
+    birth: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its process runs, or ran, on this machine, outside other containers."""
+        return is_here(self.host, self.birth)
 
     def lives(self) -> bool:
         """Whether it has not ended and its process runs on this machine."""
-        return self.ended is None and self.host == socket.gethostname() and is_alive(self.pid, self.began)
+        return self.ended is None and self.is_here and is_alive(self.pid, self.began, self.birth)
 
 
 class TrialFolder:
@@ -69,12 +77,12 @@ class TrialFolder:
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
 
-    def begin_attempt(self, number: int, host: str, pid: int) -> None:
+    def begin_attempt(self, number: int, host: str, pid: int, birth: str = "") -> None:
         """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
         last = self._newest()
         if last and last.ended is None:
             self.end_attempt(last.number, "lost")
-        line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
+        line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid, **({"birth": birth} if birth else {})}
         append_line(self.attempts_path, to_json(line), fsync=True)
         self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
@@ -89,10 +97,9 @@ class TrialFolder:
         for line in read_lines(self.attempts_path, shapes.attempt_line):
             number = line["attempt"]
             if not line.get("end"):
-                found[number] = Attempt(number, line["ts"], line["host"], line["pid"])
+                found[number] = Attempt(number, line["ts"], line["host"], line["pid"], birth=str(line.get("birth", "")))
             elif number in found:
-                begun = found[number]
-                found[number] = Attempt(number, begun.began, begun.host, begun.pid, line["ts"], line["reason"])
+                found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
 
     def report(

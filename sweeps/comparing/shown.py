@@ -15,6 +15,7 @@ from tracking.formats import signed
 from tracking.metrics import Metric
 from tracking.seed_tests import RowTest
 from tracking.sentence_tests import DRAWS, SentenceTest
+from tracking.side import Side
 
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -24,7 +25,7 @@ def shown(
     found: Sequence[Compared], samples: Differing, only: tuple[list[str], list[str]] | None
 ) -> Iterator[RenderableType]:
     """Configuration, metrics, samples, each below its heading. ``only``: rows that one of two studies has alone."""
-    first, second = (side.label if only is None else side.study.name for side in found[0].sides)
+    first, second = (side.label if only is None else _study_label(side) for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     yield _configuration(found[0])
     yield metrics_table([(None if only is None else each.sides[0].trials[0].row, each) for each in found])
@@ -46,7 +47,7 @@ def metrics_table(found: Sequence[tuple[str | None, Compared]]) -> Table:
     for place, side in enumerate(found[0][1].sides):
         counts = {metric.seeds[place] for _, compared in found for metric in compared.metrics}
         seeds = f"\n[dim]{_seeds(*counts)}[/]" if len(counts) == 1 else ""
-        table.add_column(escape(side.study.name if rows else side.label) + seeds, justify="right", overflow="fold")
+        table.add_column(escape(_study_label(side) if rows else side.label) + seeds, justify="right", overflow="fold")
     table.add_column("difference", justify="right", no_wrap=True)
     table.add_column("chance over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
     noun = found[0][1].sides[0].study.task.sample
@@ -83,6 +84,11 @@ def to_json(found: Sequence[Compared], samples: Differing, only: tuple[list[str]
         "not_compared": {"first": only[0], "second": only[1]},
         "samples": _samples_json(samples),
     }
+
+
+def _study_label(side: Side) -> str:
+    """The study of a side that is named by study and row."""
+    return side.label.removesuffix(f"/{side.trials[0].row}")
 
 
 def _configuration(compared: Compared) -> RenderableType:

@@ -149,14 +149,19 @@ def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
 
 
 def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
+    alike = first.study.name == second.study.name
+    names = [each.name if alike else each.study.name for each in (first, second)]
     rows = [row for row in _rows(first.study) if row in _rows(second.study)]
-    pairs = [(_side(first, row), _side(second, row)) for row in rows]
+    pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
     return [(one, other) for one, other in pairs if one.trials and other.trials]
 
 
-def _side(named: Named, row: str | None = None) -> Side:
-    label = named.name if row is None else f"{named.study.name}/{row}"
-    return Side.of(label, named.study, [trial for trial in named.trials if row in (None, trial.row)])
+def _row_side(named: Named, study_name: str, row: str) -> Side:
+    return Side.of(f"{study_name}/{row}", named.study, [trial for trial in named.trials if trial.row == row])
+
+
+def _side(named: Named) -> Side:
+    return Side.of(named.name, named.study, named.trials)
 
 
 def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:

@@ -8,21 +8,38 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tracking.formats import time as span
-from tracking.process import is_alive
+from tracking.process import is_alive, is_here, own_birth
 from tracking.uri import without_password
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One process; ``since`` is in Unix seconds."""
+
+    host: str
+    pid: int
+    since: float
+    command: str
+    trials: tuple[str, ...]
+    birth: str = ""
+
+    def is_dead(self) -> bool:
+        """Whether it ran on this machine and has ended."""
+        return is_here(self.host, self.birth) and not is_alive(self.pid, self.since, self.birth)
 
 
 @contextmanager
 def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
     """Within it, others that are refused one of the trials are told of this process."""
-    path = locks / f"{socket.gethostname()}-{os.getpid()}.json"
     command = shlex.join(["ablate", *map(without_password, sys.argv[1:])])
-    content = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time(), "command": command}
-    path.write_text(json.dumps({**content, "trials": list(trials)}), "utf-8")
+    holder = Holder(socket.gethostname(), os.getpid(), time.time(), command, tuple(trials), own_birth())
+    _remove_dead(locks)
+    path = locks / f"{holder.host}-{holder.birth or holder.pid}.json"
+    path.write_text(json.dumps(asdict(holder)), "utf-8")
     try:
         yield
     finally:
@@ -31,21 +48,27 @@ def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
 
 def holder_of(locks: Path, trial: str) -> str:
     """Such as "pid 12 on node-a for 2:10 (ablate sweep)"; "another process" if it left no file."""
-    found = [holder for holder in _holders(locks) if trial in holder["trials"]]
+    found = [holder for _, holder in _holders(locks) if trial in holder.trials and not holder.is_dead()]
     if not found:
         return "another process"
-    newest = max(found, key=lambda holder: float(holder["since"]))
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest["since"]))
-    held = span(max(0.0, time.time() - newest["since"]))
-    return f"pid {newest['pid']} on {newest['host']} since {since} ({held} ago): {newest['command']}"
+    newest = max(found, key=lambda holder: holder.since)
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.since))
+    held = span(max(0.0, time.time() - newest.since))
+    return f"pid {newest.pid} on {newest.host} since {since} ({held} ago): {newest.command}"
 
 
-def _holders(locks: Path) -> Iterator[dict[str, Any]]:
-    """What the files say, without those of this machine's dead processes, which could not remove theirs."""
+def _remove_dead(locks: Path) -> None:
+    """Remove the files of processes of this machine that were killed."""
+    for path, holder in _holders(locks):
+        if holder.is_dead():
+            path.unlink(missing_ok=True)
+
+
+def _holders(locks: Path) -> Iterator[tuple[Path, Holder]]:
+    """What the files say; a damaged one says nothing."""
     for path in locks.glob("*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            holder = json.loads(path.read_text("utf-8"))
-            if holder["host"] == socket.gethostname() and not is_alive(int(holder["pid"]), float(holder["since"])):
-                path.unlink(missing_ok=True)
-            else:
-                yield {key: holder[key] for key in ("host", "pid", "since", "command", "trials")}
+            found = json.loads(path.read_text("utf-8"))
+            host, pid, since = str(found["host"]), int(found["pid"]), float(found["since"])
+            trials, birth = tuple(found["trials"]), str(found.get("birth", ""))
+            yield path, Holder(host, pid, since, str(found["command"]), trials, birth)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.running.stopping import Stopping
+from tracking.process import own_birth
 from tracking.runners import BEAT_S, Runner, announce, stop_requests, withdraw
 
 LOOK_S = 1.0
@@ -37,7 +38,7 @@ class Announcement:
     def __init__(self, study: Path, trials: list[str], stopping: Stopping) -> None:
         now = time.time()
         self.study, self.stopping, self.ended = study, stopping, threading.Event()
-        self.runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(trials))
+        self.runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(trials), birth=own_birth())
         self._written = 0.0
         with suppress(OSError):
             withdraw(study, self.runner)  # what an earlier process with this id left, such as a request to stop

@@ -5,19 +5,18 @@ then, and what was trained is on disk.
 """
 
 import os
-import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import psutil
 
+from sweeps.running.head_link import HeadLink
+from sweeps.running.node_process import node_process
+
 LOOK_S = 1.0
-SILENT_S = 15.0
-"""How long the head of a cluster may refuse connections: it may be restarted."""
 CLEANING_S = 10.0
 """How long the records of this end may take; a folder that hangs must not hold it up."""
 SYNCER = "tracking.sync"
@@ -32,15 +31,13 @@ class ClusterWatch:
         self._say, self._record = say, record
         self._closing = threading.Event()
         self._family: set[psutil.Process] = set()
-        self._joined: psutil.Process | None = None  # Ray's node process here, if somebody else has started it
-        self._silent_since: float | None = None
 
     def start(self) -> None:
         import ray
 
         self._node: Any = ray._private.worker._global_node
-        self._joined = _node_process(self._node.raylet_socket_name) if self._node else None
-        self._head = ray.get_runtime_context().gcs_address
+        own = self._node and self._node.all_processes
+        self._joined = None if own else _Joined(ray)
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
     def close(self) -> None:
@@ -48,28 +45,16 @@ class ClusterWatch:
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_S):
-            if (cause := self._dead_process() or self._silent_head()) and not self._closing.is_set():
+            cause = self._joined.fault() if self._joined else self._dead_process()
+            if cause and not self._closing.is_set():
                 self._end(cause)
 
     def _dead_process(self) -> str | None:
-        """A process of Ray that has ended: one that this process has started, or the node process that it joined."""
-        with suppress(psutil.Error):
+        """A process of Ray that this one has started, and that has ended."""
+        with suppress(psutil.Error, OSError):  # this process may have too many open files
             self._family |= set(psutil.Process().children(recursive=True))
-        dead = {kind for kind, _ in self._node.dead_processes()} if self._node else set()
-        dead |= {"raylet"} if self._joined and _has_ended(self._joined) else set()
+        dead = {kind for kind, _ in self._node.dead_processes()}
         return next((f"{words} ended" for kind, words in HEAD.items() if kind in dead), None)
-
-    def _silent_head(self) -> str | None:
-        """The head of a cluster that this process has joined."""
-        host, _, port = self._head.rpartition(":")
-        now = time.monotonic()
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
-            self._silent_since = None
-        except OSError:
-            self._silent_since = self._silent_since or now
-        silent = self._silent_since is not None and now - self._silent_since > SILENT_S
-        return f"Ray's head at {self._head} no longer answers" if silent else None
 
     def _end(self, cause: str) -> None:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
@@ -85,19 +70,19 @@ class ClusterWatch:
         os._exit(1)
 
 
-def _node_process(socket_name: str) -> psutil.Process | None:
-    """The process on this machine that listens at this socket."""
-    for process in psutil.process_iter(["name", "cmdline"]):
-        if process.info["name"] == "raylet" and any(socket_name in word for word in process.info["cmdline"] or ()):
-            return process
-    return None
+class _Joined:
+    """A cluster that this process has joined: its head, and its node process here."""
 
+    def __init__(self, ray: Any) -> None:
+        self._link = HeadLink(ray.get_runtime_context().gcs_address)
+        node = ray._private.worker._global_node
+        self._raylet = node_process(node.raylet_socket_name) if node else None
 
-def _has_ended(process: psutil.Process) -> bool:
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    def fault(self) -> str | None:
+        """Why no trial can run any more, if that is so."""
+        if self._raylet and not self._raylet.is_running():
+            return f"{HEAD['raylet']} ended"
+        return self._link.fault()
 
 
 def _silence() -> None:

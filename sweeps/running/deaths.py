@@ -1,6 +1,7 @@
 """Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,30 @@ from sweeps.events import Lost
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
-NO_MEMORY = "was killed by Ray, because its node ran out of memory"
-KERNEL = ", perhaps by the kernel: it has killed processes meanwhile, because memory ran out"
+BY_RAY = "was killed by Ray, because its node ran out of memory"
+BY_KERNEL = "was killed (SIGKILL), most likely by the kernel: out of memory"
 
 
-def describe(error: BaseException, name: str) -> Lost:
-    """``error`` is Ray's exception from a call to the process; ``name`` is its name, such as "worker 0"."""
+def describe(error: BaseException, name: str, lacked_memory: Callable[[], bool] = lambda: False) -> Lost:
+    """``error`` is Ray's exception from a call to the process; ``name`` is its name, such as "worker 0".
+
+    ``lacked_memory`` returns whether its kernel has killed processes meanwhile because memory ran out.
+    """
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
     lines = _last_lines(pid, address)
     process = " ".join([name, *([f"(pid {pid} on {address})"] if pid and address else [])])
-    cause, details = _cause(text, lines, address), "\n\n".join(filter(None, [text, "\n".join(lines)]))
-    return Lost(f"{process} {cause}", details, memory=cause == NO_MEMORY, died=True)
+    cause, details = _cause(text, lines, lacked_memory), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {cause}", details, memory=cause in (BY_RAY, BY_KERNEL), died=True)
 
 
-def _cause(text: str, lines: list[str], address: str | None) -> str:
+def _cause(text: str, lines: list[str], lacked_memory: Callable[[], bool]) -> str:
     """The most certain explanation, as one line."""
     signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
-        return NO_MEMORY
+        return BY_RAY
     if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
         return "was lost with its node"
     if signals:
@@ -41,20 +45,12 @@ def _cause(text: str, lines: list[str], address: str | None) -> str:
         return "was ended by SIGTERM"
     if code := _found(r"exit code (\d+)", text):
         return f"exited with code {code}"
+    if UNKNOWN_EXIT in text and lacked_memory():
+        return BY_KERNEL
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
-        here = _log_folder(address) is not None
-        why = KERNEL if here and _kills_for_memory() > _KILLS_BEFORE else ""
-        return f"was killed (SIGKILL{why}), or exited by itself{last}"
+        return f"was killed (SIGKILL), or exited by itself{last}"
     return f"was lost: {text.splitlines()[0]}"
-
-
-def _kills_for_memory() -> int:
-    """How many processes of this machine the kernel has killed since it started, because memory ran out."""
-    try:
-        return int(_found(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text()) or 0)
-    except OSError:
-        return 0
 
 
 def _found(pattern: str, text: str) -> str | None:
@@ -77,6 +73,3 @@ def _log_folder(address: str | None) -> Path | None:
     """Ray's log folder of this node; None if ``address`` is that of another node."""
     node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
     return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None
-
-
-_KILLS_BEFORE = _kills_for_memory()

@@ -1,13 +1,14 @@
 """The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import names_study
+from tracking.followed_log import FollowedLog
 from tracking.runners import Runner, request_stop, runners
 from tracking.studies import studies
 from tracking.study import Study, Trial
@@ -53,14 +54,12 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
 def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
     folder = study.trial_folder(trial)
-    at, text = _from(folder.log_path, 0)
-    yield text or NO_LOG.format(name=trial.name)
-    while follow and _runs(study, trial):
-        pause(LOOK_S)
-        at, text = _from(folder.log_path, at)
-        yield text
-    _, text = _from(folder.log_path, at)
-    error = folder.error()
+    with closing(FollowedLog(folder.log_path)) as log:
+        yield log.more() or NO_LOG.format(name=trial.name)
+        while follow and _runs(study, trial):
+            pause(LOOK_S)
+            yield log.more()
+        text, error = log.more(), folder.error()
     yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
 
 
@@ -114,7 +113,7 @@ def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
         yield f"The sweep {where} {stops}"
     for trial in (trial for trial in study.trials if trial.name in own):
         newest = next(reversed(study.trial_folder(trial).attempts()), None)
-        begun = newest is not None and newest.ended is None and (newest.host, newest.pid) == (runner.host, runner.pid)
+        begun = newest is not None and newest.ended is None and runner.began_attempt(newest)
         yield f"{trial.name} {where} {stops if begun else 'will not begin'}; the other trials go on"
 
 
@@ -124,15 +123,3 @@ def _runs(study: Study, trial: Trial) -> bool:
     if state in ("finished", "failed", "damaged"):
         return False
     return state == "running" or any(trial.name in runner.trials for runner in runners(study.folder))
-
-
-def _from(path: Path, at: int) -> tuple[int, str]:
-    """The text from this byte on, and where it ends. A log that was shortened is read from its start."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(at if at <= size else 0)
-            content = file.read()
-            return file.tell(), content.decode("utf-8", "replace")
-    except FileNotFoundError:
-        return at, ""

@@ -1,8 +1,8 @@
 """The events of one attempt's worker group, until it ends, a worker dies, or all of them hang."""
 
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Printed, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Started
 from sweeps.running.deaths import describe
+from sweeps.running.memory_kills import kills_on
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Watch
 from sweeps.running.stacks import stacks_of
@@ -58,44 +59,54 @@ class GroupEvents:
 
     def _as_they_come(self) -> Iterator[Event]:
         while self.streams:
-            ready, _ = ray.wait(list(self.streams), num_returns=1, timeout=self.watch.every)
-            for stream in ready:
-                rank = self.streams.pop(stream)
-                try:
-                    event = self._next(stream, rank)
-                except StopIteration:
-                    continue
-                if isinstance(event, Lost):  # perhaps noticed by a peer: another worker may know why
-                    yield self._cause(event)
-                    return
-                self.streams[stream] = rank
+            event = self._arrived(self.watch.every)
+            if isinstance(event, Lost):
+                yield from self._explained(event)
+                return
+            if event is not None:
                 yield event
             if self.watch.stalled(list(self.streams.values())):
                 yield self._stalled()
                 return
 
-    def _next(self, stream: Any, rank: int) -> Event:
-        """Raises StopIteration at the end of the worker's events."""
+    def _arrived(self, within_s: float) -> Event | None:
+        """The next event of any worker; None if none comes in time, or if a worker has ended."""
+        ready, _ = ray.wait(list(self.streams), num_returns=1, timeout=within_s)
+        if not ready:
+            return None
+        rank = self.streams.pop(ready[0])
         try:
-            event: Event = ray.get(next(stream))
+            event: Event = ray.get(next(ready[0]))
+        except StopIteration:
+            return None
         except RayError as error:
-            return describe(error, f"worker {rank}")
+            return describe(error, f"worker {rank}", lambda: self._lacked_memory(rank))
         self.watch.heard(rank)
+        if not isinstance(event, Lost):
+            self.streams[ready[0]] = rank
         return event
 
-    def _cause(self, lost: Lost) -> Lost | Failed:
-        """What the other workers tell of the loss, if they do so in time: a failure, or which of them died."""
-        if lost.memory or lost.died or not self.streams:
-            return lost
-        ready, _ = ray.wait(list(self.streams), num_returns=len(self.streams), timeout=PATIENCE_S)
-        found: list[Lost | Failed] = []
-        for stream in ready:
-            with suppress(StopIteration):
-                while isinstance(event := self._next(stream, self.streams[stream]), Printed):
-                    pass
-                found += [event] if isinstance(event, Lost | Failed) else []
-        failures = [each for each in found if isinstance(each, Failed) or each.memory or each.died]
-        return next(iter(failures), lost)
+    def _explained(self, lost: Lost) -> Iterator[Event]:
+        """What the other workers still tell, and then the cause.
+
+        A worker that only noticed the loss of others may be heard before the one that failed or died.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while self.streams and not _is_cause(lost) and (left := deadline - time.monotonic()) > 0:
+            event = self._arrived(left)
+            if isinstance(event, Failed):
+                yield event
+                return
+            if isinstance(event, Lost):
+                lost = event if _is_cause(event) else lost
+            elif event is not None:
+                yield event
+        yield lost
+
+    def _lacked_memory(self, rank: int) -> bool:
+        """Whether the kernel has killed processes of the worker's node since the attempt began."""
+        place = self.places[rank]
+        return kills_on(place.node) > place.memory_kills
 
     def _placed(self, event: Event) -> Event:
         hosts = tuple(place.host for place in self.places)
@@ -119,6 +130,11 @@ class GroupEvents:
             return str(ray.get(remote_stacks.options(scheduling_strategy=where).remote(place.pid), timeout=STACKS_S))
         except RayError as error:
             return f"no stack: its node does not answer: {type(error).__name__}"
+
+
+def _is_cause(lost: Lost) -> bool:
+    """Whether this worker itself is lost. If not, it only noticed that others are gone."""
+    return lost.memory or lost.died
 
 
 def unseen(places: list[Place], probe: Probe | None) -> Iterator[Noticed]:

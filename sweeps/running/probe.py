@@ -6,12 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracking.process import has_ended, own_birth
+
 NAME = ".seen-by-nodes"
 
 
 @dataclass(frozen=True)
 class Probe:
-    """``content`` is new for each sweep, so that an old file on a node's own disk does not count."""
+    """``content`` is new for each sweep, so that an old file on a node's own disk does not count.
+
+    It begins with the birth of the sweep's process.
+    """
 
     folder: str
     content: str
@@ -37,9 +42,17 @@ def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
         return
     folder = study / ".locks" if place is None else Path(place)
     folder.mkdir(parents=True, exist_ok=True)
-    probe = Probe(str(folder), uuid.uuid4().hex)
+    _remove_dead(folder)
+    probe = Probe(str(folder), f"{own_birth()}-{uuid.uuid4().hex}")
     try:
         probe.path.write_text(probe.content, "utf-8")
         yield probe
     finally:
         probe.path.unlink(missing_ok=True)
+
+
+def _remove_dead(folder: Path) -> None:
+    """Remove the files of killed sweeps."""
+    for path in folder.glob(f"{NAME}-*"):
+        if has_ended(path.name.removeprefix(f"{NAME}-").rpartition("-")[0]):
+            path.unlink(missing_ok=True)

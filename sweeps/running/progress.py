@@ -171,6 +171,10 @@ class Progress:
         self.lines[name].state = self.lines[name].state if begun else "stopped"
         self._say(f"{name}: {after}, as `ablate stop` asked")
 
+    def skip(self, name: str) -> None:
+        """Show that a trial that was asked to stop did not begin."""
+        self.lines[name].state = "stopped"
+
     def ended(self) -> set[str]:
         """The trials that are over in this run."""
         return {name for name, line in self.lines.items() if line.state in ("finished", "FAILED", "stopped")}

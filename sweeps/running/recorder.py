@@ -15,6 +15,7 @@ from sweeps.planning.task_files import task_files
 from sweeps.task import Assignment
 from tracking.files import to_json, write_atomic
 from tracking.log_file import append_log, begin_log, marked
+from tracking.process import own_birth
 from tracking.provenance import collect
 
 
@@ -64,7 +65,7 @@ class Recorder:
     def begin(self) -> None:
         """Record the start of the attempt before it starts."""
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
-        self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid())
+        self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid(), own_birth())
         with suppress(OSError):
             begin_log(self.folder.log_path, self.attempt, socket.gethostname())
         self.began = True

@@ -7,6 +7,8 @@ from typing import Any
 PERIODS = 20
 """How often a worker's count is looked at within the time that counts as a stall."""
 LONGEST_PERIOD_S = 10.0
+STARTING_S = 120.0
+"""How long the first sign may take, even if less counts as a stall: a worker imports torch."""
 
 
 def period(stall_s: float) -> float:
@@ -18,18 +20,22 @@ class Silence:
     """How long ago the count of each worker changed; ``count`` gives that of a rank.
 
     Workers wait for each other, so one that hangs silences all. The attempt has stalled when all workers that have not
-    finished are silent. Time in which nobody looked does not count: the sweep itself may have been stopped.
+    finished are silent. Time in which nobody looked does not count: the sweep itself may have been stopped. Before the
+    first sign of any worker, ``starting_s`` is allowed.
     """
 
-    def __init__(self, workers: int, stall_s: float, count: Callable[[int], Any]) -> None:
+    def __init__(
+        self, workers: int, stall_s: float, count: Callable[[int], Any], starting_s: float = STARTING_S
+    ) -> None:
         self.stall_s, self.every, self._count = stall_s, period(stall_s), count
+        self._allowed_s = max(stall_s, starting_s)
         now = time.monotonic()
-        self._counts: list[Any] = [None] * workers
+        self._counts = [count(rank) for rank in range(workers)]
         self._changed, self._looked = [now] * workers, now
 
     def heard(self, rank: int) -> None:
         """An event of this worker arrived."""
-        self._changed[rank] = time.monotonic()
+        self._changed[rank], self._allowed_s = time.monotonic(), self.stall_s
 
     def stalled(self, ranks: Sequence[int]) -> bool:
         """Look at the workers of these ranks; returns whether all have been silent for too long."""
@@ -40,6 +46,7 @@ class Silence:
             return False
         self._looked = now
         for rank in ranks:
-            if (count := self._count(rank)) != self._counts[rank]:
-                self._counts[rank], self._changed[rank] = count, now
-        return bool(ranks) and now - max(self._changed[rank] for rank in ranks) > self.stall_s
+            before, self._counts[rank] = self._counts[rank], self._count(rank)
+            if before is not None and self._counts[rank] != before:
+                self.heard(rank)
+        return bool(ranks) and now - max(self._changed[rank] for rank in ranks) > self._allowed_s

@@ -17,6 +17,7 @@ from tracking.uri import URI_VARIABLE
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
 CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
+ENDING_S = 2.0  # how long the process may take to end
 
 
 def sync_command(settings: Settings) -> list[str]:
@@ -84,7 +85,7 @@ class Syncer:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            process.terminate()  # if it still runs, also after a signal ended the wait
+            _end(process)  # if it still runs, also after a signal ended the wait
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
@@ -103,7 +104,7 @@ class Syncer:
                 return
             if time.monotonic() - began > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
-            fault = f"The process that carries journals to MLflow ended with {_end(code)}"
+            fault = f"The process that carries journals to MLflow ended with {_ending(code)}"
             self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
             if self._closing.wait(pause) or not self._start_again():
                 return
@@ -120,6 +121,16 @@ class Syncer:
             return True
 
 
-def _end(code: int) -> str:
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """A process that was stopped (SIGSTOP) hears only SIGKILL. It would keep the lock on the study's journals."""
+    process.terminate()
+    try:
+        process.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _ending(code: int) -> str:
     """Such as "exit code 1", "SIGKILL"."""
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

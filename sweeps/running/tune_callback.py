@@ -84,6 +84,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if name in self.running:
             self.recorders[name].end("interrupted")
             self.running.discard(name)
+            self.progress.skip(name)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)

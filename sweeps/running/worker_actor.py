@@ -16,6 +16,7 @@ from ray.util import get_node_ip_address
 from sweeps.events import Event, Failed, Lost
 from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.memory_kills import memory_kills
 from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Teller
@@ -26,12 +27,16 @@ from transformer.processes.alive import alive
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints."""
+    """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
+
+    ``memory_kills`` is how many processes its kernel had killed for want of memory before the attempt began.
+    """
 
     host: str
     node: str
     pid: int
     sees_folder: bool
+    memory_kills: int
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
@@ -50,7 +55,8 @@ class WorkerActor:
     def place(self, probe: Probe | None = None) -> Place:
         """Where this worker runs, and whether it sees the sweep's file."""
         node = ray.get_runtime_context().get_node_id()
-        return Place(socket.gethostname(), node, os.getpid(), probe is None or probe.is_seen())
+        seen = probe is None or probe.is_seen()
+        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills())
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

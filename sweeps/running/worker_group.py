@@ -11,13 +11,14 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Finished, Lost, Stopped
+from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
 from sweeps.planning.settings import Cluster
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
 from sweeps.running.group_events import GroupEvents, unseen
 from sweeps.running.probe import Probe
 from sweeps.running.resources import strategy
+from sweeps.running.silence import STARTING_S
 from sweeps.running.worker_actor import Place, WorkerActor
 from sweeps.task import Assignment
 
@@ -38,8 +39,6 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     )
 
 
-STARTING_S = 120.0
-"""How long a worker may take to start, even if less counts as a stall: it imports torch."""
 _idle_workers: list[Any] = []
 """The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
 same placement group. A new worker would take seconds to import torch."""
@@ -88,6 +87,9 @@ def _run(group: GroupEvents, assignment: Assignment, bell: Any, probe: Probe | N
         tell(notice)
     finished = False
     for event in group.of(assignment, bell):
+        if finished and isinstance(event, Failed | Lost):  # the result stands, but these workers are not used again
+            tell(Noticed(f"a worker did not end in order after the result: {event.cause}"))
+            return False
         if isinstance(event, Lost) and event.memory and short:
             event = Failed(f"{event.cause}, for the second time", event.details)
         tell(event)

@@ -89,6 +89,9 @@ class Running:
         output, _ = self.process.communicate(timeout=timeout)
         return self.process.returncode, output
 
+    def suspend(self) -> None:
+        os.kill(self.process.pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()

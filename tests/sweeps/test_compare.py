@@ -130,6 +130,13 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     assert "Not compared, of one: a_heads_4" in text
 
 
+def test_two_studies_of_one_name_are_told_apart_by_their_folders(folder: Path, own: Path) -> None:
+    elsewhere = str(own / "runs" / "one")
+    found = content(folder, "one", elsewhere)
+    assert found["pairs"][0]["second"]["name"] == f"{elsewhere}/base"
+    assert f"one and {elsewhere}: differences are" in "".join(shown(folder, "one", elsewhere).split("\n"))
+
+
 @pytest.mark.parametrize("names", [("one/base", "two/a_heads_1-s1"), ("runs/one/base-s1", "two/base")])
 def test_parts_of_two_studies(folder: Path, names: tuple[str, str]) -> None:
     found = content(folder, *names)

@@ -22,6 +22,7 @@ from sweeps.running.following import shown_log
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.standings import status_json
 from sweeps.watching import watch
+from tracking.followed_log import FollowedLog
 from tracking.lag import lag
 from tracking.log_file import LONGEST, append_log, begin_log, marked
 from tracking.runners import SILENT_S, Runner, announce, request_stop, runners, withdraw
@@ -193,6 +194,18 @@ def test_following_a_log_ends_with_the_trial(tmp_path: Path, planned: Plan, runn
 
     text = "".join(shown_log(study, study.trials[0], follow=True, pause=pause))
     assert [line for line in text.splitlines() if not line.startswith("---")] == ["first", "line 0", "line 1", "line 2"]
+
+
+def test_a_followed_log_shows_each_line_once_while_its_older_half_is_dropped(tmp_path: Path) -> None:
+    path, numbers = tmp_path / "log.txt", iter(range(10**6))
+    log, seen = FollowedLog(path), ""
+    for _ in range(5):  # of more than a quarter of its length each, so that it is dropped between two looks
+        for _ in range(11):
+            append_log(path, "".join(f"{next(numbers):099}\n" for _ in range(1000)))
+        seen += log.more()
+    log.close()
+    assert path.read_text().startswith("(earlier lines were dropped)")
+    assert [int(line) for line in seen.splitlines()] == list(range(5 * 11 * 1000))
 
 
 def test_a_log_keeps_its_newest_lines(tmp_path: Path) -> None:

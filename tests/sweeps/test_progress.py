@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ablate_in_folder import plan
@@ -10,6 +11,9 @@ from rich.console import Console
 from sweeps.events import Report, Resumed, Started
 from sweeps.planning.plan import Plan
 from sweeps.running.progress import Progress
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from sweeps.running.tune_callback import TuneCallback
 
 
 @pytest.fixture
@@ -62,6 +66,19 @@ def test_a_trial_that_alone_is_stopped_leaves_the_others(resumed: Plan) -> None:
     progress.stop_one("base-s1", begun=False)
     assert progress.ended() == {"base-s1"}
     assert not progress.stopping
+
+
+def test_a_trial_that_returned_without_an_event_is_stopped(resumed: Plan) -> None:
+    """It was asked to stop after Tune had started it, and before its process looked."""
+    progress, recorder = Progress(resumed, Console(file=io.StringIO())), Recorder(resumed.trials[0])
+    callback = TuneCallback({"base-s1": recorder}, progress, Stopping(), bell=None, max_failures=3)
+    trial = SimpleNamespace(config={"trial": "base-s1"})
+    callback.on_trial_start(1, [trial], trial)
+    assert progress.lines["base-s1"].state == "starting"
+    callback.on_trial_complete(1, [trial], trial)
+    assert progress.ended() == {"base-s1"}
+    assert progress.lines["base-s1"].state == "stopped"
+    assert recorder.folder.attempts()[-1].reason == "interrupted"
 
 
 def test_a_trial_that_did_not_resume_has_no_checkpoint_of_an_earlier_run(resumed: Plan) -> None:

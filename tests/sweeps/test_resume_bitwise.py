@@ -3,13 +3,11 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
+from same_bits import computed, differing, state_after
 from small_text import TEXT
 from studies import SMALL, Running, last, lines, wait_until
-from torch import Tensor
 from typed import typed
 
 pytestmark = pytest.mark.slow
@@ -25,8 +23,6 @@ SETTINGS = [
     "decode.average_checkpoints=5",
 ]
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
-OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
-"""Speed is not part of the computed result."""
 PATIENCE = 600
 """Seconds until a process counts as stuck, on a busy machine."""
 
@@ -72,31 +68,6 @@ def wait_for_step(running: Running, step: int, attempt: int) -> None:
     assert not running.ended(), running.process.communicate()[0]
 
 
-def computed(tree: Any) -> Any:
-    """Nested content without times, speeds, the load of the machine, and attempts."""
-    if isinstance(tree, dict):
-        kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
-        return {name: computed(item) for name, item in kept.items() if name not in ("ts", "attempt")}
-    return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
-
-
-def _of_the_machine(name: str) -> bool:
-    return name.startswith("system/") or name.removeprefix("train/") in OF_THE_MACHINE
-
-
-def leaves(tree: Any, name: str = "") -> dict[str, Any]:
-    """Every tensor and value of a nested state, by its path."""
-    if isinstance(tree, dict | list):
-        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        return {path: leaf for key, item in items for path, leaf in leaves(item, f"{name}/{key}").items()}
-    return {name: tree}
-
-
-def final_state(trial: Path) -> dict[str, Any]:
-    (path,) = trial.glob(f"checkpoints/*/a*/step-{STEPS}/state.pt")
-    return leaves(computed(torch.load(path, weights_only=True)))
-
-
 def test_the_process_was_killed_twice(trials: tuple[Path, Path]) -> None:
     _, killed = trials
     reasons = [line["reason"] for line in lines(killed / "attempts.jsonl") if line.get("end")]
@@ -104,12 +75,9 @@ def test_the_process_was_killed_twice(trials: tuple[Path, Path]) -> None:
 
 
 def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) -> None:
-    expected, found = (final_state(trial) for trial in trials)
-    assert found.keys() == expected.keys()
+    expected, found = (state_after(trial, STEPS) for trial in trials)
     assert sum("exp_avg" in name for name in expected) > 20
-    for name, value in expected.items():
-        same = torch.equal(found[name], value) if isinstance(value, Tensor) else found[name] == value
-        assert same, name
+    assert differing(found, expected) == []
 
 
 def test_the_same_checkpoints_are_kept(trials: tuple[Path, Path]) -> None:

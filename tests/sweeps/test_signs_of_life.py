@@ -5,12 +5,29 @@ import time
 from studies import wait_until
 
 from sweeps.running.signs_of_life import Watch
+from sweeps.running.silence import Silence
 
 
 def test_silent_workers_have_stalled_after_the_given_time() -> None:
     watch = Watch(["a", "b"], stall_s=0.5)
+    watch.heard(0)
     assert not watch.stalled([0, 1])
     wait_until(lambda: watch.stalled([0, 1]), "the stall")
+
+
+def test_before_the_first_sign_more_time_is_allowed() -> None:
+    """A worker imports torch, which takes long on a slow machine."""
+    counts = [0]
+    silence = Silence(1, 0.2, lambda rank: counts[rank], starting_s=1.0)
+    ended = time.monotonic() + 0.6
+    while time.monotonic() < ended:
+        assert not silence.stalled([0])
+        time.sleep(0.01)
+    counts[0] = 1
+    assert not silence.stalled([0])
+    began = time.monotonic()
+    wait_until(lambda: silence.stalled([0]), "the stall")
+    assert time.monotonic() - began >= 0.2
 
 
 def test_time_in_which_nobody_looked_does_not_count() -> None:

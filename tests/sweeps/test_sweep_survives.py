@@ -99,7 +99,7 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     running = start(folder)
     running.wait_for_step(80)
     received = last_report(running)
-    os.kill(running.process.pid, signal.SIGSTOP)
+    running.suspend()
     time.sleep(4)  # its workers run ahead: they have checkpoints whose reports the sweep never receives
     running.kill()
     safe = newest_checkpoint(running.trial)

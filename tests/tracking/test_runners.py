@@ -8,6 +8,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from tracking.process import has_ended, is_alive, own_birth
 from tracking.runners import SILENT_S, Runner, announce, known_runners, request_stop, runners, stop_requests, withdraw
 
 
@@ -54,3 +57,39 @@ def test_requests_add_up(tmp_path: Path) -> None:
     request_stop(tmp_path, own, ["base-s1"])
     assert stop_requests(tmp_path, own) is None, "everything stays everything"
     assert stop_requests(tmp_path, runner(pid=1)) == ()
+
+
+def test_a_pid_of_another_container_with_this_host_name_is_not_asked_for(tmp_path: Path) -> None:
+    """Its pid may belong to another process here, or to none."""
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    alive = runner(pid=int(ended.stdout), birth=f"0123456789ab-{int(ended.stdout)}-77")
+    silent = runner(birth=f"0123456789ab-{os.getpid()}-77", seen=time.time() - 2 * SILENT_S)
+    for each in (alive, silent):
+        announce(tmp_path, each)
+    assert runners(tmp_path) == [alive]
+    withdraw(tmp_path, runner(birth=own_birth()))
+    assert set(known_runners(tmp_path)) == {alive, silent}, "nobody here knows whether they ended"
+
+
+UNSHARED = """
+import subprocess, sys
+from tracking.process import has_ended, own_birth
+print(own_birth(), [has_ended(birth) for birth in sys.argv[1:]])
+"""
+
+
+def test_the_birth_of_a_process_is_its_own_in_each_container_and_for_each_use_of_a_pid() -> None:
+    own = own_birth()
+    assert not has_ended(own)
+    space, pid, ticks = own.split("-")
+    younger = f"{space}-{pid}-{int(ticks) + 1}"
+    assert has_ended(younger)
+    assert not is_alive(os.getpid(), time.time(), younger)
+    assert is_alive(os.getpid(), time.time() - 10 * 86400, own), "whatever the clock says"
+    if os.geteuid() != 0:
+        pytest.skip("a namespace of pids needs root")
+    words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", UNSHARED, own, younger]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    inside, found = done.stdout.split(maxsplit=1)
+    assert inside.split("-")[0] != space
+    assert found.strip() == "[False, False]"

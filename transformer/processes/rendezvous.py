@@ -9,8 +9,9 @@ from transformer.processes.meeting_port import host_and_port, use_interface_to
 
 FORMING = timedelta(minutes=2)
 """How long the first worker waits for the last one. A worker that died meanwhile never comes."""
-WAITING = timedelta(minutes=10)
-"""How long a worker waits for the others later: one of them may evaluate alone."""
+WAITING = timedelta(days=7)
+"""How long a worker waits for the others later: one of them may evaluate alone for hours. Longer than any
+``sweep.stall_minutes``, which ends a hang; the death of a worker ends a wait at once."""
 
 
 def form_group(backend: str, address: str, rank: int, world: int) -> None:

@@ -1,0 +1,38 @@
+"""The small task with a sum over its workers in each step, by torch.distributed: the loss of one stops the others."""
+
+from pathlib import Path
+
+from small_task import write_task
+
+SUMMED = {
+    "        total += trial.config.train.rate * trial.seed\n": """\
+            {each_step}
+            total += sum_over(trial, trial.config.train.rate * trial.seed)
+""",
+    "    for step in range(": "    with trial.process_group():\n        for step in range(",
+    "        if step % ": "            if step % ",
+    "            yield Report": "                yield Report",
+    "            yield Checkpoint": "                yield Checkpoint",
+    "\nfrom collections.abc": """
+import os, sys, time
+from pathlib import Path
+import torch
+
+def sum_over(trial, value):
+    total = torch.tensor(value, dtype=torch.float64)
+    if trial.world > 1:
+        torch.distributed.all_reduce(total)
+    return total.item()
+
+{functions}
+
+from collections.abc""",
+}
+
+
+def write_summing_task(folder: Path, each_step: str, functions: str = "", files: dict[str, str] | None = None) -> Path:
+    """``each_step`` is a statement before the sum of a step."""
+    filled = {
+        old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
+    }
+    return write_task(folder, filled, files)

@@ -1,0 +1,103 @@
+"""Two workers joined by torch.distributed, of which one fails or leaves: the trial's record has that one's cause."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from faulty_task import newest_state, reasons
+from studies import ablate, lines, mlflow_runs
+from summing_task import write_summing_task
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+STEPS, EVERY, FAULTY = 24, 1, 17
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}", "cluster.workers=2"]
+FAULTS = {
+    "first_fails": "if trial.rank == 0: raise ValueError('broken')",
+    "second_fails": "if trial.rank == 1: print('a last word'); raise ValueError('broken')",
+    "first_leaves": "if trial.rank == 0 and first('a'): os._exit(0)",
+    "second_leaves": "if trial.rank == 1 and first('b'): os._exit(0)",
+    "second_ends": "if trial.rank == 1 and first('c'): sys.exit(0)",
+    "both_lose_each_other": "if first(f'd{trial.rank}'): raise RuntimeError('Connection closed by peer')",
+}
+FUNCTIONS = """
+def first(name):
+    try:
+        Path(__file__).with_name(f"was-{{name}}").touch(exist_ok=False)
+        return True
+    except FileExistsError:
+        return False
+
+def fault(trial, size):
+{faults}
+"""
+
+
+@dataclass
+class Ended:
+    """A sweep with a row per fault: its study, and what it printed."""
+
+    study: Path
+    output: str
+
+
+def write(folder: Path) -> Path:
+    rows = {
+        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        for size, name in enumerate(FAULTS, 100)
+    }
+    faults = "\n".join(f"    if size == {size}:\n        {code}" for size, code in enumerate(FAULTS.values(), 100))
+    planted = f"if step == {FAULTY}: fault(trial, trial.config.model.size)"
+    return write_summing_task(folder, planted, FUNCTIONS.format(faults=faults), rows)
+
+
+@pytest.fixture(scope="module")
+def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = write(furnish(tmp_path_factory.mktemp("peers").resolve()))
+    done = ablate("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS])}]", cwd=folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return Ended(folder / "runs" / "s", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("row", ["first_fails", "second_fails"])
+def test_an_error_of_either_worker_fails_the_trial_at_once(ended: Ended, row: str) -> None:
+    assert reasons(ended.study / f"{row}-s1") == ["failed: ValueError: broken"], ended.output
+    assert f"{row}-s1: FAILED: ValueError: broken" in ended.output
+    assert "in fault" in (ended.study / f"{row}-s1" / "error.txt").read_text()
+
+
+def test_the_reports_before_an_error_are_in_the_journal(ended: Ended) -> None:
+    steps = [line["step"] for line in lines(ended.study / "first_fails-s1" / "journal.jsonl")]
+    assert steps == list(range(1, FAULTY))
+
+
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [
+        ("first_leaves", r"worker 0 \(pid \d+ on \S+\) was killed \(SIGKILL\), or exited by itself.*"),
+        ("second_leaves", r"worker 1 \(pid \d+ on \S+\) was killed \(SIGKILL\), or exited by itself.*"),
+        ("second_ends", r"(the trial's code ended its process: SystemExit: 0|RuntimeError: .*)"),
+        ("both_lose_each_other", r"RuntimeError: Connection closed by peer"),
+    ],
+)
+def test_a_worker_that_leaves_starts_the_next_attempt(ended: Ended, row: str, cause: str) -> None:
+    lost, end = reasons(ended.study / f"{row}-s1")
+    assert re.fullmatch(f"worker lost: {cause}", lost), ended.output
+    assert end == "finished"
+
+
+@pytest.mark.parametrize("row", ["first_leaves", "second_leaves", "second_ends", "both_lose_each_other"])
+def test_what_went_on_is_the_same_as_base(ended: Ended, row: str) -> None:
+    """The rows differ in a size that computes nothing."""
+    base, trial = ended.study / "base-s1", ended.study / f"{row}-s1"
+    scores = [json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)]
+    assert scores[0] == scores[1]
+    assert newest_state(trial / "checkpoints") == newest_state(base / "checkpoints")
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(1, STEPS + 1))
+
+
+def test_mlflow_has_one_run_per_trial(ended: Ended) -> None:
+    statuses = sorted(status for _, status in mlflow_runs(ended.study.parent))
+    assert statuses == ["FAILED"] * 2 + ["FINISHED"] * (len(FAULTS) - 1)

@@ -1,0 +1,96 @@
+"""A trial of two workers while the processes around it are killed: it ends with the bits of an undisturbed one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from faulty_task import reasons
+from pairs import check_nothing_left, check_same, finish, processes_of, start, trial_in
+from studies import Running, wait_until
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finish(furnish(tmp_path_factory.mktemp("undisturbed").resolve()))
+
+
+def named(running: Running, name: str) -> psutil.Process:
+    """The process of this name, of the sweep that runs."""
+    family = psutil.Process(running.process.pid).children(recursive=True)
+    (found,) = [process for process in family if process.name() == name]
+    return found
+
+
+@pytest.mark.parametrize(("name", "words"), [("gcs_server", "head process"), ("raylet", "node process")])
+def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
+    name: str, words: str, workplace: Path, undisturbed: Path
+) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    named(running, name).kill()
+    code, output = running.finish()
+    assert code == 1, output
+    assert "Traceback" not in output
+    line = (
+        f"Ray's {words} ({name}) ended; the trials resume from their last checkpoints. To continue, run again: ablate"
+    )
+    assert line in output
+    finish(workplace)
+    assert reasons(trial_in(workplace)) == ["interrupted", "finished"]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_a_killed_sweep_leaves_no_process_and_the_same_command_finishes(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    running.kill()
+    wait_until(lambda: not processes_of(workplace), "the end of its processes", 120)
+    finish(workplace)
+    assert reasons(trial_in(workplace)) == ["lost", "finished"]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_the_same_command_right_after_the_kill_finishes_too(workplace: Path, undisturbed: Path) -> None:
+    """The workers of the killed sweep still end, and may still write."""
+    running = start(workplace)
+    running.wait_for_step(40)
+    running.kill()
+    finish(workplace)
+    assert reasons(trial_in(workplace)) == ["lost", "finished"]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_a_killed_syncer_is_started_again(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    running.processes("tracking.sync")[0].kill()
+    code, output = running.finish()
+    assert code == 0, output
+    assert "ended with SIGKILL; it starts again in 1 s" in output
+    assert reasons(trial_in(workplace)) == ["finished"]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_the_trials_process_killed_while_it_starts_and_while_it_trains(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
+    for process in running.processes("ray::ImplicitFunc"):
+        process.kill()
+    running.wait_for_step(40)
+    (trial,) = running.processes("ray::ImplicitFunc")
+    trial.kill()
+    code, output = running.finish()
+    assert code == 0, output
+    *lost, end = reasons(trial_in(workplace))
+    assert end == "finished"
+    assert all(reason.startswith("worker lost: the trial's process") for reason in lost), lost
+    assert len(lost) in (1, 2), "the first one may have died before it counted as an attempt"
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)

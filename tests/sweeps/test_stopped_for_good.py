@@ -1,0 +1,77 @@
+"""A worker, the sweep and its syncer are stopped (SIGSTOP) for good: two workers still train the same bits."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faulty_task import reasons
+from pairs import WORDS, check_nothing_left, check_same, finish, processes_of, start, trial_in
+from studies import ablate, mlflow_runs, wait_until
+from typed import refusal
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finish(furnish(tmp_path_factory.mktemp("undisturbed").resolve()))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_stopped_worker_is_named_and_replaced(rank: int, workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace, "sweep.stall_minutes=0.5")
+    running.wait_for_step(40)
+    stopped = sorted(running.workers(), key=lambda process: process.pid)[rank]
+    stopped.suspend()
+    code, output = running.finish()
+    assert code == 0, output
+    lost, end = reasons(trial_in(workplace))
+    assert f"(pid {stopped.pid} on " in lost
+    assert " is stopped: no worker gave a sign of life for 0.5 min (sweep.stall_minutes)" in lost
+    assert end == "finished"
+    assert not stopped.is_running()
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_a_stopped_sweep_keeps_its_trial_until_it_is_killed(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    running.suspend()
+    assert f"base-s1 is being run by pid {running.process.pid} on " in refusal(workplace, "sweep", *WORDS)
+    running.kill()
+    wait_until(lambda: not processes_of(workplace), "the end of its processes", 120)
+    finish(workplace)
+    assert reasons(trial_in(workplace)) == ["lost", "finished"]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    (syncer,) = running.processes("tracking.sync")
+    syncer.suspend()
+    code, output = running.finish()
+    assert code == 0, output
+    assert "MLflow is not up to date; run `ablate sync`" in output
+    assert not syncer.is_running()
+    done = ablate("sync", "sweep.name=pair", cwd=workplace)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_a_sweep_that_is_killed_with_its_stopped_syncer_does_not_keep_the_next_from_mlflow(
+    workplace: Path, undisturbed: Path
+) -> None:
+    running = start(workplace)
+    running.wait_for_step(40)
+    (syncer,) = running.processes("tracking.sync")
+    syncer.suspend()
+    running.kill()
+    syncer.kill()
+    finish(workplace)
+    assert mlflow_runs(workplace / "runs") == [("base s1", "FINISHED")]
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)

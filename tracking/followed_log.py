@@ -1,0 +1,51 @@
+"""A trial's ``log.txt`` read while it grows, each line once."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from tracking.log_file import shortened
+
+
+class FollowedLog:
+    """The log at ``path``. Another file takes its place when its older half is dropped, so the old one stays open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def more(self) -> str:
+        """What was added since the last call."""
+        found = self._rest()
+        if self._was_replaced():
+            self._open_again()
+            found += self._rest()
+        return found.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _rest(self) -> bytes:
+        with suppress(OSError):  # of a file that was replaced from another machine
+            return b"" if self._file is None else self._file.read()
+        return b""
+
+    def _was_replaced(self) -> bool:
+        try:
+            now = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
+
+    def _open_again(self) -> None:
+        """Open the file that is there now, behind what the one before has in common with it."""
+        before, self._file = self._file, self._path.open("rb")
+        if before is None:
+            return
+        with before, suppress(OSError):
+            known = shortened(before)
+            if self._file.read(len(known)) == known:
+                return
+        self._file.seek(0)
