@@ -84,22 +84,26 @@ def struck(attacked: UnderAttack, strike: Strike, drawn: Random) -> Recovery:
 
 def await_training(attacked: UnderAttack) -> None:
     """Until a trial trains, in a new round if this one has ended. Raises AssertionError."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while not attacked.trains():
         attacked.tend()
         if attacked.code is not None:
             finish(attacked)
             attacked.next_round()
-        assert time.monotonic() < deadline, f"300 s after it was typed, nothing trains: see {attacked.output}"
+        assert time.monotonic() < deadline, (
+            f"{PATIENCE_S:g} s after it was typed, nothing trains: see {attacked.output}"
+        )
         time.sleep(0.2)
 
 
 def finish(attacked: UnderAttack) -> None:
     """Wait for the end of this round, and check everything. Raises AssertionError."""
-    deadline = time.monotonic() + 900
+    deadline = time.monotonic() + PATIENCE_S
     while attacked.code is None:
         attacked.tend()
-        assert time.monotonic() < deadline, f"900 s after the last fault, the sweep still runs: see {attacked.output}"
+        assert time.monotonic() < deadline, (
+            f"{PATIENCE_S:g} s after the last fault, the sweep still runs: see {attacked.output}"
+        )
         time.sleep(0.2)
     assert attacked.code == 0, f"the sweep ended with exit code {attacked.code}: see {attacked.output}"
     check_unharmed(attacked.study, attacked.folder / "runs" / UNDISTURBED)

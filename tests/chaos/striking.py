@@ -11,7 +11,7 @@ import psutil
 from faults import End, Fault, NothingToHitError
 from under_attack import Standing, UnderAttack, finished_at, first_report
 
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 """For training again, on any machine."""
 MISSED_S = 90.0
 """When an attempt that should have been lost still trains, the fault struck nothing: its trial had just ended."""
@@ -131,9 +131,10 @@ class Striking:
             return False
         now = self.attacked.standings()
         must = any(fault.loses for fault in self.faults)
-        return (self._hit(now) or not must) and all(
-            self._goes_on(now[name], each) for name, each in self._running().items()
-        )
+        return (self._hit(now) or not must) and self._all_go_on(now)
+
+    def _all_go_on(self, now: dict[str, Standing]) -> bool:
+        return all(self._goes_on(now[name], each) for name, each in self._running().items())
 
     def _goes_on(self, now: Standing, before: Standing) -> bool:
         if now.finished:

@@ -93,7 +93,10 @@ class UnderAttack:
             self.cluster.start_ray(machine)
 
     def tend(self) -> None:
-        """As a supervisor of each machine: start Ray where its node process has ended."""
+        """As a supervisor of each machine: start Ray where its node process has ended, unless the head is away."""
+        head = self.cluster.head
+        if head.name in self.down or not head.processes("gcs/gcs_server"):
+            return
         for machine in self.cluster.all[1:]:
             if machine.name not in self.down and not machine.processes("raylet/raylet"):
                 self.cluster.start_ray(machine)
