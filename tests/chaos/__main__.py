@@ -11,18 +11,11 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
-from random import Random
 
 import record
-from faults import NothingToHitError
-from leftovers import check_nothing_left
-from machines import machines
-from storms import NAMES, STORMS, Storm, drawn, repeated
-from striking import Recovery, Strike, Striking
-from under_attack import UnderAttack
-from unharmed import check_unharmed
+from storms import STORMS, drawn, repeated
+from striking import Recovery
 
 UNDISTURBED = "undisturbed"
 
@@ -49,70 +42,6 @@ def main() -> None:
             record.write(options.record, options.seed, recoveries)
     shutil.rmtree(folder)
     print("All results are those of an undisturbed sweep, and nothing is left")
-
-
-def weather(storm: Storm, folder: Path, strikes: list[Strike], seed: int, found: list[Recovery]) -> None:
-    """Strike a study again and again, and add what was ``found``. Raises AssertionError."""
-    storm.furnish(folder)
-    with machines(*NAMES, cpus=storm.cpus) as cluster:
-        attacked = UnderAttack(cluster, folder, storm.words)
-        attacked.study = folder / "runs" / UNDISTURBED
-        attacked.type()
-        finish(attacked)
-        attacked.next_round()
-        for strike in strikes:
-            await_training(attacked)
-            _say(f"{storm.name} {strike.words}")
-            try:
-                recovery = struck(attacked, strike, Random(f"{seed} {storm.name} {strike.number}"))
-            except AssertionError as error:
-                raise AssertionError(f"{storm.name}, {strike.words}: {error}") from None
-            found.append(recovery)
-            _say(f"  {recovery.seconds or 0:.1f} s, typed again {recovery.typed_again} times")
-        finish(attacked)
-
-
-def struck(attacked: UnderAttack, strike: Strike, drawn: Random) -> Recovery:
-    """Strike once there is something to hit."""
-    while True:
-        try:
-            return Striking(attacked, strike, drawn).until_training()
-        except NothingToHitError:
-            time.sleep(0.2)
-            await_training(attacked)
-
-
-def await_training(attacked: UnderAttack) -> None:
-    """Until a trial trains, in a new round if this one has ended. Raises AssertionError."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not attacked.trains():
-        attacked.tend()
-        if attacked.code is not None:
-            finish(attacked)
-            attacked.next_round()
-        assert time.monotonic() < deadline, (
-            f"{PATIENCE_S:g} s after it was typed, nothing trains: see {attacked.output}"
-        )
-        time.sleep(0.2)
-
-
-def finish(attacked: UnderAttack) -> None:
-    """Wait for the end of this round, and check everything. Raises AssertionError."""
-    deadline = time.monotonic() + PATIENCE_S
-    while attacked.code is None:
-        attacked.tend()
-        assert time.monotonic() < deadline, (
-            f"{PATIENCE_S:g} s after the last fault, the sweep still runs: see {attacked.output}"
-        )
-        time.sleep(0.2)
-    assert attacked.code == 0, f"the sweep ended with exit code {attacked.code}: see {attacked.output}"
-    check_unharmed(attacked.study, attacked.folder / "runs" / UNDISTURBED)
-    check_nothing_left(attacked.cluster, attacked.study)
-    _say(f"  {attacked.study.name} is as undisturbed")
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 def _options() -> argparse.Namespace:

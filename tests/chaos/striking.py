@@ -43,6 +43,11 @@ class Recovery:
     seconds: float | None
     typed_again: int
 
+    @property
+    def words(self) -> str:
+        after = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
+        return f"{after}, typed again {self.typed_again} times"
+
 
 @dataclass(frozen=True)
 class Due:

@@ -38,18 +38,21 @@ class UnderAttack:
     def __init__(self, cluster: Machines, folder: Path, words: Sequence[str]) -> None:
         self.cluster, self.folder, self.words = cluster, folder, [*words, f"cluster.address={cluster.address}"]
         self.down = set[str]()  # machines that a fault keeps away for now
-        self.study = folder / "runs" / "none"
+        self.study = folder
         self.rounds = self.typed = 0
         self.typed_at = 0.0
         self.sweep: Inside | None = None
 
     def next_round(self) -> None:
         self.rounds += 1
-        self.study = self.folder / "runs" / f"round-{self.rounds}"
+        self.begin(f"round-{self.rounds}")
+
+    def begin(self, study: str) -> None:
+        self.study = self.folder / "runs" / study
         self.type()
 
     def type(self) -> None:
-        """Type the command of this round, for the first time or again."""
+        """Type the command of this study, for the first time or again."""
         self.typed += 1
         self.typed_at = time.time()
         self.sweep = self._into_file(command("sweep", f"sweep.name={self.study.name}", *self.words))
