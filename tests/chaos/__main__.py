@@ -16,8 +16,7 @@ from pathlib import Path
 import record
 from storms import STORMS, drawn, repeated
 from striking import Recovery
-
-UNDISTURBED = "undisturbed"
+from weather import weather
 
 
 def main() -> None:

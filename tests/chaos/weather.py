@@ -17,6 +17,7 @@ UNDISTURBED = "undisturbed"
 
 def weather(storm: Storm, folder: Path, strikes: list[Strike], seed: int, found: list[Recovery]) -> None:
     """Strike a study again and again, and add what was ``found``. Raises AssertionError."""
+    folder.mkdir()
     storm.furnish(folder)
     with machines(*NAMES, cpus=storm.cpus) as cluster:
         attacked = UnderAttack(cluster, folder, storm.words)
