@@ -57,7 +57,7 @@ TWO_WORKERS = Storm(
     last(
         [
             *(*SMALL, *TEXT, "sweep.rows=[base]", "sweep.seeds=[1,2]", "cluster.workers=2"),
-            *("train.steps=2000", "train.checkpoint_every=50", "train.log_every=5"),
+            *("train.steps=1000", "train.checkpoint_every=50", "train.log_every=5"),
             *ENDURED,
         ]
     ),

@@ -66,7 +66,7 @@ class Striking:
         self.faults: list[Fault] = []
         self.mends: list[Due] = []
         self.before: dict[str, Standing] = {}
-        self.began = self.struck = 0.0
+        self.began = self.struck = self.since = 0.0  # ``since`` then, progress counts
         self.typed_again = 0
 
     def until_training(self) -> Recovery:
@@ -99,7 +99,7 @@ class Striking:
         self.before = self.attacked.standings()
         struck = time.time()
         mend = fault.inflict(self.attacked, self.drawn)
-        self.struck = struck
+        self.struck = self.since = struck
         self.faults.append(fault)
         self.mends.append(Due(self.struck + lasts, mend, at_the_end=fault.end is not None))
 
@@ -120,6 +120,7 @@ class Striking:
                 self.mends.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
                     due.mend()
+                self.since = self.since if self._must_lose() else time.time()
 
     def _ends_the_sweep(self) -> bool:
         return any(fault.end for fault in self.faults)
@@ -134,9 +135,12 @@ class Striking:
     def _trains_again(self) -> bool:
         if self.attacked.code is not None or (self._ends_the_sweep() and not self.typed_again):
             return False
-        now = self.attacked.standings()
-        must = any(fault.loses for fault in self.faults)
-        return (self._hit(now) or not must) and self._all_go_on(now)
+        if not self._must_lose():
+            return not self.mends and self._all_go_on(self.attacked.standings())
+        return self._hit(now := self.attacked.standings()) and self._all_go_on(now)
+
+    def _must_lose(self) -> bool:
+        return any(fault.loses for fault in self.faults)
 
     def _all_go_on(self, now: dict[str, Standing]) -> bool:
         return all(self._goes_on(now[name], each) for name, each in self._running().items())
@@ -145,8 +149,8 @@ class Striking:
         if now.finished:
             return True
         if now.attempt > before.attempt:
-            return now.reporter == now.attempt and now.ts > self.struck
-        return not now.ended and now.step > before.step
+            return now.reporter == now.attempt and now.ts > self.since
+        return not now.ended and now.step > before.step and now.ts > self.since
 
     def _running(self) -> dict[str, Standing]:
         return {name: each for name, each in self.before.items() if each.runs}
@@ -162,13 +166,12 @@ class Striking:
         return any(now[name].attempt > each.attempt for name, each in self.before.items())
 
     def _last_first_report(self) -> float:
-        """When the last of the trials that ran trained again."""
-        times = [self.struck]
+        """When the last of the trials trained again that were to lose an attempt, or might have."""
+        times, standings = [self.began], self.attacked.standings()
         for name, before in self._running().items():
-            trial = self.attacked.study / name
-            first = first_report(trial, before.attempt, self.struck)
-            finished = finished_at(trial) if (trial / "result.json").exists() else None
-            times += [each for each in (first or finished,) if each]
+            now, trial = standings[name], self.attacked.study / name
+            if now.attempt > before.attempt or not self._must_lose():
+                times.append(first_report(trial, now.attempt, self.since) or finished_at(trial))
         return max(times)
 
     def _recovery(self, seconds: float | None) -> Recovery:

@@ -128,8 +128,8 @@ def standing(trial: Path) -> Standing:
 
 
 def first_report(trial: Path, attempt: int, since: float) -> float | None:
-    """When an attempt later than ``attempt`` first reported a step, in Unix seconds."""
-    found = [line["ts"] for line in lines(trial / "journal.jsonl") if line["attempt"] > attempt and line["ts"] > since]
+    """When this attempt first reported a step since then, in Unix seconds."""
+    found = [line["ts"] for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt and line["ts"] > since]
     return min(found, default=None)
 
 
