@@ -13,8 +13,7 @@ from typing import Any
 
 import psutil
 
-from sweeps.running.head_link import HeadLink
-from sweeps.running.node_process import node_process
+from sweeps.running.joined_cluster import JoinedCluster
 
 LOOK_S = 1.0
 CLEANING_S = 10.0
@@ -37,7 +36,7 @@ class ClusterWatch:
 
         self._node: Any = ray._private.worker._global_node
         own = self._node and self._node.all_processes
-        self._joined = None if own else _Joined(ray)
+        self._joined = None if own else JoinedCluster(ray)
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
     def close(self) -> None:
@@ -68,21 +67,6 @@ class ClusterWatch:
                 if process.is_running() and SYNCER not in process.cmdline():
                     process.kill()
         os._exit(1)
-
-
-class _Joined:
-    """A cluster that this process has joined: its head, and its node process here."""
-
-    def __init__(self, ray: Any) -> None:
-        self._link = HeadLink(ray.get_runtime_context().gcs_address)
-        node = ray._private.worker._global_node
-        self._raylet = node_process(node.raylet_socket_name) if node else None
-
-    def fault(self) -> str | None:
-        """Why no trial can run any more, if that is so."""
-        if self._raylet and not self._raylet.is_running():
-            return f"{HEAD['raylet']} ended"
-        return self._link.fault()
 
 
 def _silence() -> None:
