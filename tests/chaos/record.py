@@ -1,7 +1,11 @@
-"""The record of a run: how often each fault struck, and how long it took until training went on."""
+"""The record of a run: how often each fault struck, and how long it took until training went on.
+
+``python tests/chaos/record.py FILE…`` shows the records of several runs as one table.
+"""
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -50,3 +54,16 @@ def _cells(recoveries: Sequence[Recovery], kind: str) -> str:
     if not seconds:
         return f"{len(struck) or ''} | |"
     return f"{len(struck)} | {median(seconds):.1f} s | {max(seconds):.1f} s"
+
+
+def read(paths: Iterable[Path]) -> dict[str, list[Recovery]]:
+    """What several runs have found, by study."""
+    found: dict[str, list[Recovery]] = {}
+    for path in paths:
+        for name, recoveries in json.loads(path.read_text("utf-8"))["recoveries"].items():
+            found.setdefault(name, []).extend(Recovery(**each) for each in recoveries)
+    return found
+
+
+if __name__ == "__main__":
+    print(table(read(map(Path, sys.argv[1:]))), end="")
