@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast faults check bench install lock clean
+.PHONY: demo test test-fast faults chaos check bench install lock clean
 
 demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
@@ -26,6 +26,12 @@ test-fast: install
 # Processes that are killed and stopped, for minutes; `make test` has only the quickest of these faults.
 faults: install
 	$(BIN)/python -m pytest -m faults
+
+# Faults drawn at random on sweeps of small trials, as root on Linux, in half an hour or so. ARGS='--recovery 5' measures
+# how long training takes to go on after the loss of a worker, a node, a link.
+SEED ?= 1
+chaos: install
+	PYTHONPATH=.:tests/sweeps $(BIN)/python tests/chaos --seed $(SEED) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from sweeps.running.head_link import HeadLink
+from sweeps.running.joined_cluster import JoinedCluster
 
 LOOK_S = 1.0
 CLEANING_S = 10.0
@@ -36,7 +36,7 @@ class ClusterWatch:
 
         self._node: Any = ray._private.worker._global_node
         own = self._node and self._node.all_processes
-        self._link = None if own else HeadLink(ray.get_runtime_context().gcs_address)
+        self._joined = None if own else JoinedCluster(ray)
         threading.Thread(target=self._watch, name="end of Ray", daemon=True).start()
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class ClusterWatch:
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_S):
-            cause = self._link.fault() if self._link else self._dead_process()
+            cause = self._joined.fault() if self._joined else self._dead_process()
             if cause and not self._closing.is_set():
                 self._end(cause)
 

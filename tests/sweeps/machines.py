@@ -170,6 +170,7 @@ class Machines:
         """Start a machine, also one that was killed."""
         machine.first = _first_process(machine.name, ["--net", "--mount", "--uts", "--pid", "--ipc", "--mount-proc"])
         port, pid = self._port(machine), machine.first.pid
+        self._unplug(port)
         self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         for words in (f"link set {port} master net0", f"link set {port} up"):
             self._on_switch("ip", *words.split())
@@ -208,8 +209,14 @@ class Machines:
         text = f"127.0.0.1 localhost\n{own} {machine.name}\n{''.join(names)}"
         machine.run("sh", "-c", f"printf '%s' '{text}' > {hosts} && mount --bind {hosts} /etc/hosts")
 
+    def _unplug(self, port: str) -> None:
+        """Linux removes the port of a machine that was killed, but only after a while."""
+        with suppress(subprocess.CalledProcessError):
+            self._on_switch("ip", "link", "delete", port)
+
     def _on_switch(self, *words: str) -> None:
-        subprocess.run(["nsenter", "-t", str(self._switch.pid), "-n", "--", *words], check=True)
+        enter = ["nsenter", "-t", str(self._switch.pid), "-n", "--"]
+        subprocess.run([*enter, *words], check=True, capture_output=True)
 
 
 @contextmanager

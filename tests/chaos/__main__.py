@@ -1,0 +1,59 @@
+"""Faults drawn at random, on sweeps of small trials: ``make chaos SEED=n``.
+
+Two studies on three machines made of namespaces: trials of one worker, then of two. Each fault waits until training
+goes on. Then everything must be as in a sweep that nothing disturbed: weights, journals, MLflow; and nothing may be
+left. ``--recovery N`` measures instead N times how long training takes to go on after the three usual losses.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import record
+from storms import STORMS, drawn, repeated
+from striking import Recovery
+from weather import weather
+
+
+def main() -> None:
+    options = _options()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would the sweeps
+    strikes = repeated(options.seed, options.recovery) if options.recovery else drawn(options.seed, options.faults)
+    for name, each_of in strikes.items():
+        print(f"{name}:", *(strike.words for strike in each_of), sep="\n  ", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"chaos-{options.seed}-")).resolve()
+    print(f"in {folder}", flush=True)
+    recoveries: dict[str, list[Recovery]] = {}
+    try:
+        for number, storm in enumerate(STORMS):
+            found = recoveries[storm.name] = []
+            if strikes[storm.name]:
+                weather(storm, folder / f"study-{number}", strikes[storm.name], options.seed, found)
+    except AssertionError as error:
+        sys.exit(f"{error}\nseed {options.seed}; all files are in {folder}")
+    finally:
+        print(record.table(recoveries), flush=True)
+        if options.record:
+            record.write(options.record, options.seed, recoveries)
+    shutil.rmtree(folder)
+    print("All results are those of an undisturbed sweep, and nothing is left")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=60)
+    parser.add_argument("--recovery", type=int, default=0, metavar="N")
+    parser.add_argument("--record", type=Path, help="a JSON file for what was measured")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("machines are made of Linux namespaces; run it as root")
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""What can break: each fault strikes a sweep that trains, and says what may come of it."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import psutil
+from machines import Machine
+from under_attack import BELL, SYNCER, TRAINS, TRIAL_PROCESS, WORKER, UnderAttack
+
+Mend = Callable[[], None]
+LEAVE = "leave-now"
+"""The file at which a worker of the small task exits."""
+
+
+class NothingToHitError(Exception):
+    """No process that the fault is meant for runs at this moment."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How the sweep ends: its exit code, and what exactly one line of its output says."""
+
+    code: int
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``inflict`` strikes and returns what mends it, after a time of ``lasts`` or once the sweep has ended.
+
+    ``loses``: whether an attempt must end by it; None if it may.
+    """
+
+    name: str
+    inflict: Callable[[UnderAttack, Random], Mend]
+    loses: bool | None = True
+    lasts: tuple[float, float] = (0.0, 0.0)
+    end: End | None = None
+
+
+def nothing() -> None:
+    """There is nothing to mend."""
+
+
+AGAIN = "run again: ablate sweep"
+RAY_ENDED = End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}")
+KILLED = End(-signal.SIGKILL)
+
+
+def kill(title: str) -> Callable[[UnderAttack, Random], Mend]:
+    """Kill one process with this title."""
+
+    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
+        _one(attacked, drawn, title).kill()
+        return nothing
+
+    return inflict
+
+
+def stop(title: str, for_good: bool = False) -> Callable[[UnderAttack, Random], Mend]:
+    """Stop one process with this title."""
+
+    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
+        process = _one(attacked, drawn, title)
+        process.suspend()
+        return nothing if for_good else process.resume
+
+    return inflict
+
+
+def stop_driver(attacked: UnderAttack, drawn: Random) -> Mend:
+    attacked.driver.suspend()
+    return attacked.resume_driver
+
+
+def kill_starting(attacked: UnderAttack, drawn: Random) -> Mend:
+    """Kill a worker, and its successor before that one trains, unless an idle worker takes its place."""
+    before = {process.pid for _, process in attacked.processes(WORKER)}
+    _one(attacked, drawn, TRAINS).kill()
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        if new := [process for _, process in attacked.processes(WORKER) if process.pid not in before]:
+            new[0].kill()
+            break
+        time.sleep(0.05)
+    return nothing
+
+
+def leave(attacked: UnderAttack, drawn: Random) -> Mend:
+    """The next worker of the small task that sees the file removes it and exits with code 0."""
+    (attacked.folder / LEAVE).touch()
+    return nothing
+
+
+def kill_node_process(attacked: UnderAttack, drawn: Random) -> Mend:
+    _kill_all(_busy(attacked, drawn).processes("raylet/raylet"))
+    return nothing
+
+
+def lose_node(attacked: UnderAttack, drawn: Random) -> Mend:
+    """As a power cut: nobody is told."""
+    machine = _busy(attacked, drawn)
+    attacked.down.add(machine.name)
+    attacked.cluster.cut(machine)
+    machine.kill()
+
+    def mend() -> None:
+        attacked.cluster.boot(machine)
+        attacked.down.discard(machine.name)
+
+    return mend
+
+
+def cut(attacked: UnderAttack, drawn: Random) -> Mend:
+    return _cut(attacked, _busy(attacked, drawn))
+
+
+def cut_head(attacked: UnderAttack, drawn: Random) -> Mend:
+    return _cut(attacked, attacked.cluster.head)
+
+
+def kill_driver(attacked: UnderAttack, drawn: Random) -> Mend:
+    attacked.driver.kill()
+    return nothing
+
+
+def kill_on_head(title: str) -> Callable[[UnderAttack, Random], Mend]:
+    """Kill a process of Ray there, which ends the cluster for the sweep."""
+
+    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
+        _kill_all(attacked.cluster.head.processes(title))
+        return attacked.restart_ray
+
+    return inflict
+
+
+def lose_head(attacked: UnderAttack, drawn: Random) -> Mend:
+    """With the driver and the syncer, which run there."""
+    attacked.cluster.head.kill_processes()
+    return attacked.restart_ray
+
+
+def send(*numbers: signal.Signals) -> Callable[[UnderAttack, Random], Mend]:
+    """Signals to the sweep, a second apart."""
+
+    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
+        for pause, number in enumerate(numbers):
+            time.sleep(min(pause, 1))
+            if attacked.code is None:
+                attacked.driver.send_signal(number)
+        return nothing
+
+    return inflict
+
+
+def ask_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
+    attacked.run("stop", f"sweep.name={attacked.study.name}")
+    return nothing
+
+
+def ask_one_then_all_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
+    """`ablate stop TRIAL`, whose trial must end; then `ablate stop`."""
+    running = sorted(name for name, standing in attacked.standings().items() if standing.runs)
+    if not running:
+        raise NothingToHitError
+    name = drawn.choice(running)
+    attacked.run("stop", name, f"sweep.name={attacked.study.name}")
+    deadline = time.monotonic() + 60
+    while attacked.standings()[name].runs:
+        assert time.monotonic() < deadline, f"60 s after `ablate stop {name}`, it still runs"
+        time.sleep(0.1)
+    if attacked.code is None:
+        attacked.run("stop", f"sweep.name={attacked.study.name}")
+    return nothing
+
+
+def _cut(attacked: UnderAttack, machine: Machine) -> Mend:
+    attacked.down.add(machine.name)
+    attacked.cluster.cut(machine)
+
+    def mend() -> None:
+        attacked.cluster.restore(machine)
+        attacked.down.discard(machine.name)
+
+    return mend
+
+
+def _one(attacked: UnderAttack, drawn: Random, title: str) -> psutil.Process:
+    found = attacked.processes(title)
+    if not found:
+        raise NothingToHitError
+    return drawn.choice(found)[1]
+
+
+def _busy(attacked: UnderAttack, drawn: Random) -> Machine:
+    """A machine other than the head that trains."""
+    names = {machine.name for machine, _ in attacked.processes(TRAINS)} - {attacked.cluster.head.name}
+    if not names:
+        raise NothingToHitError
+    return next(each for each in attacked.cluster.all if each.name == drawn.choice(sorted(names)))
+
+
+def _kill_all(processes: list[psutil.Process]) -> None:
+    if not processes:
+        raise NothingToHitError
+    for process in processes:
+        process.kill()
+
+
+def _stopped(code: int) -> dict[str, Any]:
+    return {"end": End(code, AGAIN)}
+
+
+WORKER_KILLED = Fault("worker killed", kill(TRAINS))
+NODE_LOST = Fault("node lost, back after 5 to 15 s", lose_node, lasts=(5, 15))
+LINK_CUT = Fault("link cut for 10 to 40 s", cut, lasts=(10, 40))
+TRIAL_KILLED = Fault("trial's process killed", kill(TRIAL_PROCESS))
+SYNCER_KILLED = Fault("syncer killed", kill(SYNCER), loses=False)
+DRIVER_KILLED = Fault("sweep's process killed", kill_driver, end=KILLED)
+
+EVERYWHERE = [
+    WORKER_KILLED,
+    NODE_LOST,
+    LINK_CUT,
+    TRIAL_KILLED,
+    SYNCER_KILLED,
+    DRIVER_KILLED,
+    Fault("worker and its successor killed", kill_starting),
+    Fault("worker stopped for 2 to 8 s", stop(TRAINS), loses=False, lasts=(2, 8)),
+    Fault("worker stopped for good", stop(TRAINS, for_good=True)),
+    Fault("sweep's process stopped for 2 to 8 s", stop_driver, loses=False, lasts=(2, 8)),
+    Fault("syncer stopped for 2 to 8 s", stop(SYNCER), loses=False, lasts=(2, 8)),
+    Fault("bell killed", kill(BELL), loses=False),
+    Fault("node's Ray process killed", kill_node_process),
+    Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
+    Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),
+    Fault("head's Ray process killed", kill_on_head("raylet/raylet"), end=RAY_ENDED),
+    Fault("Ray's head process killed", kill_on_head("gcs/gcs_server"), end=RAY_ENDED),
+    Fault("head lost", lose_head, end=KILLED),
+    Fault("SIGTERM", send(signal.SIGTERM), **_stopped(143)),
+    Fault("Ctrl-C", send(signal.SIGINT), **_stopped(130)),
+    Fault("Ctrl-C twice", send(signal.SIGINT, signal.SIGINT), **_stopped(130)),
+    Fault("ablate stop", ask_to_stop, **_stopped(130)),
+    Fault("ablate stop TRIAL, then all", ask_one_then_all_to_stop, **_stopped(130)),
+]
+OF_THE_SMALL_TASK = Fault("worker exits with code 0", leave)
+DURING_RECOVERY = [WORKER_KILLED, TRIAL_KILLED, SYNCER_KILLED, DRIVER_KILLED]
+"""What also strikes while a sweep recovers."""

@@ -1,0 +1,91 @@
+"""What is attacked: two studies, with one worker per trial and with two, and the faults drawn for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from faults import DURING_RECOVERY, EVERYWHERE, LEAVE, LINK_CUT, NODE_LOST, OF_THE_SMALL_TASK, WORKER_KILLED, Fault
+from small_task import write_task
+from small_text import TEXT, write_text
+from striking import Strike
+from studies import SMALL, last
+
+NAMES = ("head", "node-a", "node-b")
+ENDURED = ["sweep.max_failures=99", "sweep.stall_minutes=0.5"]
+SECOND = 0.2
+"""How often another fault strikes during the recovery."""
+SLOW_AND_LEAVING = f"""        import os, pathlib, time
+        time.sleep(0.1)
+        try:
+            pathlib.Path(__file__).with_name({LEAVE!r}).unlink()
+            os._exit(0)
+        except FileNotFoundError:
+            pass
+"""
+
+
+@dataclass(frozen=True)
+class Storm:
+    """One of the two studies: its command, the CPUs of each machine, and the faults that may strike it."""
+
+    name: str
+    words: list[str]
+    cpus: int
+    faults: list[Fault]
+    furnish: Callable[[Path], Path]
+
+
+def write_leaving_task(folder: Path) -> Path:
+    """The small task at ten steps a second. A worker that finds the file removes it and exits with code 0."""
+    begins = "        total +="
+    return write_task(folder, {begins: SLOW_AND_LEAVING + begins})
+
+
+ONE_WORKER = Storm(
+    "one worker",
+    [
+        *("task=small", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=300", "train.every=5"),
+        *ENDURED,
+    ],
+    cpus=2,
+    faults=[*EVERYWHERE, OF_THE_SMALL_TASK],
+    furnish=write_leaving_task,
+)
+TWO_WORKERS = Storm(
+    "two workers",
+    last(
+        [
+            *(*SMALL, *TEXT, "sweep.rows=[base]", "sweep.seeds=[1,2]", "cluster.workers=2"),
+            *("train.steps=1000", "train.checkpoint_every=50", "train.log_every=5"),
+            *ENDURED,
+        ]
+    ),
+    cpus=1,
+    faults=EVERYWHERE,
+    furnish=write_text,
+)
+STORMS = (ONE_WORKER, TWO_WORKERS)
+MEASURED = (WORKER_KILLED, NODE_LOST, LINK_CUT)
+
+
+def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
+    """The strikes on each of the two studies, which share ``faults``."""
+    random, share = Random(seed), {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
+    return {storm.name: [_draw(random, storm, n + 1) for n in range(share[storm.name])] for storm in STORMS}
+
+
+def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
+    """Each measured fault so often, in turn, on each of the two studies."""
+    random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
+    return {
+        storm.name: [Strike(n, fault, random.uniform(*fault.lasts)) for n, fault in enumerate(each, 1)]
+        for storm in STORMS
+    }
+
+
+def _draw(random: Random, storm: Storm, number: int) -> Strike:
+    fault = random.choice(storm.faults)
+    lasts, pause = random.uniform(*fault.lasts), random.uniform(0, 4)
+    second = random.choice(DURING_RECOVERY) if random.random() < SECOND else None
+    return Strike(number, fault, lasts, second, pause if second else 0.0)

@@ -1,0 +1,190 @@
+"""One strike: a fault, perhaps a second one meanwhile, until the study trains again."""
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import psutil
+from faults import End, Fault, NothingToHitError
+from under_attack import Standing, UnderAttack, finished_at, first_report
+
+PATIENCE_S = 600.0
+"""For training again, on any machine."""
+MISSED_S = 90.0
+"""When an attempt that should have been lost still trains, the fault struck nothing: its trial had just ended."""
+TEND_S = 1.0
+
+
+@dataclass(frozen=True)
+class Strike:
+    """What was drawn. The ``second`` fault follows ``pause`` seconds later, unless the sweep has recovered."""
+
+    number: int
+    fault: Fault
+    lasts: float
+    second: Fault | None = None
+    pause: float = 0.0
+
+    @property
+    def words(self) -> str:
+        then = f", then {self.second.name} after {self.pause:.1f} s" if self.second else ""
+        return f"{self.number}: {self.fault.name} [{self.lasts:.1f} s]{then}"
+
+
+@dataclass
+class Recovery:
+    """What came of it. ``seconds`` until training again; None if the fault hit no attempt that it should have."""
+
+    number: int
+    faults: list[str]
+    seconds: float | None
+    typed_again: int
+
+    @property
+    def words(self) -> str:
+        after = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
+        return f"{after}, typed again {self.typed_again} times"
+
+
+@dataclass(frozen=True)
+class Due:
+    """What mends a fault: at a time, or once the sweep has ended."""
+
+    at: float
+    mend: Callable[[], None]
+    at_the_end: bool
+
+
+class Striking:
+    """One strike while it is under way."""
+
+    def __init__(self, attacked: UnderAttack, strike: Strike, drawn: Random) -> None:
+        self.attacked, self.strike, self.drawn = attacked, strike, drawn
+        self.faults: list[Fault] = []
+        self.mends: list[Due] = []
+        self.before: dict[str, Standing] = {}
+        self.began = self.struck = self.since = 0.0  # ``since`` then, progress counts
+        self.typed_again = 0
+
+    def until_training(self) -> Recovery:
+        """Strike and wait. Raises AssertionError if the sweep does not recover as it should."""
+        self._inflict(self.strike.fault, self.strike.lasts)
+        self.began, tended = self.struck, 0.0
+        while not self._trains_again():
+            self._second()
+            self._mend_due()
+            if self.attacked.code is not None:
+                if self.attacked.code == 0:
+                    break
+                self._after_the_end()
+            if time.time() - tended > TEND_S:
+                self.attacked.tend()
+                tended = time.time()
+            if self._missed():
+                return self._recovery(None)
+            assert time.time() - self.struck < PATIENCE_S, f"{PATIENCE_S:g} s after the fault, nothing trains"
+            time.sleep(0.1)
+        if all(fault.loses is False for fault in self.faults):
+            assert not self._hit(self.attacked.standings()), "an attempt was lost, although nothing should be"
+        seconds = self._last_first_report() - self.began
+        while self.mends:
+            self._mend_due()
+            time.sleep(0.1)
+        return self._recovery(seconds)
+
+    def _inflict(self, fault: Fault, lasts: float) -> None:
+        self.before = self.attacked.standings()
+        struck = time.time()
+        mend = fault.inflict(self.attacked, self.drawn)
+        self.struck = self.since = struck
+        self.faults.append(fault)
+        self.mends.append(Due(self.struck + lasts, mend, at_the_end=fault.end is not None))
+
+    def _second(self) -> None:
+        """Strike again when it is time, once there is something to hit."""
+        second = self.strike.second
+        due = len(self.faults) == 1 and time.time() - self.began > self.strike.pause
+        if second and due and self.attacked.code is None:
+            try:
+                self._inflict(second, 0.0)
+            except NothingToHitError:
+                time.sleep(0.1)
+
+    def _mend_due(self) -> None:
+        now, ended = time.time(), self.attacked.code is not None
+        for due in [*self.mends]:
+            if ended or (now > due.at and not due.at_the_end):
+                self.mends.remove(due)
+                with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
+                    due.mend()
+                self.since = self.since if self._must_lose() else time.time()
+
+    def _ends_the_sweep(self) -> bool:
+        return any(fault.end for fault in self.faults)
+
+    def _after_the_end(self) -> None:
+        """Check how the sweep ended, mend, and type the command again."""
+        check_end(self.attacked, [fault.end for fault in self.faults if fault.end])
+        self._mend_due()
+        self.attacked.type()
+        self.typed_again += 1
+
+    def _trains_again(self) -> bool:
+        if self.attacked.code is not None or (self._ends_the_sweep() and not self.typed_again):
+            return False
+        if not self._must_lose():
+            return not self.mends and self._all_go_on(self.attacked.standings())
+        return self._hit(now := self.attacked.standings()) and self._all_go_on(now)
+
+    def _must_lose(self) -> bool:
+        return any(fault.loses for fault in self.faults)
+
+    def _all_go_on(self, now: dict[str, Standing]) -> bool:
+        return all(self._goes_on(now[name], each) for name, each in self._running().items())
+
+    def _goes_on(self, now: Standing, before: Standing) -> bool:
+        if now.finished:
+            return True
+        if now.attempt > before.attempt:
+            return now.reporter == now.attempt and now.ts > self.since
+        return not now.ended and now.step > before.step and now.ts > self.since
+
+    def _running(self) -> dict[str, Standing]:
+        return {name: each for name, each in self.before.items() if each.runs}
+
+    def _missed(self) -> bool:
+        if self._ends_the_sweep() or time.time() - self.struck < MISSED_S:
+            return False
+        now = self.attacked.standings()
+        return not self._hit(now) and self._all_go_on(now)
+
+    def _hit(self, now: dict[str, Standing]) -> bool:
+        """Whether an attempt was lost since the last fault."""
+        return any(now[name].attempt > each.attempt for name, each in self.before.items())
+
+    def _last_first_report(self) -> float:
+        """When the last of the trials trained again that were to lose an attempt, or might have."""
+        times, standings = [self.began], self.attacked.standings()
+        for name, before in self._running().items():
+            now, trial = standings[name], self.attacked.study / name
+            if now.attempt > before.attempt or not self._must_lose():
+                times.append(first_report(trial, now.attempt, self.since) or finished_at(trial))
+        return max(times)
+
+    def _recovery(self, seconds: float | None) -> Recovery:
+        names = [fault.name for fault in self.faults]
+        return Recovery(self.strike.number, names, seconds, self.typed_again)
+
+
+def check_end(attacked: UnderAttack, allowed: list[End]) -> None:
+    """The sweep ended in one of these ways: its exit code, and one line. Raises AssertionError."""
+    output = attacked.output.read_text("utf-8")
+    shown = f"exit code {attacked.code}, see {attacked.output}:\n{output[-2000:]}"
+    fitting = [end for end in allowed if end.code == attacked.code]
+    assert fitting, f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
+    assert "Traceback" not in output, shown
+    counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]
+    assert not counts or 1 in counts, f"{fitting} must stand in one line: {shown}"

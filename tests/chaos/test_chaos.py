@@ -1,0 +1,33 @@
+"""`make chaos` with four faults: the program that a person runs with sixty of them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from machines import needs_namespaces
+
+PROJECT = Path(__file__).parents[2]
+FAULTS = 4
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+
+
+def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS), "--record", str(record)]
+    paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "sweeps")])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=PROJECT,
+        env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=3000,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All results are those of an undisturbed sweep, and nothing is left" in done.stdout
+    recoveries = json.loads(record.read_text())["recoveries"]
+    assert sum(map(len, recoveries.values())) == FAULTS

@@ -1,0 +1,150 @@
+"""A study that is swept while its machines fail: the command that is typed again, and what is seen from outside."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from machines import Inside, Machine, Machines
+from studies import command, lines, wait_until
+
+TRAINS = "ray::WorkerActor.run"
+WORKER = "ray::WorkerActor"
+TRIAL_PROCESS = "ray::ImplicitFunc"
+BELL = "ray::Bell"
+SYNCER = "tracking.sync"
+STARTS = 4
+"""How often Ray is started on a machine before that counts as impossible."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a trial is: its newest attempt, and the newest line of its journal."""
+
+    attempt: int
+    ended: bool
+    finished: bool
+    reporter: int
+    step: int
+    ts: float
+
+    @property
+    def runs(self) -> bool:
+        return self.attempt > 0 and not self.ended and not self.finished
+
+
+class UnderAttack:
+    """One study after another, each with the same trials, so that faults always hit training."""
+
+    def __init__(self, cluster: Machines, folder: Path, words: Sequence[str]) -> None:
+        self.cluster, self.folder, self.words = cluster, folder, [*words, f"cluster.address={cluster.address}"]
+        self.down = set[str]()  # machines that a fault keeps away for now
+        self.study = folder
+        self.rounds = self.typed = 0
+        self.typed_at = 0.0
+        self.sweep: Inside | None = None
+
+    def next_round(self) -> None:
+        self.rounds += 1
+        self.begin(f"round-{self.rounds}")
+
+    def begin(self, study: str) -> None:
+        self.study = self.folder / "runs" / study
+        self.type()
+
+    def type(self) -> None:
+        """Type the command of this study, for the first time or again."""
+        self.typed += 1
+        self.typed_at = time.time()
+        self.sweep = self._into_file(command("sweep", f"sweep.name={self.study.name}", *self.words))
+
+    def run(self, *words: str) -> str:
+        """Another command on the head, to its end."""
+        return self.cluster.head.run(*command(*words), cwd=self.folder)
+
+    @property
+    def driver(self) -> psutil.Process:
+        """The process of the sweep, once nsenter has started it."""
+        assert self.sweep is not None
+        inside = self.sweep
+        wait_until(lambda: inside.ended() or bool(psutil.Process(inside.process.pid).children()), "the sweep's process")
+        return inside.program
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the command; None while it runs."""
+        assert self.sweep is not None
+        return self.sweep.process.poll()
+
+    @property
+    def output(self) -> Path:
+        """What the newest command printed."""
+        return self.folder / f"typed-{self.typed}.txt"
+
+    def resume_driver(self) -> None:
+        """After SIGSTOP. nsenter stops with the program that it started, and goes on with it."""
+        assert self.sweep is not None
+        psutil.Process(self.sweep.process.pid).resume()
+
+    def processes(self, title: str) -> list[tuple[Machine, psutil.Process]]:
+        return [(machine, process) for machine in self.cluster.all for process in machine.processes(title)]
+
+    def restart_ray(self) -> None:
+        """As people do once the head is gone: on every machine, the head first."""
+        for machine in self.cluster.all:
+            machine.kill_processes()
+        for machine in self.cluster.all:
+            self._start_ray(machine)
+
+    def tend(self) -> None:
+        """As a supervisor of each machine: start Ray where its node process has ended, unless the head is away."""
+        head = self.cluster.head
+        if head.name in self.down or not head.processes("gcs/gcs_server"):
+            return
+        for machine in self.cluster.all[1:]:
+            if machine.name not in self.down and not machine.processes("raylet/raylet"):
+                self._start_ray(machine)
+
+    def _start_ray(self, machine: Machine) -> None:
+        """Ray gives up after 30 s, which a busy machine may need."""
+        for left in reversed(range(STARTS)):
+            try:
+                self.cluster.start_ray(machine)
+                return
+            except AssertionError:
+                if not left:
+                    raise
+                machine.kill_processes()
+
+    def standings(self) -> dict[str, Standing]:
+        """Of every trial of this round that has begun."""
+        return {path.parent.name: standing(path.parent) for path in self.study.glob("*/attempts.jsonl")}
+
+    def trains(self) -> bool:
+        """Whether a trial has reported since the command was typed."""
+        return any(each.runs and each.ts > self.typed_at for each in self.standings().values())
+
+    def _into_file(self, words: Sequence[str]) -> Inside:
+        """Start a command whose output fills no pipe."""
+        shell = ["sh", "-c", 'out=$1; shift; exec "$@" > "$out" 2>&1', "sh", str(self.output), *words]
+        return self.cluster.head.popen(shell, cwd=self.folder)
+
+
+def standing(trial: Path) -> Standing:
+    attempts, journal = lines(trial / "attempts.jsonl"), lines(trial / "journal.jsonl")
+    newest = max((int(line["attempt"]) for line in attempts), default=0)
+    ended = any(line["attempt"] == newest and line.get("end") for line in attempts)
+    last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
+    finished = (trial / "result.json").exists()
+    return Standing(newest, ended, finished, int(last["attempt"]), int(last["step"]), float(last["ts"]))
+
+
+def first_report(trial: Path, attempt: int, since: float) -> float | None:
+    """When this attempt first reported a step since then, in Unix seconds."""
+    found = [line["ts"] for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt and line["ts"] > since]
+    return min(found, default=None)
+
+
+def finished_at(trial: Path) -> float:
+    return (trial / "result.json").stat().st_mtime

@@ -1,0 +1,85 @@
+"""Whether a study that was attacked equals an undisturbed one: results, weights, journals, MLflow."""
+
+import json
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from same_bits import computed, differing, leaves
+from studies import lines
+
+RUNS = """
+SELECT run_uuid, runs.name, status FROM runs JOIN experiments USING (experiment_id)
+WHERE experiments.name = ? AND runs.name != 'study' AND runs.lifecycle_stage = 'active'
+"""
+LOSSES = "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'train/loss' ORDER BY step"
+
+
+def check_unharmed(study: Path, undisturbed: Path) -> None:
+    """Every trial of it. Raises AssertionError with all that differs."""
+    trials = sorted(path.parent.name for path in undisturbed.glob("*/result.json"))
+    assert trials, f"{undisturbed} has no result"
+    found = [line for name in trials for line in _differences(study / name, undisturbed / name)]
+    found += _differences_in_mlflow(study, trials)
+    assert not found, f"{study.name} is not as an undisturbed sweep: {'; '.join(found)}"
+
+
+def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
+    if not (trial / "result.json").exists():
+        yield f"{trial.name} has no result"
+        return
+    result, expected = (json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed))
+    if computed(result) != computed(expected):
+        yield f"{trial.name} has another result"
+    step = expected["step"]
+    if names := differing(_state(trial, step), _state(undisturbed, step)):
+        yield f"{trial.name} has other weights: {', '.join(names[:3])}"
+    journal, all_steps = _journal(trial), [line["step"] for line in _journal(undisturbed)]
+    if (steps := [line["step"] for line in journal]) != all_steps:
+        yield f"{trial.name}: the steps in its journal are {steps}"
+    elif journal != _journal(undisturbed):
+        yield f"{trial.name} has other metrics in its journal"
+    if _texts(trial) != _texts(undisturbed):
+        yield f"{trial.name} has other texts"
+
+
+def _state(trial: Path, step: int) -> dict[str, Any]:
+    (folder,) = trial.glob(f"checkpoints/*/a*/step-{step}")
+    if (small := folder / "state.pickle").exists():
+        return leaves(pickle.loads(small.read_bytes()))
+    return leaves(computed(torch.load(folder / "state.pt", weights_only=True)))
+
+
+def _journal(trial: Path) -> list[dict[str, Any]]:
+    """Without the newest checkpoint: it is written in the background, so another report may be the first to tell."""
+    return [
+        {key: item for key, item in computed(line).items() if key != "checkpoint"}
+        for line in lines(trial / "journal.jsonl")
+    ]
+
+
+def _texts(trial: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (trial / "hypotheses").glob("*")}
+
+
+def _differences_in_mlflow(study: Path, trials: list[str]) -> Iterator[str]:
+    """One finished run per trial, with each point of its journal once."""
+    with sqlite3.connect(f"file:{study.parent / 'mlflow.db'}?mode=ro", uri=True) as database:
+        runs = database.execute(RUNS, (study.name,)).fetchall()
+        if len(runs) != len(trials) or any(status != "FINISHED" for _, _, status in runs):
+            yield f"MLflow has the runs {sorted((name, status) for _, name, status in runs)}"
+            return
+        for trial in trials:
+            (run,) = [run for run, name, _ in runs if name.endswith(_run_name(trial))]
+            points = [step for (step,) in database.execute(LOSSES, (run,))]
+            if points != [line["step"] for line in _journal(study / trial) if "train/loss" in line["metrics"]]:
+                yield f"{trial}: MLflow has the steps {points}"
+
+
+def _run_name(trial: str) -> str:
+    """The end of the name of its run in MLflow: base-s1 is "base s1"."""
+    row, _, seed = trial.rpartition("-")
+    return f"{row} {seed}"
