@@ -27,7 +27,7 @@ def study_problems(settings: Settings) -> list[Problem]:
         *_name_problems(settings),
         *_place_problems(settings),
         *_tracking_problems(settings),
-        *_cluster_problems(settings.cluster.address),
+        *address_problems(settings.cluster.address),
     ]
 
 
@@ -148,7 +148,8 @@ def _meant(uri: str, kind: str) -> str | None:
     )
 
 
-def _cluster_problems(address: str | None) -> Iterator[Problem]:
+def address_problems(address: str | None) -> Iterator[Problem]:
+    """A problem if no head of a Ray cluster can have this address."""
     if address is None or address == "auto":
         return
     allowed = "must be HOST:PORT of a Ray head, auto for the cluster that this machine joined, or null"

@@ -15,7 +15,7 @@ from ray._private.state import available_resources_per_node
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.preflight import node_facts
-from sweeps.running.job import SweepJob
+from sweeps.preflight.job import SweepJob
 
 
 def main() -> None:

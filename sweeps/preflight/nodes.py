@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.planning.settings import Cluster
+from sweeps.planning.study_problems import address_problems
 from sweeps.preflight import machine
 from sweeps.preflight.question import Question
 from transformer.schema import Problem, RefusedError
@@ -46,13 +47,6 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
-class _UnreachedError(Exception):
-    """The cluster cannot be used: why, and what to do."""
-
-    def __init__(self, cause: str, allowed: str = NOT_REACHED) -> None:
-        self.cause, self.allowed = cause, allowed
-
-
 def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
@@ -60,15 +54,21 @@ def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float
     """
     if cluster.address is None:
         return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
-    set_by_ray = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
-    address = set_by_ray or cluster.address
+    by_ray = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
     try:
-        _refuse_silent_head(address)
-        return [_node(**found) for found in _asked(address, question, answer_s)]
-    except _UnreachedError as error:
-        named = f"auto, and RAY_ADDRESS is {address}" if set_by_ray else address
-        problem = Problem("cluster.address", f"is {named}, but {error.cause}", error.allowed)
-        raise RefusedError([problem]) from None
+        return _nodes_at(by_ray or cluster.address, question, answer_s)
+    except RefusedError as error:
+        if not by_ray:
+            raise
+        named = "is auto, and RAY_ADDRESS"
+        raise RefusedError(replace(each, found=f"{named} {each.found}") for each in error.problems) from None
+
+
+def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[Node]:
+    if problems := list(address_problems(address)):
+        raise RefusedError(problems)
+    _refuse_silent_head(address)
+    return [_node(**found) for found in _asked(address, question, answer_s)]
 
 
 def _node(id: str, name: str, total: dict[str, float], free: dict[str, float], answer: dict[str, Any] | None) -> Node:
@@ -82,18 +82,18 @@ def this_machine(with_gpus: bool) -> Node:
 
 
 def _refuse_silent_head(address: str) -> None:
-    """Raises _UnreachedError unless the head accepts a connection. Ray alone would try for minutes."""
+    """Raises RefusedError unless the head accepts a connection. Ray alone would try for minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
-        raise _UnreachedError(f"nothing answers there: {error.strerror or error}") from None
+        raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
 
 
 def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
-    """The nodes of the cluster, from a process that has little time. Raises _UnreachedError."""
+    """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
     command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s)]
     answer = subprocess.run(
         command,
@@ -107,19 +107,22 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         nodes: list[dict[str, Any]] = json.loads(answer.stdout.splitlines()[-1])
         return nodes
     if answer.returncode == -signal.SIGALRM:
-        raise _UnreachedError(f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
+        raise _unreached(address, f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
     raise _unjoined(address, answer.stderr.strip())
 
 
-def _unjoined(address: str, printed: str) -> _UnreachedError:
+def _unjoined(address: str, printed: str) -> RefusedError:
     """Why this machine cannot join the cluster, by what Ray printed. Without a token it prints stacks."""
     error = (printed.splitlines() or ["no reason given"])[-1]
     if "token" in printed.lower():
-        return _UnreachedError("its token is missing or incorrect", GIVE_TOKEN)
+        return _unreached(address, "its token is missing or incorrect", GIVE_TOKEN)
     if NOT_JOINED in error:
-        return _UnreachedError(
-            "this machine is not one of its nodes", f"type `ray start --address={address}` here first"
-        )
+        join = f"type `ray start --address={address}` here first"
+        return _unreached(address, "this machine is not one of its nodes", join)
     if "Version mismatch" in error:
-        return _UnreachedError(error, "must run the same Python and the same Ray as this machine")
-    return _UnreachedError(error)
+        return _unreached(address, error, "must run the same Python and the same Ray as this machine")
+    return _unreached(address, error)
+
+
+def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
+    return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])

@@ -137,7 +137,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in RAY_ENV.items()})
     import ray
 
-    from sweeps.running.job import SweepJob
+    from sweeps.preflight.job import SweepJob
 
     here = cluster.address is None
     _print_no_messages()

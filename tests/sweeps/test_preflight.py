@@ -320,7 +320,10 @@ def test_a_head_where_nothing_answers_is_refused(defaults: Settings, monkeypatch
     with pytest.raises(RefusedError, match="nothing answers there"):
         nodes_of(replace(defaults.cluster, address="no.such.host.invalid:6379"))
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(RefusedError, match=f"is {address}, but nothing answers there"):
+    with pytest.raises(RefusedError, match=f"is auto, and RAY_ADDRESS is {address}, but nothing answers there"):
+        nodes_of(replace(defaults.cluster, address="auto"))
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    with pytest.raises(RefusedError, match='is auto, and RAY_ADDRESS is "http://head:8265"; must be HOST:PORT'):
         nodes_of(replace(defaults.cluster, address="auto"))
 
 
