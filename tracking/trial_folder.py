@@ -70,12 +70,16 @@ class TrialFolder:
         return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, host: str, pid: int) -> None:
-        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
+        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost.
+
+        After an error it may be repeated.
+        """
         last = self._newest()
-        if last and last.ended is None:
+        if last and last.ended is None and last.number < number:
             self.end_attempt(last.number, "lost")
-        line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
-        append_line(self.attempts_path, to_json(line), fsync=True)
+        if last is None or last.number < number:
+            line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid}
+            append_line(self.attempts_path, to_json(line), fsync=True)
         self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
     def end_attempt(self, attempt: int, reason: str) -> None:

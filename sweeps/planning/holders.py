@@ -22,11 +22,12 @@ def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
     path = locks / f"{socket.gethostname()}-{os.getpid()}.json"
     command = shlex.join(["ablate", *map(without_password, sys.argv[1:])])
     content = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time(), "command": command}
-    path.write_text(json.dumps({**content, "trials": list(trials)}), "utf-8")
     try:
+        path.write_text(json.dumps({**content, "trials": list(trials)}), "utf-8")
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # storage that is read-only by now: others remove a dead process's file
+            path.unlink(missing_ok=True)
 
 
 def holder_of(locks: Path, trial: str) -> str:

@@ -18,6 +18,7 @@ import fsspec
 
 from sweeps.events import Report
 from transformer.processes.owner import Owner
+from transformer.processes.storage import naming
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""
@@ -100,6 +101,7 @@ class CheckpointStore:
 
     def newest(self) -> Restored | None:
         """The newest whole checkpoint. An unreachable filesystem raises its error: finished training is not lost."""
+        self.notices.clear()  # it may be repeated
         for step, attempt in self._places():
             place = f"{self.root}/a{attempt}/step-{step}"
             try:
@@ -118,7 +120,8 @@ class CheckpointStore:
         self._check_owner()
         place = f"{self.root}/a{self.attempt}/step-{step}"
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
-            self.save(state, Path(temporary))
+            with naming(Path(temporary)):
+                self.save(state, Path(temporary))
             sums = {}
             for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
                 name = file.relative_to(temporary).as_posix()

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sweeps.events import Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.load_task import load_task
@@ -20,7 +21,9 @@ from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, f
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
 from transformer.processes.alive import alive
 from transformer.processes.meeting_port import use_interface_to
+from transformer.processes.storage import patiently
 
+Found = TypeVar("Found")
 Stop = Callable[[], bool]
 
 
@@ -62,8 +65,8 @@ class _Drive:
 
     def events(self) -> Iterator[Event]:
         if self.rank == 0:
-            self.store.claim(self.assignment.run)
-        restored = self.store.newest()
+            yield from self._patiently(partial(self.store.claim, self.assignment.run))
+        restored = yield from self._patiently(self.store.newest)
         if self.rank == 0:
             yield Started(_device(self.world), self.world)
             yield from map(Noticed, self.store.notices)
@@ -110,7 +113,7 @@ class _Drive:
             case Report():
                 yield from self._reported(found)
             case Checkpoint(step, state):
-                self._save(step, state)
+                yield from self._save(step, state)
                 if self.stop() and step < self.task.steps(self.config):
                     yield Stopped(step)
                     return True
@@ -132,12 +135,24 @@ class _Drive:
         self.reports.append(report)
         yield report
 
-    def _save(self, step: int, state: Any) -> None:
+    def _save(self, step: int, state: Any) -> Iterator[Event]:
         step = next_step(step, self.saved, "checkpoint")
         self._train_on()
         self.last = max(self.last, step)
-        self.store.write(step, state, self.reports, self._seconds())
+        yield from self._patiently(partial(self.store.write, step, state, self.reports, self._seconds()))
         self.safe = self.saved = step
+
+    def _patiently(self, act: Callable[[], Found]) -> Generator[Event, None, Found]:
+        """What ``act`` returns, which uses the checkpoints. Raises StorageError."""
+        using = patiently(act, self.assignment.checkpoints)
+        try:
+            while True:
+                notice = next(using)
+                if self.rank == 0:
+                    yield Noticed(notice)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
 
     def _evaluated(self, found: Evaluation) -> Iterator[Event]:
         self.seconds, self.since = self._seconds(), 0.0

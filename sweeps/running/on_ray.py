@@ -18,6 +18,7 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.running.open_study import open_study
+from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.probe import probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
@@ -37,10 +38,14 @@ RAY_ENV = {
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
-    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted."""
+    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted, OSError."""
     plan = readable(plan, console)
     connect = partial(_connect, plan.composition.shared.cluster)
-    with _disconnected_at_the_end(), open_study(plan, command, console, connect) as (plan, stopping):
+    with (
+        unrecorded_as_error(),
+        _disconnected_at_the_end(),
+        open_study(plan, command, console, connect) as (plan, stopping),
+    ):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress, stopping, command)

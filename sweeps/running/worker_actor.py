@@ -15,7 +15,7 @@ from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
 from sweeps.running.bell import Listener, listener
-from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.lost import is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
 from sweeps.running.signs_of_life import Teller
@@ -85,4 +85,4 @@ def ended_by(error: BaseException) -> Failed | Lost:
         return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
     if isinstance(error, SystemExit):
         return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
-    return (Lost if is_lost_peer(error) else Failed)(cause, traceback.format_exc())
+    return (Lost if is_lost_peer(error) or is_lost_storage(error) else Failed)(cause, traceback.format_exc())
