@@ -3,6 +3,7 @@
 An attempt writes only into its own folder and starts from the newest whole checkpoint of all attempts up to it.
 """
 
+import errno
 import hashlib
 import json
 import pickle
@@ -31,9 +32,19 @@ class DamagedCheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
+class Start:
+    """Which checkpoint an attempt starts from; ``digest`` is that of its files' checksums."""
+
+    step: int
+    attempt: int
+    digest: str
+
+
+@dataclass(frozen=True)
 class Restored:
     """A checkpoint as read: the state, and the reports and the training time up to its step."""
 
+    start: Start
     step: int
     state: Any
     reports: tuple[Report, ...]
@@ -103,9 +114,9 @@ class CheckpointStore:
         """The newest whole checkpoint. An unreachable filesystem raises its error: finished training is not lost."""
         self.notices.clear()  # it may be repeated
         for step, attempt in self._places():
-            place = f"{self.root}/a{attempt}/step-{step}"
+            place = self._place(step, attempt)
             try:
-                found = self._read(place)
+                found = self._read(step, attempt)
             except FileNotFoundError:  # it was never finished
                 continue
             except DamagedCheckpointError as damage:
@@ -115,10 +126,20 @@ class CheckpointStore:
             return found
         return None
 
+    def at(self, start: Start) -> Restored:
+        """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
+        self.filesystem.invalidate_cache()
+        with suppress(FileNotFoundError, DamagedCheckpointError):
+            found = self._read(start.step, start.attempt)
+            if found.start == start:
+                return found
+        place = self._place(start.step, start.attempt)
+        raise OSError(errno.ESTALE, "rank zero starts from it, but this worker does not see it", place)
+
     def write(self, step: int, state: Any, reports: list[Report], seconds: float) -> None:
         """Save the state, then remove the oldest checkpoints. Raises SupersededError."""
         self._check_owner()
-        place = f"{self.root}/a{self.attempt}/step-{step}"
+        place = self._place(step, self.attempt)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
             with naming(Path(temporary)):
                 self.save(state, Path(temporary))
@@ -136,7 +157,11 @@ class CheckpointStore:
         self._check_owner()  # writing takes long enough for a successor to begin
         self._prune()
 
-    def _read(self, place: str) -> Restored:
+    def _place(self, step: int, attempt: int) -> str:
+        return f"{self.root}/a{attempt}/step-{step}"
+
+    def _read(self, step: int, attempt: int) -> Restored:
+        place = self._place(step, attempt)
         manifest = self._manifest(place)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
             for name, expected in manifest.files.items():
@@ -146,7 +171,8 @@ class CheckpointStore:
                 if _digest(file) != expected:
                     raise DamagedCheckpointError(f"{name} is damaged")
             state = self._loaded(place, Path(temporary))
-        return Restored(manifest.step, state, manifest.reports, manifest.seconds)
+        digest = hashlib.sha256(json.dumps(manifest.files, sort_keys=True).encode()).hexdigest()
+        return Restored(Start(step, attempt, digest), step, state, manifest.reports, manifest.seconds)
 
     def _manifest(self, place: str) -> "_Manifest":
         try:
@@ -197,4 +223,4 @@ class CheckpointStore:
         for step, attempt in places:
             if (step, attempt) not in kept:
                 with suppress(FileNotFoundError):
-                    self.filesystem.rm(f"{self.root}/a{attempt}/step-{step}", recursive=True)
+                    self.filesystem.rm(self._place(step, attempt), recursive=True)

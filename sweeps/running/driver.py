@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sweeps.events import Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.load_task import load_task
@@ -23,17 +23,25 @@ from transformer.processes.alive import alive
 from transformer.processes.meeting_port import use_interface_to
 from transformer.processes.storage import patiently
 
+if TYPE_CHECKING:
+    from sweeps.running.same_start import SameStart  # imports Ray, which a trial in this process does not need
+
 Found = TypeVar("Found")
 Stop = Callable[[], bool]
 
 
-def work(assignment: Assignment, rank: int, world: int, address: str, stop: Stop) -> Iterator[Event]:
-    """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end."""
+def work(
+    assignment: Assignment, rank: int, world: int, address: str, stop: Stop, same_start: "SameStart | None" = None
+) -> Iterator[Event]:
+    """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end.
+
+    ``same_start`` passes rank zero's choice of a checkpoint to workers on other nodes; those of one machine need none.
+    """
     if world > 1:
         use_interface_to(address)
     task, own = imported(assignment)
     group = assignment, rank, world, address, stop
-    events = _Drive(task, *group).events() if own is None else own(*group)
+    events = _Drive(task, *group, same_start).events() if own is None else own(*group)
     yield from with_system_metrics(events) if rank == 0 else events
 
 
@@ -48,10 +56,17 @@ class _Drive:
     """One worker of one attempt."""
 
     def __init__(
-        self, task: Task[Any], assignment: Assignment, rank: int, world: int, address: str, stop: Stop
+        self,
+        task: Task[Any],
+        assignment: Assignment,
+        rank: int,
+        world: int,
+        address: str,
+        stop: Stop,
+        same_start: "SameStart | None",
     ) -> None:
         self.task, self.assignment, self.stop = task, assignment, stop
-        self.rank, self.world, self.address = rank, world, address
+        self.rank, self.world, self.address, self.same_start = rank, world, address, same_start
         self.config = Schema.of(task).config(assignment.config)
         attempt = assignment.attempt
         self.store = CheckpointStore(assignment.checkpoints, assignment.key, attempt, task.save, task.load)
@@ -66,7 +81,7 @@ class _Drive:
     def events(self) -> Iterator[Event]:
         if self.rank == 0:
             yield from self._patiently(partial(self.store.claim, self.assignment.run))
-        restored = yield from self._patiently(self.store.newest)
+        restored = yield from self._restored()
         if self.rank == 0:
             yield Started(_device(self.world), self.world)
             yield from map(Noticed, self.store.notices)
@@ -84,6 +99,15 @@ class _Drive:
         if self.rank == 0:
             self._refuse_missing_scores()
             yield self._finished()
+
+    def _restored(self) -> Generator[Event, None, Restored | None]:
+        if self.same_start and self.rank > 0:
+            start = self.same_start.told()
+            return None if start is None else (yield from self._patiently(partial(self.store.at, start)))
+        restored = yield from self._patiently(self.store.newest)
+        if self.same_start and self.world > 1:
+            self.same_start.tell(None if restored is None else restored.start)
+        return restored
 
     def _work(self, trial: Trial[Any]) -> Iterator[Yielded]:
         assert self.task.work is not None

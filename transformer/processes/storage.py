@@ -39,7 +39,8 @@ def storage_fault(error: Exception, place: str) -> StorageError | None:
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
-    return StorageError(number, os.strerror(number), target or getattr(error, "filename", None) or place)
+    words = getattr(error, "strerror", None) or os.strerror(number)
+    return StorageError(number, words, target or getattr(error, "filename", None) or place)
 
 
 @contextmanager
