@@ -58,7 +58,7 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
 
     Raises StorageError once ``PATIENCE_S`` have passed.
     """
-    began, told = time.monotonic(), False
+    began, told = time.monotonic(), ""
     while True:
         try:
             found = act()
@@ -69,9 +69,9 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
                 raise
             if time.monotonic() - began >= PATIENCE_S:
                 raise fault from error
-        if not told:
-            yield f"{fault.filename}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
-            told = True
+        line = f"{fault.filename}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
+        if line != told:
+            yield (told := line)
         alive()
         time.sleep(PAUSE_S)
     if told:
