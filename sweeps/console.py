@@ -66,6 +66,7 @@ def _leaving() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno != errno.EIO:
+            error.filename = error.filename or "standard output"
             raise
         raise BrokenPipeError(error.errno, "the terminal was closed") from error
 

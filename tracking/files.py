@@ -30,6 +30,12 @@ def write_atomic(path: Path, text: str) -> None:
         _sync_folder(path.parent)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file that can be made again: a crash may leave a part of it. Errors name the path."""
+    with _naming(path):
+        path.write_bytes(content)
+
+
 def append_line(path: Path, line: str, fsync: bool = False) -> None:
     """Append `line` and a newline in one write, after removing an unfinished line that a crash left.
 

@@ -141,7 +141,7 @@ class CheckpointStore:
         self._check_owner()
         place = self._place(step, self.attempt)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
-            with naming(Path(temporary)):
+            with naming(Path(tempfile.gettempdir())):
                 self.save(state, Path(temporary))
             sums = {}
             for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
+from transformer.processes.storage import naming
 from transformer.schema import Problem, RefusedError
 
 RAY_ENV = {
@@ -32,6 +34,7 @@ RAY_ENV = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # we resume from the study, so Tune need not write its state while trials run
     "TUNE_MAX_PENDING_TRIALS_PG": "16",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
 }
@@ -76,6 +79,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         stopping.gentle(),
         _uncounted(),
         _watched(callback, storage, command),
+        naming(Path(storage)),
     ):
         names = list(recorders)
         while names:
@@ -159,7 +163,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     except Exception as error:  # Ray fails to start with many types of errors, even a bare Exception
         found = f"Ray did not start on this machine: {error}" if here else f"{cluster.address}: {error}"
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-        looking = "free memory and processors, or read the logs in /tmp/ray/session_latest/logs"
+        looking = "free memory, processors and space in /tmp, or read the logs in /tmp/ray/session_latest/logs"
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()

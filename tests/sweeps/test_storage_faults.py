@@ -1,6 +1,8 @@
 """Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its bits stay the same."""
 
+import errno
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,8 +10,12 @@ from pathlib import Path
 import pytest
 from faulty_task import reasons, write_slow_task
 from own_filesystem import in_memory, on_image
-from studies import lines, mlflow_runs
+from small_text import write_text
+from studies import ablate, lines, mlflow_runs
 from study_on_disk import FIX, FULL, READ_ONLY, Study, wait_for_line
+
+from transformer.config import DataConfig
+from transformer.data.prepare import prepare
 
 SLOW, LONG = pytest.mark.slow, [pytest.mark.slow, pytest.mark.faults]
 RAY = [pytest.mark.ray, *LONG]
@@ -168,3 +174,54 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
     *lost, end = reasons(freezing.trial)
     assert (end, {reason.partition(":")[0] for reason in lost}) == ("finished", {"worker lost"})
     freezing.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
+    tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cwd = write_slow_task(furnish(tmp_path / "study"))
+    with in_memory(tmp_path / "disk") as disk:
+        shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)
+        place = f"tracking.uri=sqlite:///{disk.folder}/mlflow.db"
+        study = Study(cwd, disk)
+        running = study.start("train", place)
+        running.wait_for_step(4)
+        disk.fill()
+        code, output = running.finish()
+        assert code == 0, output
+        assert "MLflow is not up to date; run `ablate sync`" in output
+        assert "Traceback" not in output
+        disk.make_room()
+        carried = ablate("sync", "sweep.name=s", place, cwd=cwd)
+        assert carried.returncode == 0, carried.stdout + carried.stderr
+        shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
+        study.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+@pytest.mark.parametrize("limit", ["nr_blocks", "nr_inodes"])
+def test_data_that_does_not_fit_is_prepared_once_there_is_room(limit: str, tmp_path: Path) -> None:
+    """For every size of the disk until it fits: an error that names the place, and nothing is left."""
+    text = write_text(tmp_path)
+    train, dev, test = ([str(text / f"{name}.txt")] * 2 for name in ("train", "dev", "test"))
+    data = DataConfig("files", "en", "de", 272, None, train, dev, test)
+    size = 2
+    with in_memory(tmp_path / "disk", f"{limit}={size}") as disk:
+        while error := fault_of_preparing(data, disk.folder):
+            assert error.errno == errno.ENOSPC
+            assert str(error.filename).startswith(str(disk.folder))
+            assert not list(disk.folder.iterdir())
+            size += 1
+            disk.resize(f"{limit}={size}")
+    assert size > 10
+
+
+def fault_of_preparing(data: DataConfig, folder: Path) -> OSError | None:
+    try:
+        prepare(data, folder)
+        return None
+    except OSError as error:
+        return error

@@ -58,7 +58,7 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
 
     Raises StorageError once ``PATIENCE_S`` have passed.
     """
-    began, told = time.monotonic(), ""
+    began, failed = time.monotonic(), ""
     while True:
         try:
             found = act()
@@ -69,13 +69,13 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
                 raise
             if time.monotonic() - began >= PATIENCE_S:
                 raise fault from error
-        line = f"{fault.filename}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
-        if line != told:
-            yield (told := line)
+        if fault.filename != failed:
+            failed = fault.filename
+            yield f"{failed}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
         alive()
         time.sleep(PAUSE_S)
-    if told:
-        yield f"{place} can be used again"
+    if failed:
+        yield f"{failed} can be used again"
     return found
 
 
