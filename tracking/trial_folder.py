@@ -3,6 +3,7 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
+import errno
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -98,6 +99,12 @@ class TrialFolder:
                 begun = found[number]
                 found[number] = Attempt(number, begun.began, begun.host, begun.pid, line["ts"], line["reason"])
         return list(found.values())
+
+    def check_begun(self, number: int) -> None:
+        """Raises OSError unless the attempt is recorded. It was, so the folder's storage is away or was emptied."""
+        newest = self._newest()
+        if newest is None or newest.number < number:
+            raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
 
     def report(
         self,

@@ -20,8 +20,8 @@ pytestmark = [
 ]
 STEPS = 30
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]", "cluster.workers=2"]
-HIDING = """
-import ctypes, inspect, threading
+HIDING = '''
+import ctypes, inspect, threading, time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -43,17 +43,23 @@ def reveal(step):
 ranks = [frame.frame.f_locals.get("rank") for frame in inspect.stack() if frame.function == "work"]
 hidden = None
 if ranks == [STALE] and (HERE / "empty").is_dir():
-    steps = HERE.glob("runs/s/base-s1/checkpoints/*/a1/step-*")
+    steps = [whole.parent for whole in HERE.glob("runs/s/base-s1/checkpoints/*/a1/step-*/manifest.json")]
     hidden = max(steps, key=lambda step: int(step.name.removeprefix("step-")))
     hide(hidden)
     if STALE:
         threading.Timer(5, reveal, [hidden]).start()
 
 def started(trial):
-    (HERE / f"start-{trial.rank}").write_text(str(trial.saved.step if trial.saved else 0))
+    """Workers that train together wait for each other before the first step."""
+    if not trial.saved:
+        return
+    (HERE / f"start-{trial.rank}").write_text(str(trial.saved.step))
     if trial.rank == 0 and hidden:
         reveal(hidden)
-"""
+    while len(list(HERE.glob("start-*"))) < trial.world:
+        trial.stopping()
+        time.sleep(0.1)
+'''
 SAVED = "    total = trial.saved.state if trial.saved else 0.0\n"
 
 
