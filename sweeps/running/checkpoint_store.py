@@ -18,6 +18,7 @@ from typing import Any
 import fsspec
 
 from sweeps.events import Report
+from sweeps.running.chosen_start import Start
 from transformer.processes.owner import Owner
 from transformer.processes.storage import naming
 
@@ -29,15 +30,6 @@ STATE = "state.pickle"
 
 class DamagedCheckpointError(ValueError):
     """A checkpoint that cannot be used, and why."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """Which checkpoint an attempt starts from; ``digest`` is that of its files' checksums."""
-
-    step: int
-    attempt: int
-    digest: str
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sweeps.events import Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
+from sweeps.running.chosen_start import ChosenStart
 from sweeps.running.prepared import prepared_folder
 from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
@@ -23,25 +24,22 @@ from transformer.processes.alive import alive
 from transformer.processes.meeting_port import use_interface_to
 from transformer.processes.storage import patiently
 
-if TYPE_CHECKING:
-    from sweeps.running.same_start import SameStart  # imports Ray, which a trial in this process does not need
-
 Found = TypeVar("Found")
 Stop = Callable[[], bool]
 
 
 def work(
-    assignment: Assignment, rank: int, world: int, address: str, stop: Stop, same_start: "SameStart | None" = None
+    assignment: Assignment, rank: int, world: int, address: str, stop: Stop, chosen_start: ChosenStart | None = None
 ) -> Iterator[Event]:
     """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end.
 
-    ``same_start`` passes rank zero's choice of a checkpoint to workers on other nodes; those of one machine need none.
+    ``chosen_start`` passes rank zero's choice to workers on other nodes; those of one machine see the same folder.
     """
     if world > 1:
         use_interface_to(address)
     task, own = imported(assignment)
     group = assignment, rank, world, address, stop
-    events = _Drive(task, *group, same_start).events() if own is None else own(*group)
+    events = _Drive(task, *group, chosen_start).events() if own is None else own(*group)
     yield from with_system_metrics(events) if rank == 0 else events
 
 
@@ -63,10 +61,10 @@ class _Drive:
         world: int,
         address: str,
         stop: Stop,
-        same_start: "SameStart | None",
+        chosen_start: ChosenStart | None,
     ) -> None:
         self.task, self.assignment, self.stop = task, assignment, stop
-        self.rank, self.world, self.address, self.same_start = rank, world, address, same_start
+        self.rank, self.world, self.address, self.chosen_start = rank, world, address, chosen_start
         self.config = Schema.of(task).config(assignment.config)
         attempt = assignment.attempt
         self.store = CheckpointStore(assignment.checkpoints, assignment.key, attempt, task.save, task.load)
@@ -101,12 +99,12 @@ class _Drive:
             yield self._finished()
 
     def _restored(self) -> Generator[Event, None, Restored | None]:
-        if self.same_start and self.rank > 0:
-            start = self.same_start.told()
+        if self.chosen_start and self.rank > 0:
+            start = self.chosen_start.told()
             return None if start is None else (yield from self._patiently(partial(self.store.at, start)))
         restored = yield from self._patiently(self.store.newest)
-        if self.same_start and self.world > 1:
-            self.same_start.tell(None if restored is None else restored.start)
+        if self.chosen_start and self.world > 1:
+            self.chosen_start.tell(None if restored is None else restored.start)
         return restored
 
     def _work(self, trial: Trial[Any]) -> Iterator[Yielded]:

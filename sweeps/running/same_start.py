@@ -1,7 +1,7 @@
-"""The checkpoint from which all workers of an attempt start: rank zero chooses it, and the others take the same one.
+"""Passes the checkpoint that rank zero chose to the other workers of an attempt.
 
 Each node may see an older state of the shared folder for a while, and a worker that was cut off may still write there.
-The choice therefore passes through the cluster's key-value store.
+The choice therefore goes through the cluster's key-value store.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from ray.experimental import internal_kv
 
-from sweeps.running.checkpoint_store import Start
+from sweeps.running.chosen_start import Start
 from sweeps.running.signs_of_life import NAMESPACE
 
 LOOK_S = 0.1
