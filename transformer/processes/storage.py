@@ -1,7 +1,4 @@
-"""Storage that fails for a while, since it is full, read-only or away: what it refused is tried again for a while.
-
-Imports nothing of ours but the signs of life: who waits for storage here does not hang.
-"""
+"""Storage that is full, read-only or away for a while: what it refused is tried again. Who waits here does not hang."""
 
 import errno
 import os
@@ -20,7 +17,7 @@ PAUSE_S = 1.0
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 AWAY = dict.fromkeys(
-    (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT), "check that its storage can be reached"
+    (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT), "check that it can be reached"
 )
 FIXES = FULL | READ_ONLY | AWAY
 """What to do, by the number of the system's error."""
@@ -34,7 +31,7 @@ class StorageError(OSError):
 
 
 def storage_fault(error: Exception, place: str) -> StorageError | None:
-    """The same error with a place, if storage may lose it again. ``place`` is for errors that name none."""
+    """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
     if number not in FIXES:
         return None
