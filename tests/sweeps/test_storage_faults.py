@@ -3,6 +3,7 @@
 import errno
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,6 +112,26 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
     apart.finish(verb)
     assert min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2) > safe
     apart.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.parametrize("verb", [pytest.param("train", marks=LONG), pytest.param("sweep", marks=RAY)])
+def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
+    verb: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = study.start(verb)
+    running.wait_for_step(4)
+    study.break_it(READ_ONLY)
+    wait_for_line(running, f"{READ_ONLY}; trying again for 2 min")
+    for _ in range(2):
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(2)  # sooner, it would be the echo of the first
+    code, output = running.finish()
+    study.mend_it(READ_ONLY)
+    assert code == 130, output
+    assert "Traceback" not in output
+    assert f"To continue, run again: ablate {verb} task=small" in output
+    study.finish(verb)
+    study.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.parametrize("limit", ["nr_blocks", "nr_inodes"])
