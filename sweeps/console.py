@@ -18,6 +18,7 @@ from sweeps.planning.stored_study import damaged
 from sweeps.running.stopping import Interrupted
 from tracking.damage import DamagedFileError
 from tracking.uri import without_password
+from transformer.processes.storage import FIXES
 from transformer.schema import RefusedError
 
 
@@ -65,6 +66,7 @@ def _leaving() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno != errno.EIO:
+            error.filename = error.filename or "standard output"
             raise
         raise BrokenPipeError(error.errno, "the terminal was closed") from error
 
@@ -110,10 +112,11 @@ def print_refusal(refused: RefusedError | DamagedFileError) -> None:
 
 
 def print_failure(error: OSError) -> None:
-    """Print a fault of a file, disk or network as one line with its path."""
+    """Print a fault of a file, disk or network as one line with its path, and what to do about storage."""
     place = ": ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
     cause = error.strerror or str(error) or type(error).__name__
-    ERR.print(f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause)}", soft_wrap=True)
+    fix = f"; {FIXES[error.errno]}, then run again: {typed()}" if error.errno in FIXES else ""
+    ERR.print(f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause + fix)}", soft_wrap=True)
 
 
 def print_interruption(error: KeyboardInterrupt) -> int:

@@ -44,10 +44,13 @@ class DamagedFileError(ValueError):
 
 
 class UnreadableError(DamagedFileError):
-    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated as missing."""
+    """A file that the system cannot read. It may be intact, so it is neither replaced nor treated as missing.
+
+    ``errno`` and ``filename`` are those of the system's error."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(path, f"cannot be read: {error.strerror or error}")
+        self.errno, self.filename = error.errno, str(path)
 
     @property
     def remedy(self) -> str:

@@ -1,10 +1,12 @@
 """Files that survive a crash: each is replaced as a whole or appended to line by line."""
 
+import errno
 import json
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +17,45 @@ ShapeCheck = Callable[[dict[str, Any]], str | None]  # the fault of a line, or N
 
 def write_atomic(path: Path, text: str) -> None:
     """Replace `path` by `text` (UTF-8) so that a crash leaves the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            _fill(descriptor, text)
+            Path(temporary).replace(path)
+        except BaseException:
+            with suppress(OSError):  # of storage that is read-only by now; the first error says why
+                Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file that can be made again: a crash may leave a part of it. Errors name the path."""
+    with _naming(path):
+        path.write_bytes(content)
 
 
 def append_line(path: Path, line: str, fsync: bool = False) -> None:
     """Append `line` and a newline in one write, after removing an unfinished line that a crash left.
 
-    Raises OSError if the line was only partly written (a full disk).
+    Raises OSError; a line that was only partly written (a full disk) counts as unfinished.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not path.exists()
-    data = line.encode() + b"\n"
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        _drop_torn_tail(descriptor)
-        if os.write(descriptor, data) != len(data):
-            raise OSError(f"{path}: a line was only partly written; is the disk full?")
-        if fsync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    if fsync and fresh:
-        _sync_folder(path.parent)
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = not path.exists()
+        data = line.encode() + b"\n"
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            _drop_torn_tail(descriptor)
+            if os.write(descriptor, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if fsync and fresh:
+            _sync_folder(path.parent)
 
 
 def read_lines(path: Path, check: ShapeCheck = lambda line: None) -> list[dict[str, Any]]:
@@ -152,6 +159,23 @@ def _drop_torn_tail(descriptor: int) -> None:
         return
     content = os.pread(descriptor, size, 0)
     os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+
+
+def _fill(descriptor: int, text: str) -> None:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the system name this path: those of an open file name none, others that of a temporary file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -83,6 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Timeout:
         _say(f"sync: another process already syncs {study.name} to MLflow")
         return 1
+    except OSError as error:  # the lock cannot be made: a full disk
+        _say(f"sync: failed: {cause_of(error)}")
+        return 1
 
 
 def _connecting(study: Path, uri: str | None, experiment: str | None) -> Callable[[], PassOutcome]:

@@ -3,6 +3,7 @@
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
+import errno
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -78,12 +79,17 @@ class TrialFolder:
         return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, host: str, pid: int, birth: str = "") -> None:
-        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost."""
+        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost.
+
+        After an error it may be repeated.
+        """
         last = self._newest()
-        if last and last.ended is None:
+        if last and last.ended is None and last.number < number:
             self.end_attempt(last.number, "lost")
-        line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid, **({"birth": birth} if birth else {})}
-        append_line(self.attempts_path, to_json(line), fsync=True)
+        if last is None or last.number < number:
+            named = {"birth": birth} if birth else {}
+            line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid, **named}
+            append_line(self.attempts_path, to_json(line), fsync=True)
         self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
     def end_attempt(self, attempt: int, reason: str) -> None:
@@ -101,6 +107,12 @@ class TrialFolder:
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
+
+    def check_begun(self, number: int) -> None:
+        """Raises OSError unless the attempt is recorded. It was, so the folder's storage is away or was emptied."""
+        newest = self._newest()
+        if newest is None or newest.number < number:
+            raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
 
     def report(
         self,

@@ -37,13 +37,14 @@ def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
     """Within it, others that are refused one of the trials are told of this process."""
     command = shlex.join(["ablate", *map(without_password, sys.argv[1:])])
     holder = Holder(socket.gethostname(), os.getpid(), time.time(), command, tuple(trials), own_birth())
-    _remove_dead(locks)
     path = locks / f"{holder.host}-{holder.birth or holder.pid}.json"
-    path.write_text(json.dumps(asdict(holder)), "utf-8")
     try:
+        _remove_dead(locks)
+        path.write_text(json.dumps(asdict(holder)), "utf-8")
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # storage that is read-only by now: others remove a dead process's file
+            path.unlink(missing_ok=True)
 
 
 def holder_of(locks: Path, trial: str) -> str:

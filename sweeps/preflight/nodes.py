@@ -19,9 +19,9 @@ from transformer.schema import Problem, RefusedError
 CONNECT_S = 3.0
 """How long the head of a cluster may take to accept a connection."""
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
-NODES_S = 10
+NODES_S = 20
 """How long it may take to list its nodes."""
-JOINED_S = 4
+JOINED_S = 10
 """How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
 ANSWER_S = 60.0
 """How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""

@@ -3,6 +3,7 @@
 An attempt writes only into its own folder and starts from the newest whole checkpoint of all attempts up to it.
 """
 
+import errno
 import hashlib
 import json
 import pickle
@@ -17,7 +18,9 @@ from typing import Any
 import fsspec
 
 from sweeps.events import Report
+from sweeps.running.chosen_start import Start
 from transformer.processes.owner import Owner
+from transformer.processes.storage import naming
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""
@@ -33,6 +36,7 @@ class DamagedCheckpointError(ValueError):
 class Restored:
     """A checkpoint as read: the state, and the reports and the training time up to its step."""
 
+    start: Start
     step: int
     state: Any
     reports: tuple[Report, ...]
@@ -100,10 +104,11 @@ class CheckpointStore:
 
     def newest(self) -> Restored | None:
         """The newest whole checkpoint. An unreachable filesystem raises its error: finished training is not lost."""
+        self.notices.clear()  # it may be repeated
         for step, attempt in self._places():
-            place = f"{self.root}/a{attempt}/step-{step}"
+            place = self._place(step, attempt)
             try:
-                found = self._read(place)
+                found = self._read(step, attempt)
             except FileNotFoundError:  # it was never finished
                 continue
             except DamagedCheckpointError as damage:
@@ -113,12 +118,23 @@ class CheckpointStore:
             return found
         return None
 
+    def at(self, start: Start) -> Restored:
+        """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
+        self.filesystem.invalidate_cache()
+        with suppress(FileNotFoundError, DamagedCheckpointError):
+            found = self._read(start.step, start.attempt)
+            if found.start == start:
+                return found
+        place = self._place(start.step, start.attempt)
+        raise OSError(errno.ESTALE, "rank zero starts from it, but this worker does not see it", place)
+
     def write(self, step: int, state: Any, reports: list[Report], seconds: float) -> None:
         """Save the state, then remove the oldest checkpoints. Raises SupersededError."""
         self._check_owner()
-        place = f"{self.root}/a{self.attempt}/step-{step}"
+        place = self._place(step, self.attempt)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
-            self.save(state, Path(temporary))
+            with naming(Path(tempfile.gettempdir())):
+                self.save(state, Path(temporary))
             sums = {}
             for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
                 name = file.relative_to(temporary).as_posix()
@@ -133,7 +149,11 @@ class CheckpointStore:
         self._check_owner()  # writing takes long enough for a successor to begin
         self._prune()
 
-    def _read(self, place: str) -> Restored:
+    def _place(self, step: int, attempt: int) -> str:
+        return f"{self.root}/a{attempt}/step-{step}"
+
+    def _read(self, step: int, attempt: int) -> Restored:
+        place = self._place(step, attempt)
         manifest = self._manifest(place)
         with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
             for name, expected in manifest.files.items():
@@ -143,7 +163,8 @@ class CheckpointStore:
                 if _digest(file) != expected:
                     raise DamagedCheckpointError(f"{name} is damaged")
             state = self._loaded(place, Path(temporary))
-        return Restored(manifest.step, state, manifest.reports, manifest.seconds)
+        digest = hashlib.sha256(json.dumps(manifest.files, sort_keys=True).encode()).hexdigest()
+        return Restored(Start(step, attempt, digest), step, state, manifest.reports, manifest.seconds)
 
     def _manifest(self, place: str) -> "_Manifest":
         try:
@@ -194,4 +215,4 @@ class CheckpointStore:
         for step, attempt in places:
             if (step, attempt) not in kept:
                 with suppress(FileNotFoundError):
-                    self.filesystem.rm(f"{self.root}/a{attempt}/step-{step}", recursive=True)
+                    self.filesystem.rm(self._place(step, attempt), recursive=True)

@@ -7,30 +7,39 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sweeps.events import Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
+from sweeps.running.chosen_start import ChosenStart
 from sweeps.running.prepared import prepared_folder
 from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
 from transformer.processes.alive import alive
 from transformer.processes.meeting_port import use_interface_to
+from transformer.processes.storage import patiently
 
+Found = TypeVar("Found")
 Stop = Callable[[], bool]
 
 
-def work(assignment: Assignment, rank: int, world: int, address: str, stop: Stop) -> Iterator[Event]:
-    """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end."""
+def work(
+    assignment: Assignment, rank: int, world: int, address: str, stop: Stop, chosen_start: ChosenStart | None = None
+) -> Iterator[Event]:
+    """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end.
+
+    ``chosen_start`` passes rank zero's choice to workers on other nodes; those of one machine see the same folder.
+    """
     if world > 1:
         use_interface_to(address)
     task, own = imported(assignment)
     group = assignment, rank, world, address, stop
-    events = _Drive(task, *group).events() if own is None else own(*group)
+    events = _Drive(task, *group, chosen_start).events() if own is None else own(*group)
     yield from with_system_metrics(events) if rank == 0 else events
 
 
@@ -45,10 +54,17 @@ class _Drive:
     """One worker of one attempt."""
 
     def __init__(
-        self, task: Task[Any], assignment: Assignment, rank: int, world: int, address: str, stop: Stop
+        self,
+        task: Task[Any],
+        assignment: Assignment,
+        rank: int,
+        world: int,
+        address: str,
+        stop: Stop,
+        chosen_start: ChosenStart | None,
     ) -> None:
         self.task, self.assignment, self.stop = task, assignment, stop
-        self.rank, self.world, self.address = rank, world, address
+        self.rank, self.world, self.address, self.chosen_start = rank, world, address, chosen_start
         self.config = Schema.of(task).config(assignment.config)
         attempt = assignment.attempt
         self.store = CheckpointStore(assignment.checkpoints, assignment.key, attempt, task.save, task.load)
@@ -62,8 +78,8 @@ class _Drive:
 
     def events(self) -> Iterator[Event]:
         if self.rank == 0:
-            self.store.claim(self.assignment.run)
-        restored = self.store.newest()
+            yield from self._patiently(partial(self.store.claim, self.assignment.run))
+        restored = yield from self._restored()
         if self.rank == 0:
             yield Started(_device(self.world), self.world)
             yield from map(Noticed, self.store.notices)
@@ -81,6 +97,15 @@ class _Drive:
         if self.rank == 0:
             self._refuse_missing_scores()
             yield self._finished()
+
+    def _restored(self) -> Generator[Event, None, Restored | None]:
+        if self.chosen_start and self.rank > 0:
+            start = self.chosen_start.told()
+            return None if start is None else (yield from self._patiently(partial(self.store.at, start)))
+        restored = yield from self._patiently(self.store.newest)
+        if self.chosen_start and self.world > 1:
+            self.chosen_start.tell(None if restored is None else restored.start)
+        return restored
 
     def _work(self, trial: Trial[Any]) -> Iterator[Yielded]:
         assert self.task.work is not None
@@ -110,7 +135,7 @@ class _Drive:
             case Report():
                 yield from self._reported(found)
             case Checkpoint(step, state):
-                self._save(step, state)
+                yield from self._save(step, state)
                 if self.stop() and step < self.task.steps(self.config):
                     yield Stopped(step)
                     return True
@@ -132,12 +157,24 @@ class _Drive:
         self.reports.append(report)
         yield report
 
-    def _save(self, step: int, state: Any) -> None:
+    def _save(self, step: int, state: Any) -> Iterator[Event]:
         step = next_step(step, self.saved, "checkpoint")
         self._train_on()
         self.last = max(self.last, step)
-        self.store.write(step, state, self.reports, self._seconds())
+        yield from self._patiently(partial(self.store.write, step, state, self.reports, self._seconds()))
         self.safe = self.saved = step
+
+    def _patiently(self, act: Callable[[], Found]) -> Generator[Event, None, Found]:
+        """What ``act`` returns, which uses the checkpoints. Raises StorageError."""
+        using = patiently(act, self.assignment.checkpoints)
+        try:
+            while True:
+                notice = next(using)
+                if self.rank == 0:
+                    yield Noticed(notice)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
 
     def _evaluated(self, found: Evaluation) -> Iterator[Event]:
         self.seconds, self.since = self._seconds(), 0.0

@@ -14,6 +14,7 @@ from sweeps.events import Event, Failed, Lost, Noticed, Started
 from sweeps.running.deaths import describe
 from sweeps.running.memory_kills import kills_on
 from sweeps.running.probe import Probe
+from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Watch
 from sweeps.running.stacks import stacks_of
 from sweeps.running.worker_actor import Place
@@ -39,6 +40,7 @@ class GroupEvents:
     def __init__(self, workers: list[Any], places: list[Place], stall_s: float) -> None:
         self.workers, self.places = workers, places
         self.watch = Watch([f"signs-{uuid.uuid4().hex}" for _ in workers], stall_s)
+        self.same_start = SameStart()
         self.streams: dict[Any, int] = {}
 
     def of(self, assignment: Assignment, bell: Any) -> Iterator[Event]:
@@ -49,13 +51,15 @@ class GroupEvents:
             yield describe(error, "a worker")
         finally:
             self.watch.forget()
+            self.same_start.forget()
 
     def _start(self, assignment: Assignment, bell: Any) -> None:
         address = ray.get(self.workers[0].address.remote(), timeout=self.watch.stall_s)
         for rank, worker in enumerate(self.workers):
             run = worker.run.options(num_returns="streaming", _generator_backpressure_num_objects=EVENTS_AHEAD)
             signs = self.watch.names[rank], self.watch.stall_s
-            self.streams[run.remote(assignment, rank, len(self.workers), address, bell, *signs)] = rank
+            group = rank, len(self.workers), address
+            self.streams[run.remote(assignment, *group, bell, *signs, self.same_start)] = rank
 
     def _as_they_come(self) -> Iterator[Event]:
         while self.streams:

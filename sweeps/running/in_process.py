@@ -1,26 +1,29 @@
 """One trial in this process, without Ray; its further workers are processes of this machine."""
 
 import traceback
+from contextlib import suppress
 from functools import partial
 
 from rich.console import Console
 
-from sweeps.events import Failed, Stopped
+from sweeps.events import Event, Failed, Stopped
 from sweeps.planning.plan import Plan
 from sweeps.running.driver import work
 from sweeps.running.open_study import open_study
+from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.peers import peers_of
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
+from tracking.damage import DamagedFileError
 from transformer.processes.alive import alive
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:
-    """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted."""
-    with open_study(plan, command, console) as (plan, stopping):
+    """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted, OSError."""
+    with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_here(plan, progress, stopping)
@@ -35,18 +38,26 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
         _work(recorder, progress, stopping)
     except KeyboardInterrupt as error:
         interrupted = stopping.with_lines(error, progress.left())  # first: another signal may end what follows
-        recorder.end("interrupted")
+        _end(recorder, "interrupted")
         raise interrupted from None
     except RefusedError:
-        recorder.end("refused")
+        _end(recorder, "refused")
         raise
     except (Exception, SystemExit) as error:
-        _fail(recorder, progress, Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
+        _take(recorder, progress, Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
 
 
-def _fail(recorder: Recorder, progress: Progress, failed: Failed) -> None:
-    recorder.take(recorder.attempt, failed)
-    progress.take(recorder.planned.trial.name, failed)
+def _take(recorder: Recorder, progress: Progress, event: Event) -> None:
+    """Raises UnrecordedError."""
+    name = recorder.planned.trial.name
+    recorded(partial(recorder.take, recorder.attempt, event), recorder.folder.path, partial(progress.notice, name))
+    progress.take(name, event)
+
+
+def _end(recorder: Recorder, reason: str) -> None:
+    """An end that cannot be written is written by the next attempt."""
+    with suppress(OSError, DamagedFileError):
+        recorder.end(reason)
 
 
 def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
@@ -62,12 +73,11 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
         peers_of(assignment, workers) as (address, peers),
-        StallHere(peers, stall_s, partial(_fail, recorder, progress)).watching(),
+        StallHere(peers, stall_s, partial(_take, recorder, progress)).watching(),
         stopping.gentle(),
     ):
         for event in work(assignment, 0, workers, address, stop):
             alive()
-            recorder.take(assignment.attempt, event)
-            progress.take(name, event)
+            _take(recorder, progress, event)
             if isinstance(event, Stopped):
                 raise stopping.interrupted(progress.left())

@@ -1,8 +1,10 @@
-"""Errors of a worker that another attempt may not have: another worker is gone, or there was no memory left."""
+"""Errors of a worker that another attempt may not have: a peer is gone, no memory was left, storage was away."""
 
 import errno
 import re
 import sys
+
+from transformer.processes.storage import StorageError
 
 UNREACHABLE = re.compile(
     r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
@@ -29,3 +31,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
+def is_lost_storage(error: BaseException) -> bool:
+    """Whether a file, such as one of the data, could not be reached. A StorageError was tried again for long enough."""
+    away = isinstance(error, OSError) and error.errno in (errno.EIO, errno.ESTALE)
+    return away and not isinstance(error, StorageError)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,11 +19,13 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.running.open_study import open_study
+from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.probe import probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
+from transformer.processes.storage import naming
 from transformer.schema import Problem, RefusedError
 
 RAY_ENV = {
@@ -31,16 +34,21 @@ RAY_ENV = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # we resume from the study, so Tune need not write its state while trials run
     "TUNE_MAX_PENDING_TRIALS_PG": "16",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
 }
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> None:
-    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted."""
+    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted, OSError."""
     plan = readable(plan, console)
     connect = partial(_connect, plan.composition.shared.cluster)
-    with _disconnected_at_the_end(), open_study(plan, command, console, connect) as (plan, stopping):
+    with (
+        unrecorded_as_error(),
+        _disconnected_at_the_end(),
+        open_study(plan, command, console, connect) as (plan, stopping),
+    ):
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress, stopping, command)
@@ -71,6 +79,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         stopping.gentle(),
         _uncounted(),
         _watched(callback, storage, command),
+        naming(Path(storage)),
     ):
         names = list(recorders)
         while names:
@@ -157,7 +166,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     except Exception as error:  # Ray fails to start with many types of errors, even a bare Exception
         found = f"Ray did not start on this machine: {error}" if here else f"{cluster.address}: {error}"
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-        looking = "free memory and processors, or read the logs in /tmp/ray/session_latest/logs"
+        looking = "free memory, processors and space in /tmp, or read the logs in /tmp/ray/session_latest/logs"
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()

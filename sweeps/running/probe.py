@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,8 @@ def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
         probe.path.write_text(probe.content, "utf-8")
         yield probe
     finally:
-        probe.path.unlink(missing_ok=True)
+        with suppress(OSError):  # storage that is read-only by now
+            probe.path.unlink(missing_ok=True)
 
 
 def _remove_dead(folder: Path) -> None:

@@ -116,7 +116,7 @@ class Progress:
             case Started(_, _, hosts):
                 line.state, line.hosts = "running", hosts
             case Noticed(text):
-                self._say(f"{name}: {text}")
+                self.notice(name, text)
             case Resumed(step, reports):
                 line.metrics = {name: value for report in reports for name, value in report.metrics.items()}
                 line.step, line.began_step, line.safe, line.note = step, step, step, f"resumed at step {step}"
@@ -144,6 +144,10 @@ class Progress:
             case Lost():
                 pass  # Tune decides whether there is another attempt
         self.tick()
+
+    def notice(self, name: str, text: str) -> None:
+        """Say this of a trial."""
+        self._say(f"{name}: {text}")
 
     def _say_start(self, name: str, where: str) -> None:
         """After a retry, say from which step the trial really goes on."""

@@ -84,13 +84,15 @@ class Recorder:
     def take(self, attempt: int, event: Event) -> bool:
         """Record one event; False if its attempt was given up.
 
-        Raises RuntimeError if its attempt never began: all work of that attempt would be lost.
+        Raises RuntimeError if its attempt never began: all work of that attempt would be lost. Raises OSError if the
+        folder cannot be written, or is gone.
         """
         if attempt < self.attempt:
             return False
         if attempt > self.attempt or not self.began:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
+        self.folder.check_begun(attempt)
         match event:
             case Started(device, _, hosts):
                 content = collect(device, self.planned.fingerprint, hosts) | {"vocabulary": self.prepared_as}

@@ -66,8 +66,10 @@ class StallHere:
             peer.end()
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not self._over.wait(GRACE_S):
-            self.fail(Failed(str(self.error), details))
-            os._exit(1)
+            try:
+                self.fail(Failed(str(self.error), details))
+            finally:  # the main thread hangs, so nothing else ends the process
+                os._exit(1)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.error and not self._over.is_set():

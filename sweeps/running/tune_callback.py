@@ -1,18 +1,25 @@
 """Tune's events of its trials, recorded and displayed."""
 
 import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ray import tune
 from ray.tune.progress_reporter import TrialProgressCallback
 
 from sweeps.events import Failed, Finished, Lost, Stopped
 from sweeps.running.deaths import describe
+from sweeps.running.patient_record import recorded
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.resources import Wait
 from sweeps.running.stopping import Stopping
+from tracking.damage import DamagedFileError
+
+Found = TypeVar("Found")
 
 
 class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
@@ -47,7 +54,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         name = trial.config["trial"]
         if self.rang or name in self.stopped:  # the trial will return at once
             return
-        self.recorders[name].begin()
+        self._record(name, self.recorders[name].begin)
         self.running.add(name)
         self.progress.start(name)
 
@@ -55,7 +62,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         name, event = trial.config["trial"], result.get("event")
         if not self.recorders[name].began and (self.rang or name in self.stopped):
             return  # it was asked to stop before it began, and did not hear it
-        if event is not None and self.recorders[name].take(result["attempt"], event):
+        if event is None:
+            return
+        if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
             self.progress.take(name, event)
             if isinstance(event, Finished | Failed | Stopped):
                 self.running.discard(name)
@@ -73,7 +82,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name = trial.config["trial"]
         recorder, lost = self.recorders[name], self._lost(trial)
-        recorder.give_up(lost.cause, lost.details)
+        self._record(name, partial(recorder.give_up, lost.cause, lost.details))
         trial.config |= {"again": recorder.assignment(), "short": lost.memory}  # the next process is made from these
         self.running.discard(name)
         self.progress.retry(name, lost.cause)
@@ -82,7 +91,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """A trial that still counts as running returned without an event: the bell rang before it began."""
         name = trial.config["trial"]
         if name in self.running:
-            self.recorders[name].end("interrupted")
+            self._record(name, partial(self.recorders[name].end, "interrupted"))
             self.running.discard(name)
             self.progress.skip(name)
 
@@ -92,7 +101,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self.again.append(name)
             self.progress.retry(name, lost.cause)
             return
-        self.recorders[name].fail(lost.cause, lost.details)
+        self._record(name, partial(self.recorders[name].fail, lost.cause, lost.details))
         self.running.discard(name)
         self.progress.fail(name, lost.cause)
 
@@ -106,9 +115,14 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         return wanted and not self.recorders[name].began and trial.num_failures <= self.max_failures
 
     def end(self) -> None:
-        """End the open attempts of an interrupted sweep."""
+        """End the open attempts of an interrupted sweep. One that cannot be written is closed by the next attempt."""
         for recorder in self.recorders.values():
-            recorder.end("interrupted")
+            with suppress(OSError, DamagedFileError):
+                recorder.end("interrupted")
+
+    def _record(self, name: str, act: Callable[[], Found]) -> Found:
+        """Raises UnrecordedError."""
+        return recorded(act, self.recorders[name].folder.path, partial(self.progress.notice, name))
 
     def _stop(self) -> None:
         """Ring the bell once; raises Interrupted when no trial is running."""

@@ -15,10 +15,11 @@ from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
 from sweeps.running.bell import Listener, listener
-from sweeps.running.lost import is_lost_peer, is_out_of_memory
+from sweeps.running.lost import is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.memory_kills import memory_kills
 from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
+from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Teller
 from sweeps.running.stacks import offer_stacks
 from sweeps.task import Assignment, RefusedError
@@ -66,7 +67,15 @@ class WorkerActor:
         return address
 
     def run(
-        self, assignment: Assignment, rank: int, world: int, address: str, bell: Any, sign: str = "", stall_s: float = 0
+        self,
+        assignment: Assignment,
+        rank: int,
+        world: int,
+        address: str,
+        bell: Any,
+        sign: str = "",
+        stall_s: float = 0,
+        same_start: SameStart | None = None,
     ) -> Iterator[Event]:
         """The worker's events. Its signs of life are stored as ``sign``, so that a stall of ``stall_s`` shows."""
         from sweeps.running.driver import work
@@ -75,7 +84,7 @@ class WorkerActor:
         self.rung.key = assignment.key
         with self.teller.telling(sign, stall_s):
             try:
-                for event in printing(rank, work(assignment, rank, world, address, self.rung)):
+                for event in printing(rank, work(assignment, rank, world, address, self.rung, same_start)):
                     alive()
                     yield event
             except RefusedError as error:
@@ -91,4 +100,4 @@ def ended_by(error: BaseException) -> Failed | Lost:
         return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
     if isinstance(error, SystemExit):
         return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc(), died=True)
-    return (Lost if is_lost_peer(error) else Failed)(cause, traceback.format_exc())
+    return (Lost if is_lost_peer(error) or is_lost_storage(error) else Failed)(cause, traceback.format_exc())

@@ -11,7 +11,8 @@ import pytest
 
 from sweeps.events import Report
 from sweeps.running.checkpoint_store import MANIFEST, STATE, CheckpointStore
-from transformer.processes.owner import SupersededError
+from transformer.processes.owner import NAME, SupersededError
+from transformer.processes.storage import patiently, telling
 
 KEY = "k" * 64
 REPORTS = [Report(10, {"train/loss": 0.5}, 1.0), Report(20, {"train/loss": 0.25}, 2.0, checkpoint=10)]
@@ -257,3 +258,37 @@ def test_an_attempt_with_a_successor_writes_and_removes_nothing(tmp_path: Path) 
     newest.write(30, {}, [], 0.0)
     newest.write(40, {}, [], 0.0)
     assert steps(tmp_path) == ["a2/step-30", "a2/step-40"]
+
+
+def test_the_claim_of_an_earlier_attempt_is_an_old_view_and_ends_nothing(tmp_path: Path) -> None:
+    earlier, later = write(tmp_path, 10), store(tmp_path, 2)
+    earlier.claim("run")
+    old = (tmp_path / KEY[:16] / NAME).read_text()
+    later.claim("run")
+    (tmp_path / KEY[:16] / NAME).write_text(old)
+    later.write(20, {}, REPORTS, 1.5)
+    assert "a2/step-20" in steps(tmp_path)
+
+
+def test_a_worker_waits_until_it_sees_the_checkpoint_of_rank_zero(tmp_path: Path) -> None:
+    write(tmp_path, 10)
+    write(tmp_path, 20, attempt=2)
+    first = store(tmp_path, 3).newest()
+    assert first is not None
+    hidden = place(tmp_path, 20, attempt=2)
+    hidden.rename(tmp_path / "hidden")
+    reader, seen = store(tmp_path, 3), list[str]()
+    waiting = patiently(lambda: reader.at(first.start), str(tmp_path))
+    seen.append(next(waiting))
+    (tmp_path / "hidden").rename(hidden)
+    assert telling(waiting, seen.append) == first
+    assert "rank zero starts from it, but this worker does not see it; trying again for 2 min" in seen[0]
+
+
+def test_another_checkpoint_in_its_place_is_not_taken(tmp_path: Path) -> None:
+    write(tmp_path, 10)
+    first = store(tmp_path, 2).newest()
+    assert first is not None
+    store(tmp_path).write(10, {"other": "bytes"}, REPORTS, 1.5)
+    with pytest.raises(OSError, match="rank zero starts from it, but this worker does not see it"):
+        store(tmp_path, 2).at(first.start)

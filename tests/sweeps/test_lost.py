@@ -1,6 +1,7 @@
 """Which errors of a worker another attempt may not have."""
 
 import errno
+import os
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from sweeps.events import Failed, Lost
 from sweeps.running.lost import is_lost_peer, is_out_of_memory
 from sweeps.running.worker_actor import ended_by
+from transformer.processes.storage import StorageError
 
 LOST = [
     RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"),
@@ -45,8 +47,20 @@ def test_torch_tells_missing_memory_on_a_cpu_by_its_text_alone() -> None:
     assert is_out_of_memory(caught.value)
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_file_that_was_away_is_worth_a_retry_unless_it_was_waited_for(number: int) -> None:
+    assert isinstance(ended_by(OSError(number, os.strerror(number), "train.npy")), Lost)
+    assert isinstance(ended_by(StorageError(number, os.strerror(number), "train.npy")), Failed)
+
+
 @pytest.mark.parametrize(
-    "error", [ValueError("a connection was refused"), RuntimeError("shapes differ"), OSError(2, "x")]
+    "error",
+    [
+        ValueError("a connection was refused"),
+        RuntimeError("shapes differ"),
+        OSError(2, "x"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
 )
 def test_other_errors_fail_the_trial(error: Exception) -> None:
     assert isinstance(ended_by(error), Failed)

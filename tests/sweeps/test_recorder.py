@@ -312,3 +312,17 @@ def test_an_attempt_ends_once(planned: PlannedTrial) -> None:
     recorder.end("interrupted")
     assert [attempt.reason for attempt in planned.folder.attempts()] == ["finished"]
     assert len(planned.folder.attempts_path.read_text("utf-8").splitlines()) == 2
+
+
+def test_a_folder_whose_storage_is_gone_is_not_made_anew(planned: PlannedTrial, tmp_path: Path) -> None:
+    """A folder that is unmounted looks empty: what was written there would be lost once it is back."""
+    recorder = begun(planned)
+    recorder.take(1, Report(1, {"train/loss": 5.0}))
+    planned.folder.path.rename(tmp_path / "away")
+    for event in (Report(2, {"train/loss": 4.0}), finished()):
+        with pytest.raises(OSError, match=r"the record of attempt 1 is gone: .*attempts.jsonl"):
+            recorder.take(1, event)
+    assert not planned.folder.path.exists()
+    (tmp_path / "away").rename(planned.folder.path)
+    recorder.take(1, Report(2, {"train/loss": 4.0}))
+    assert journal(planned) == [(1, 1, {"train/loss": 5.0}), (1, 2, {"train/loss": 4.0})]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tracking.caption import caption
+from tracking.files import write_bytes
 from tracking.findings import Findings, find, with_tested, with_verdicts
 from tracking.methods import methods
 from tracking.report.curves import read_curves
@@ -55,4 +56,4 @@ def write_figures(folder: Path, files: Mapping[str, bytes]) -> None:
     """The folder is created; files of the same names are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (folder / name).write_bytes(content)
+        write_bytes(folder / name, content)

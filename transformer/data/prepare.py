@@ -19,6 +19,7 @@ from transformer.data.corpora import corpus
 from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.working_copy import Told, WorkingCopy, untold
+from transformer.processes.storage import naming
 from transformer.schema import Problem, RefusedError
 
 
@@ -180,8 +181,9 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: T
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
-        blank = _write(data, planned, WorkingCopy(workshop), downloads, told)
-        PreparedManifest.of(workshop, planned, blank).write(workshop)
+        with naming(target):
+            blank = _write(data, planned, WorkingCopy(workshop), downloads, told)
+            PreparedManifest.of(workshop, planned, blank).write(workshop)
         _take_name(workshop, target)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)

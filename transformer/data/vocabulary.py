@@ -55,25 +55,23 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
     It is trained in another process, since SentencePiece cannot be interrupted and does not return its memory. The
     lines wait in an unnamed file in ``folder``.
     """
-    with TemporaryFile(dir=folder) as text, TemporaryFile(dir=folder) as model, TemporaryFile(dir=folder) as said:
+    with TemporaryFile(dir=folder) as text:
         text.writelines(f"{line}\n".encode() for line in lines)
         text.seek(0)
         command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(min(vocab_size, LARGEST))]
-        with subprocess.Popen(command, stdin=text, stdout=model, stderr=said) as child:
+        with subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             try:
-                code = child.wait()
+                model, said = child.communicate()
             except BaseException:
                 child.kill()
                 raise
-        for file in (model, said):
-            file.seek(0)
-        if code == 0 and vocab_size > LARGEST:
+        if child.returncode == 0 and vocab_size > LARGEST:
             raise RefusedError(
                 [Problem("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit")]
             )
-        if code:
-            raise _failure(vocab_size, code, said.read().decode("utf-8", "replace").strip())
-        return model.read()
+        if child.returncode:
+            raise _failure(vocab_size, child.returncode, said.decode("utf-8", "replace").strip())
+        return model
 
 
 def learn(vocab_size: int) -> int:

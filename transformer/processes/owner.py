@@ -31,9 +31,13 @@ class Owner:
         self.filesystem.mv(f"{self.path}.part", self.path)
 
     def check(self) -> None:
-        """Raises SupersededError once another attempt has claimed the checkpoints."""
+        """Raises SupersededError once another attempt has claimed the checkpoints.
+
+        The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
+        """
         found = self._found()
-        if found and found != self.mine:
+        earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
+        if found and found != self.mine and not earlier:
             raise self._superseded(found)
 
     def _found(self) -> dict[str, Any] | None:

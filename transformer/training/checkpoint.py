@@ -6,14 +6,20 @@ cannot disturb its successor. Incomplete and damaged checkpoints are skipped.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
 from transformer.processes.owner import Owner, SupersededError
+from transformer.processes.storage import patiently, telling
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state
+
+LOOK_S = 1.0
+"""How often to look for notices of a write that is waited for."""
 
 
 class CheckpointError(Exception):
@@ -41,7 +47,7 @@ class Checkpoints:
         """
         owner = Owner(self.folder.filesystem, self.folder.root, self.attempt, run)
         try:
-            owner.claim()
+            telling(patiently(owner.claim, owner.path), self.folder.pass_over)
         except SupersededError:
             raise
         except Exception as error:
@@ -50,7 +56,7 @@ class Checkpoints:
 
     @property
     def passed_over(self) -> list[str]:
-        """One line per checkpoint that a reader found and skipped."""
+        """One line per checkpoint that was found and skipped, and per fault of storage that was waited for."""
         return self.folder.passed_over
 
     def notices(self) -> list[str]:
@@ -76,6 +82,12 @@ class Checkpoints:
         self._settle()
         written, self._written = self._written, None
         return written
+
+    def until_written(self) -> Iterator[str]:
+        """Wait for the write, and yield the new ``notices`` as they come."""
+        while self._running and not self._running.done():
+            futures.wait([self._running], LOOK_S)
+            yield from self.notices()
 
     def exist(self) -> bool:
         """Whether any attempt up to this one left a checkpoint, complete or not."""
@@ -151,7 +163,8 @@ class Checkpoints:
         folder, place = self.folder, Place(step, self.attempt)
         try:
             self._check_owner()
-            files.write(folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
+            write = partial(files.write, folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
+            telling(patiently(write, folder.path(place)), folder.pass_over)
             self._own.add(place)
             self._check_owner()  # writing takes long enough for a successor to begin
             self._prune()

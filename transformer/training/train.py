@@ -18,7 +18,7 @@ from transformer.data.buckets import buckets, into_bucket
 from transformer.data.prefetch import prefetch
 from transformer.data.prepare import ParallelSet
 from transformer.finite import sentences_of
-from transformer.messages import Metrics, Report
+from transformer.messages import Metrics, Noticed, Report
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.graphs import CapturedForwardBackward, ForwardBackward
@@ -147,7 +147,7 @@ def fit(
     checkpoints: Checkpoints,
     worker: Worker,
     scored: Callable[[Transformer], Metrics] | None = None,
-) -> Iterator[Report]:
+) -> Iterator[Report | Noticed]:
     """Train from ``state.step`` to ``train.steps``; rank zero yields the reports.
 
     A checkpoint is written while training continues, and announced in the next report. It also holds all reports up
@@ -181,11 +181,13 @@ def fit(
         saves = regular or stops
         if worker.is_rank_zero:
             ends = last or stops
+            yield from map(Noticed, checkpoints.until_written())
             written = checkpoints.wait()
             state.reports.append(Report(state.step, metrics, checkpoint=state.step if ends else written))
             if saves:
                 checkpoints.save(state.step, state.to_dict(), nll, stop=not regular)
             if ends:
+                yield from map(Noticed, checkpoints.until_written())
                 checkpoints.wait()
             yield state.reports[-1]
         if stops:

@@ -13,6 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from saved_states import files, newest_step, save, state
 from small_trials import KEY, OWN
 
+from transformer.processes import storage
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 
 URL = "gated://trial"
@@ -159,8 +160,9 @@ def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[G
 
 
 def test_a_write_that_failed_in_the_middle_is_reported_even_if_the_rest_would_succeed(
-    filesystem: type[GatedFileSystem],
+    filesystem: type[GatedFileSystem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(storage, "PATIENCE_S", 0.0)
     filesystem.gate.set()
     checkpoints = save(URL, 1, 5)
     filesystem.full.set()

@@ -1,6 +1,7 @@
 """A really full disk: the trial stops with a clear error, and the last good checkpoint remains."""
 
 import contextlib
+import re
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from saved_states import files, newest_step, save, state
 from small_trials import KEY, OWN, assignment, copy_data, small_trial
 
 from transformer.messages import Assignment, Finished, Report, Resumed
+from transformer.processes import storage
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 from transformer.worker import work
 
@@ -47,6 +49,12 @@ class SmallFiles(SmallDisk):
 
     def limit(self, size: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk counts at once, not after two minutes."""
+    monkeypatch.setattr(storage, "PATIENCE_S", 0.0)
 
 
 @pytest.fixture
@@ -129,6 +137,23 @@ def test_a_trial_on_a_full_disk_stops_and_resumes_when_space_is_free(disk: Small
     assert str(caught.value).endswith(f"the newest complete checkpoint is {disk.url}/{OWN}/a1/step-{resumed.step}")
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 60
+
+
+def test_a_write_that_finds_no_space_waits_until_there_is_some(
+    disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "PATIENCE_S", 60.0)
+    checkpoints = save(disk.url, 1, 5)
+    disk.fill()
+    checkpoints.save(10, state(10, HALF))
+    waiting = checkpoints.until_written()
+    place = f"{disk.folder}/checkpoints/{OWN}/a1/step-10"
+    failed = re.fullmatch(rf"({re.escape(place)}\S*): {FULL}; trying again for 1 min", next(waiting))
+    assert failed
+    disk.make_room()
+    assert list(waiting) == [f"{failed[1]} can be used again"]
+    assert checkpoints.wait() == 10
+    assert newest_step(disk.url, 2) == 10
 
 
 def _work_on_a_disk_that_fills(assignment: Assignment, disk: SmallDisk) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from reports_only import reports_of
 from small_trials import KEY, SMALL, random_pairs, share, small_trial
 
 from transformer.config import TrialConfig
@@ -102,7 +103,7 @@ def test_a_run_resumes_on_another_device(first: Any, second: Any, tmp_path: Path
         saved = checkpoints.newest()
         if saved:
             state.load(saved)
-        for report in fit(state, trial, batches(trial), DEV, checkpoints, Worker(device=device)):
+        for report in reports_of(fit(state, trial, batches(trial), DEV, checkpoints, Worker(device=device))):
             if attempt == 1 and report.step == 15:
                 break
     assert saved is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from reports_only import reports_of
 from small_trials import KEY, free_address, random_pairs, small_trial
 
 from transformer.data.batches import Batch, TrainingBatches
@@ -48,7 +49,7 @@ def train(folder: Path, attempt: int, worker: Worker, until: int | None = None) 
     checkpoints = Checkpoints(str(folder), KEY, attempt, TRIAL.train.keep_checkpoints)
     resume(state, TRIAL.train.steps, checkpoints, worker)
     reports: list[Report] = []
-    for report in fit(state, TRIAL, batches, DEV, checkpoints, worker):
+    for report in reports_of(fit(state, TRIAL, batches, DEV, checkpoints, worker)):
         reports.append(report)
         if report.step == until:
             break

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from reports_only import reports_of
 from small_trials import KEY, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 
@@ -46,7 +47,7 @@ def trained(
     if saved:
         state.load(saved)
     reports = []
-    for report in fit(state, trial, batches(trial), DEV, checkpoints, Worker()):
+    for report in reports_of(fit(state, trial, batches(trial), DEV, checkpoints, Worker())):
         reports.append(report)
         if report.step == until:
             break
@@ -213,7 +214,8 @@ def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its
 def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
     trial, announced = small_trial(log_every=1), 0
     reports: dict[int, Report] = {}
-    for report in fit(fresh(trial), trial, batches(trial), DEV, Checkpoints(str(tmp_path), KEY, 1, 9), Worker()):
+    checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
+    for report in reports_of(fit(fresh(trial), trial, batches(trial), DEV, checkpoints, Worker())):
         reports[report.step] = report
         if report.checkpoint is not None:
             step, announced = report.checkpoint, announced + 1
@@ -304,7 +306,7 @@ def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept(tmp_pat
     reports: list[Report] = []
     checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
     with pytest.raises(DivergedError) as raised:
-        reports.extend(fit(poisoned(trial, 5), trial, batches(trial), DEV, checkpoints, Worker()))
+        reports.extend(reports_of(fit(poisoned(trial, 5), trial, batches(trial), DEV, checkpoints, Worker())))
     checkpoints.wait()
     assert [report.step for report in reports] == [2, 3, 4]
     assert [state["step"] for state in Checkpoints(str(tmp_path), KEY, 2, 9).last(9)] == [4, 2]

@@ -1,0 +1,87 @@
+"""A worker that sees an older state of the shared folder, as on NFS: all start from the checkpoint of rank zero.
+
+Its process has a mount of its own, which hides the newest checkpoint for a while.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faulty_task import SLOW, newest_state, reasons, undisturbed
+from small_task import write_task
+from studies import Running, lines
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a mount of its own needs root"),
+]
+STEPS = 30
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]", "cluster.workers=2"]
+HIDING = '''
+import ctypes, inspect, threading, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+libc = ctypes.CDLL(None, use_errno=True)
+NEW_NAMESPACE, PRIVATE, BIND, DETACH = 0x20000, 0x44000, 0x1000, 2
+
+def called(result):
+    assert result == 0, ctypes.get_errno()
+
+def hide(step):
+    called(libc.unshare(NEW_NAMESPACE))
+    called(libc.mount(b"none", b"/", None, PRIVATE, None))
+    called(libc.mount(str(HERE / "empty").encode(), str(step).encode(), None, BIND, None))
+    (HERE / "hidden").write_text(step.name.removeprefix("step-"))
+
+def reveal(step):
+    called(libc.umount2(str(step).encode(), DETACH))
+
+ranks = [frame.frame.f_locals.get("rank") for frame in inspect.stack() if frame.function == "work"]
+hidden = None
+if ranks == [STALE] and (HERE / "empty").is_dir():
+    steps = [whole.parent for whole in HERE.glob("runs/s/base-s1/checkpoints/*/a1/step-*/manifest.json")]
+    hidden = max(steps, key=lambda step: int(step.name.removeprefix("step-")))
+    hide(hidden)
+    if STALE:
+        threading.Timer(5, reveal, [hidden]).start()
+
+def started(trial):
+    """Workers that train together wait for each other before the first step."""
+    if not trial.saved:
+        return
+    (HERE / f"start-{trial.rank}").write_text(str(trial.saved.step))
+    if trial.rank == 0 and hidden:
+        reveal(hidden)
+    while len(list(HERE.glob("start-*"))) < trial.world:
+        trial.stopping()
+        time.sleep(0.1)
+'''
+SAVED = "    total = trial.saved.state if trial.saved else 0.0\n"
+
+
+@pytest.mark.parametrize("stale", [0, 1])
+def test_all_workers_start_from_the_checkpoint_that_rank_zero_sees(
+    stale: int, tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"\nfrom collections.abc": f"STALE = {stale}\n{HIDING}\nfrom collections.abc"}
+    folder = write_task(furnish(tmp_path / "study"), head | {SAVED: f"    started(trial)\n{SAVED}"} | SLOW)
+    trial = folder / "runs" / "s" / "base-s1"
+    running = Running.start("sweep", *WORDS, cwd=folder, trial=trial)
+    running.wait_for_step(6)
+    (folder / "empty").mkdir()
+    for worker in running.workers():
+        worker.kill()
+    code, output = running.finish()
+    assert code == 0, output
+    assert reasons(trial)[-1] == "finished"
+    starts = [int((folder / f"start-{rank}").read_text()) for rank in (0, 1)]
+    hidden = int((folder / "hidden").read_text())
+    assert starts == ([hidden] * 2 if stale else [hidden - 2] * 2), output
+    assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    monkeypatch.chdir(folder)
+    undisturbed(folder, WORDS, "base", tmp_path / "alone")
+    assert newest_state(trial / "checkpoints") == newest_state(tmp_path / "alone")

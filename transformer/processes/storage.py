@@ -1,0 +1,86 @@
+"""Storage that is full, read-only or away for a while: what it refused is tried again. Who waits here does not hang."""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from transformer.processes.alive import alive
+
+Found = TypeVar("Found")
+PATIENCE_S = 120.0
+"""How long it is tried again."""
+PAUSE_S = 1.0
+FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
+READ_ONLY = {errno.EROFS: "make it writable"}
+AWAY = dict.fromkeys(
+    (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT), "check that it can be reached"
+)
+FIXES = FULL | READ_ONLY | AWAY
+"""What to do, by the number of the system's error."""
+
+
+class StorageError(OSError):
+    """A place that could not be written or read for ``PATIENCE_S``, in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}; {FIXES[self.errno or 0]}"
+
+
+def storage_fault(error: Exception, place: str) -> StorageError | None:
+    """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
+    number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
+    if number not in FIXES:
+        return None
+    target = getattr(error, "filename2", None)  # where a file was copied or renamed to
+    words = getattr(error, "strerror", None) or os.strerror(number)
+    return StorageError(number, words, target or getattr(error, "filename", None) or place)
+
+
+@contextmanager
+def naming(place: Path) -> Iterator[None]:
+    """Errors of the system that name no place name this one: those of an open file do not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(place)
+        raise
+
+
+def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Found]:
+    """What ``act`` returns; it can be repeated. Yields a line for the user when storage fails, and when it is back.
+
+    Raises StorageError once ``PATIENCE_S`` have passed.
+    """
+    began, failed = time.monotonic(), ""
+    while True:
+        try:
+            found = act()
+            break
+        except Exception as error:
+            fault = storage_fault(error, place)
+            if fault is None:
+                raise
+            if time.monotonic() - began >= PATIENCE_S:
+                raise fault from error
+        if fault.filename != failed:
+            failed = fault.filename
+            yield f"{failed}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
+        alive()
+        time.sleep(PAUSE_S)
+    if failed:
+        yield f"{failed} can be used again"
+    return found
+
+
+def telling(acting: Generator[str, None, Found], tell: Callable[[str], None]) -> Found:
+    """What ``patiently`` returns, for a caller that does not yield its lines."""
+    try:
+        while True:
+            tell(next(acting))
+    except StopIteration as end:
+        found: Found = end.value
+        return found
