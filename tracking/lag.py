@@ -102,10 +102,11 @@ def lag(study: Study, uri: str | None) -> Lag:
 def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
     """How many reports and results could be sent but were not; 0 for a damaged trial."""
     folder, synced = study.trial_folder(trial), synced or Synced("")
-    finished = folder.finished_result(trial.key) is not None
+    digest = result_digest(folder)
+    sent = digest is not None and digest == synced.result
+    finished = sent or folder.finished_result(trial.key) is not None
     count = partial(reports_behind, folder.journal_path, study.task, synced.step, finished)
-    reports = unless_damaged(count, 0)
-    return reports + (finished and result_digest(folder) != synced.result)
+    return unless_damaged(count, 0) + (finished and not sent)
 
 
 def _ago(since: float) -> str:
