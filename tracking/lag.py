@@ -86,7 +86,7 @@ def _to_text(state: SyncState, runs: Path) -> str:
 
 def lag(study: Study, uri: str | None) -> Lag:
     """Of the tracker at ``uri``. None means the study's last tracker, or the default store before the first sync."""
-    state = read_state(study.folder) or SyncState(default_uri(study.folder.parent))
+    state = _state(study.folder)
     if uri is not None and without_password(uri, mark="") != state.uri:
         state = SyncState(without_password(uri, mark=""))
     try:
@@ -97,6 +97,15 @@ def lag(study: Study, uri: str | None) -> Lag:
     steps = {key: synced.step for key, synced in known.items() if synced is not None and synced.step >= 0}
     behind = sum(_behind(study, trial, known[trial.key]) for trial in study.trials)
     return Lag(state.uri, steps, behind, state.carried, state.problems)
+
+
+def current_store(study: Path) -> str:
+    """The address of the study's last tracker, or of the default store before the first sync."""
+    return _state(study).uri
+
+
+def _state(study: Path) -> SyncState:
+    return read_state(study) or SyncState(default_uri(study.parent))
 
 
 def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:

@@ -49,7 +49,7 @@ def status(
 ) -> None:
     """Show where each trial of a study stands."""
     from sweeps.standings import status_json
-    from sweeps.standings_table import others_table, status_table
+    from sweeps.standings_table import status_tables
     from tracking.lag import lag
     from tracking.uri import default_uri
 
@@ -71,9 +71,8 @@ def status(
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
-    OUT.print(status_table(study, lines))
-    if others := others_table(study, lines):
-        OUT.print(others)
+    for table in status_tables(study, lines):
+        OUT.print(table)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:

@@ -1,21 +1,25 @@
 """The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import names_study
-from tracking.runners import Runner, request_stop, runners
+from sweeps.planning.naming import called, names_study
+from tracking.formats import time as as_time
+from tracking.runners import Runner, known_runners, request_stop, runners
 from tracking.studies import studies
 from tracking.study import Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
 NOTHING = "Nothing was stopped."
+NO_PRINT = "Nothing was printed."
 NO_LOG = "{name} has printed nothing yet. `ablate train` prints to its own terminal.\n"
+NOT_BEGUN = "{name} has not begun.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
@@ -28,7 +32,10 @@ def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
     overrides = [text for text in arguments if "=" in text]
     if running and not names_study(overrides):
         return names, _running_study(overrides), overrides, ()
-    taken = study_to_read(overrides)
+    try:
+        taken = study_to_read(overrides)
+    except RefusedError as error:
+        raise RefusedError(error.problems, NOTHING if running else NO_PRINT) from None
     return names, taken.study, overrides, taken.notices
 
 
@@ -39,8 +46,9 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
     """
     trials, live = [trial_named(study, name, NOTHING) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
-        found = f"is {study.name}, of which nothing runs"
-        raise RefusedError([Problem("sweep.name", found, "`ablate status` shows where its trials stand")], NOTHING)
+        found = f"is {study.name}, of which nothing runs{_silent(study)}"
+        status = shlex.join(["ablate", "status", *called(study.folder)])
+        raise RefusedError([Problem("sweep.name", found, f"`{status}` shows where its trials stand")], NOTHING)
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems, NOTHING)
     asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
@@ -54,7 +62,7 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
     """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
     folder = study.trial_folder(trial)
     at, text = _from(folder.log_path, 0)
-    yield text or NO_LOG.format(name=trial.name)
+    yield text or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
     while follow and _runs(study, trial):
         pause(LOOK_S)
         at, text = _from(folder.log_path, at)
@@ -67,10 +75,10 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
 def one_trial(study: Study, names: Sequence[str]) -> Trial:
     """The one trial that is named. Raises RefusedError."""
     if len(names) == 1:
-        return trial_named(study, names[0], "Nothing was printed.")
+        return trial_named(study, names[0], NO_PRINT)
     example = study.trials[0].name if study.trials else "base-s1"
     found = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], "Nothing was printed.")
+    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], NO_PRINT)
 
 
 def trial_named(study: Study, name: str, outcome: str) -> Trial:
@@ -79,7 +87,7 @@ def trial_named(study: Study, name: str, outcome: str) -> Trial:
         if trial.name == name:
             return trial
     known = [trial.name for trial in study.trials]
-    near = nearest(name, known) or next((each for each in known if each.startswith(f"{name}-s")), None)
+    near = next((each for each in known if each.startswith(f"{name}-s")), None) or nearest(name, known)
     some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
     raise RefusedError(
         [Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "name one of them", near)], outcome
@@ -96,6 +104,13 @@ def _running_study(overrides: list[str]) -> Study:
     found = f"is missing, and {names} run" if running else f"is missing, and no study runs in {runs}"
     allowed = f"name one, such as sweep.name={running[0].name}" if running else "`ablate studies` lists what is there"
     raise RefusedError([Problem("sweep.name", found, allowed)], NOTHING)
+
+
+def _silent(study: Study) -> str:
+    """Such as "; pid 42 on node7 gave no sign for 12 min"."""
+    lost = [runner for runner in known_runners(study.folder) if not (runner.is_here or runner.lives())]
+    ago = [(f"pid {runner.pid} on {runner.host}", time.time() - runner.seen) for runner in lost]
+    return "".join(f"; {who} gave no sign for {as_time(since)}" for who, since in ago)
 
 
 def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
