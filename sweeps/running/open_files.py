@@ -24,4 +24,4 @@ def allow_open_files(locks: int) -> None:
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed != resource.RLIM_INFINITY and allowed < locks + BESIDES:
         found = f"is {allowed}, but {locks} trials to run need {locks + BESIDES} open files"
-        raise RefusedError([Problem("ulimit -n", found, "raise it, or select fewer trials with sweep.seeds=[1]")])
+        raise RefusedError([Problem("ulimit -Hn", found, "raise it, or select fewer trials with sweep.seeds=[1]")])

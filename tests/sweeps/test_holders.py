@@ -85,7 +85,7 @@ allow_open_files(1040)
 
 def test_more_locks_than_a_hard_limit_allows_are_refused() -> None:
     done = subprocess.run([sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=False, timeout=300)
-    assert "RefusedError: ulimit -n: is 1024, but 1040 trials to run need 1240 open files" in done.stderr
+    assert "RefusedError: ulimit -Hn: is 1024, but 1040 trials to run need 1240 open files" in done.stderr
 
 
 def test_a_thousand_trials_are_locked_at_once_under_a_low_limit(tmp_path: Path) -> None:
