@@ -14,7 +14,7 @@ from tracking.formats import time as as_time
 from tracking.lag import Lag
 from tracking.look import Look, look
 from tracking.looks import Looks, looks_of
-from tracking.runners import SILENT_S, Runner, known_runners
+from tracking.runners import SILENT_S, Runner, known_runners, stop_requests
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
 from transformer.schema import RefusedError
@@ -38,9 +38,9 @@ class Standings:
     def lines(self, lag: Lag) -> list[dict[str, Any]]:
         """One object per trial, in the order of the table."""
         known = known_runners(self.study.folder)
-        waits = _waits(known)
+        running = _Runners(self.study, known)
         looks = [(trial, self._look(trial, folder)) for trial, folder in self._folders]
-        return [_line(self.study, trial, seen, self._rows, lag, known, waits) for trial, seen in looks]
+        return [_line(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
     def _look(self, trial: Trial, folder: TrialFolder) -> Look:
         looks, known = looks_of(folder), self._settled.get(trial.key)
@@ -53,11 +53,10 @@ class Standings:
 
 
 def _line(
-    study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], waits: dict[str, str]
+    study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
 ) -> dict[str, Any]:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
-    waiting = waits.get(trial.name, "") if state in ("missing", "interrupted") else ""
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -69,7 +68,7 @@ def _line(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [where, waiting, seen.note])),
+        "note": "; ".join(filter(None, [where, running.note(trial.name, state), seen.note])),
     }
 
 
@@ -85,10 +84,22 @@ def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
     return "silent", f"silent for {as_time(age)} on {attempt.host}"
 
 
-def _waits(known: Sequence[Runner]) -> dict[str, str]:
-    """By trial, such as "waiting for 4 GPUs, 2 are free"."""
-    waiting = [runner for runner in known if runner.waiting and runner.lives()]
-    return {name: f"waiting for {runner.waiting}" for runner in waiting for name in runner.trials}
+class _Runners:
+    """What the processes that run now mean for the trials that have not ended."""
+
+    def __init__(self, study: Study, known: Sequence[Runner]) -> None:
+        self._waits, self._stops = dict[str, str](), set[str]()
+        for runner in (each for each in known if each.lives()):
+            if runner.waiting:
+                self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting}")
+            asked = stop_requests(study.folder, runner)
+            self._stops.update(runner.trials if asked is None else asked)
+
+    def note(self, trial: str, state: str) -> str:
+        """Such as "waiting for 4 GPUs, 2 are free" or "asked to stop"."""
+        if trial in self._stops and state in ("missing", "interrupted", "running"):
+            return "asked to stop"
+        return self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
 
 
 class _Rows:

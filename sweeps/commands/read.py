@@ -14,6 +14,7 @@ from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
+from tracking.runners import runners
 from tracking.study import Study, read_study
 from transformer.schema import Problem, RefusedError
 
@@ -77,6 +78,8 @@ def status(
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
         next_verb("table", looking(study.folder, overrides))
+    elif runners(study.folder):
+        next_verb("status", [*looking(study.folder, overrides), "--watch"])
     else:
         next_verb("sweep", going_on(study.folder, overrides))
 

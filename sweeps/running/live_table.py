@@ -5,7 +5,6 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from sweeps.running.shown_trial import ShownTrial
 from sweeps.task import Task
@@ -16,10 +15,10 @@ ORDER = {"running": 0, "evaluating": 0, "starting": 0, "FAILED": 1, "stopped": 2
 STYLES = {"waiting": "dim", "finished": "green", "FAILED": "bold red"}
 
 
-def live_table(title: str, trials: Sequence[ShownTrial], task: Task[Any], room: int) -> Table:
+def live_table(trials: Sequence[ShownTrial], task: Task[Any], room: int) -> Table:
     """All trials if ``room`` lines are enough; otherwise running ones first, waiting ones in the order given."""
     headline = next(metric for metric in task.metrics if metric.tabled)
-    table = Table(title=Text(title, "bold"), title_justify="left", box=None)
+    table = Table(box=None)
     for name, justify in (("row", "left"), ("seed", "right"), ("", "left")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for name in ("step", *task.watched.values(), labelled(headline), "left"):

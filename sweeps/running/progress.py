@@ -169,15 +169,16 @@ class Progress:
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
     def view(self) -> Group:
-        """The table, and below it where things are."""
-        return Group(self.table(), Text("\n".join(self.where), "dim"))
+        """The headline, the table, and below it where things are."""
+        headline = Text(f"{self.plan.folder.name}: {self.headline()}", "bold")
+        return Group(headline, self.table(), Text("\n".join(self.where), "dim"))
 
     def table(self) -> Table:
         """The whole study, one line per trial, or as many as fit."""
-        title, room = f"{self.plan.folder.name}: {self.headline()}", max(self.console.height - 5 - len(self.where), 5)
+        room = max(self.console.height - 5 - len(self.where), 5)
         fits = len(self.trials) <= room
         trials = list(self.trials.values()) if fits else [*self._pending, *self._finished_before]
-        return live_table(title, trials, self.plan.task, room)
+        return live_table(trials, self.plan.task, room)
 
     def _finish(self, trial: ShownTrial, scores: dict[str, dict[str, Any]]) -> None:
         """The table shows the headline in its column, and the other scores as a note."""

@@ -56,6 +56,11 @@ def test_a_trial_on_another_machine_is_seen_by_its_last_sign(tmp_path: Path, pla
     assert (first["state"], first["step"], first["steps"], first["note"]) == ("running", 200, 600, "on node7")
     assert 0 < first["seconds_left"] <= 40
     assert second["note"] == "waiting for 4 GPUs, 2 are free"
+    assert typed(tmp_path, "status").stdout.endswith("Next: ablate status --watch\n")
+    request_stop(planned.folder, runner, ["big-s1"])
+    assert [line["note"] for line in status_json(study, lag(study, None))] == ["on node7", "asked to stop"]
+    request_stop(planned.folder, runner, None)
+    assert status_json(study, lag(study, None))[0]["note"] == "on node7; asked to stop"
     withdraw(planned.folder, runner)
     attempts = planned.trials[0].folder.attempts_path
     attempts.unlink()
