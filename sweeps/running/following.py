@@ -10,13 +10,14 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import called, names_study
 from tracking.formats import time as as_time
-from tracking.runners import Runner, known_runners, request_stop, runners
+from tracking.runners import Runner, known_runners, request_stop, runners, stop_requests
 from tracking.studies import studies
 from tracking.study import Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
 NOTHING = "Nothing was stopped."
+STOPS = "stops after the current step, with a checkpoint"
 NO_PRINT = "Nothing was printed."
 NO_LOG = "{name} has printed nothing yet. `ablate train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has not begun.\n"
@@ -124,13 +125,19 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
 
 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
-    where, stops = f"(pid {runner.pid} on {runner.host})", "stops after the current step, with a checkpoint"
+    where = f"(pid {runner.pid} on {runner.host})"
     if not own:
-        yield f"The sweep {where} {stops}"
+        yield f"The sweep {where} {STOPS}"
     for trial in (trial for trial in study.trials if trial.name in own):
-        newest = next(reversed(study.trial_folder(trial).attempts()), None)
-        begun = newest is not None and newest.ended is None and (newest.host, newest.pid) == (runner.host, runner.pid)
-        yield f"{trial.name} {where} {stops if begun else 'will not begin'}; the other trials go on"
+        yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
+
+
+def _end(study: Study, runner: Runner, trial: Trial) -> str:
+    """How the trial ends that the process was asked to stop."""
+    newest = next(reversed(study.trial_folder(trial).attempts()), None)
+    if newest is None or (newest.host, newest.pid) != (runner.host, runner.pid):
+        return "will not begin"
+    return STOPS if newest.ended is None else "has stopped"
 
 
 def _runs(study: Study, trial: Trial) -> bool:
@@ -138,7 +145,14 @@ def _runs(study: Study, trial: Trial) -> bool:
     state = study.trial_folder(trial).state(trial.key)
     if state in ("finished", "failed", "damaged"):
         return False
-    return state == "running" or any(trial.name in runner.trials for runner in runners(study.folder))
+    waits = [runner for runner in runners(study.folder) if trial.name in runner.trials]
+    return state == "running" or any(not _asked(study, runner, trial) for runner in waits)
+
+
+def _asked(study: Study, runner: Runner, trial: Trial) -> bool:
+    """Whether the process was asked to stop the trial."""
+    asked = stop_requests(study.folder, runner)
+    return asked is None or trial.name in asked
 
 
 def _from(path: Path, at: int) -> tuple[int, str]:

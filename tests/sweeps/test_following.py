@@ -207,6 +207,20 @@ def test_following_a_log_ends_with_the_trial(tmp_path: Path, planned: Plan, runn
     assert [line for line in text.splitlines() if not line.startswith("---")] == ["first", "line 0", "line 1", "line 2"]
 
 
+def test_a_trial_that_alone_was_stopped_is_over(tmp_path: Path, planned: Plan, running: Runner) -> None:
+    folder, study = planned.trials[0].folder, study_in(tmp_path)
+    folder.begin_attempt(1, running.host, running.pid)
+    assert "base-s1" in typed(tmp_path, "stop", "base-s1").stdout
+
+    def pause(seconds: float) -> None:
+        append_log(folder.log_path, "the last line\n")
+        folder.end_attempt(1, "interrupted")
+
+    text = "".join(shown_log(study, study.trials[0], follow=True, pause=pause))
+    assert text.splitlines()[-1] == "the last line", "the sweep goes on, but not with this trial"
+    assert "has stopped; the other trials go on" in typed(tmp_path, "stop", "base-s1").stdout
+
+
 def test_a_log_keeps_its_newest_lines(tmp_path: Path) -> None:
     path, line = tmp_path / "log.txt", "x" * 999 + "\n"
     for number in range(5):
