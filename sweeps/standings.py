@@ -13,8 +13,10 @@ from sweeps.planning.task_named import source_of_study
 from tracking.formats import time as as_time
 from tracking.lag import Lag
 from tracking.look import Look, look
-from tracking.runners import SILENT_S, Runner, known_runners
+from tracking.looks import Looks, looks_of
+from tracking.runners import SILENT_S, Runner, known_runners, stop_requests
 from tracking.study import Study, Trial
+from tracking.trial_folder import TrialFolder
 from transformer.schema import RefusedError
 
 RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
@@ -26,33 +28,35 @@ def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
 
 
 class Standings:
-    """The trials of a study, to be looked at more than once: what is finished is read once."""
+    """The trials of a study, to be looked at more than once: only those are read again whose files changed."""
 
     def __init__(self, study: Study) -> None:
         self.study, self._rows = study, _Rows(study)
-        self._finished: dict[str, tuple[int, Look]] = {}  # with the time of the result's file: it may be scored again
+        self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
+        self._settled: dict[str, tuple[Looks, Look]] = {}  # by trial key, without those that may run
 
     def lines(self, lag: Lag) -> list[dict[str, Any]]:
         """One object per trial, in the order of the table."""
         known = known_runners(self.study.folder)
-        return [_line(self.study, trial, self._look(trial), self._rows, lag, known) for trial in self.study.trials]
+        running = _Runners(self.study, known)
+        looks = [(trial, self._look(trial, folder)) for trial, folder in self._folders]
+        return [_line(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
-    def _look(self, trial: Trial) -> Look:
-        folder = self.study.trial_folder(trial)
-        changed = folder.result_path.stat().st_mtime_ns if folder.result_path.exists() else None
-        known = self._finished.get(trial.key)
-        if known is not None and known[0] == changed:
+    def _look(self, trial: Trial, folder: TrialFolder) -> Look:
+        looks, known = looks_of(folder), self._settled.get(trial.key)
+        if known is not None and known[0] == looks:
             return known[1]
         seen = look(folder, trial.key)
-        if seen.state == "finished" and changed is not None:
-            self._finished[trial.key] = changed, seen
+        if not seen.is_open:  # an open attempt may end without a word, when its process dies
+            self._settled[trial.key] = looks, seen
         return seen
 
 
-def _line(study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner]) -> dict[str, Any]:
+def _line(
+    study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
+) -> dict[str, Any]:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
-    waiting = _waiting(trial, state, known)
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -64,7 +68,7 @@ def _line(study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [where, waiting, seen.note])),
+        "note": "; ".join(filter(None, [where, running.note(trial.name, state), seen.note])),
     }
 
 
@@ -82,12 +86,22 @@ def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
     return "silent", f"silent for {as_time(age)} on {attempt.host}"
 
 
-def _waiting(trial: Trial, state: str, known: Sequence[Runner]) -> str:
-    """Such as "waiting for 4 GPUs, 2 are free"."""
-    if state not in ("missing", "interrupted"):
-        return ""
-    words = (runner.waiting for runner in known if trial.name in runner.trials and runner.lives() and runner.waiting)
-    return next((f"waiting for {each}" for each in words), "")
+class _Runners:
+    """What the processes that run now mean for the trials that have not ended."""
+
+    def __init__(self, study: Study, known: Sequence[Runner]) -> None:
+        self._waits, self._stops = dict[str, str](), set[str]()
+        for runner in (each for each in known if each.lives()):
+            if runner.waiting:
+                self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting}")
+            asked = stop_requests(study.folder, runner)
+            self._stops.update(runner.trials if asked is None else asked)
+
+    def note(self, trial: str, state: str) -> str:
+        """Such as "waiting for 4 GPUs, 2 are free" or "asked to stop"."""
+        if trial in self._stops and state in ("missing", "interrupted", "running"):
+            return "asked to stop"
+        return self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
 
 
 class _Rows:

@@ -18,22 +18,35 @@ NAMED = 20
 """How many trials that need attention a summed-up table names."""
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green", "missing": "dim"}
 CALM = ("finished", "missing")
+FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+"""The order of states where not all trials are shown."""
+FRAME = 6
+"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 
 
-def status_table(study: Study, lines: Sequence[Line]) -> Table:
-    """From the lines of ``status_json``."""
-    return _rows(study, lines) if _is_large(lines) else _trials(study, lines, _title(study, lines))
+def status_tables(study: Study, lines: Sequence[Line], room: int | None = None) -> list[Table]:
+    """From the lines of ``status_json``: the whole study, and of a large one the trials that run or failed.
+
+    With ``room``, as many lines of them as fit in it.
+    """
+    others = others_table(study, lines, None if room is None else max(1, min(NAMED, room // 2 - FRAME)))
+    if others is None:
+        return [status_table(study, lines, room)]
+    return [status_table(study, lines, None if room is None else room - others.row_count - FRAME), others]
 
 
-def others_table(study: Study, lines: Sequence[Line]) -> Table | None:
+def status_table(study: Study, lines: Sequence[Line], room: int | None = None) -> Table:
+    """The whole study; with ``room``, in so many lines."""
+    most = None if room is None else max(1, room - FRAME)
+    return _rows(study, lines, most) if _is_large(lines) else _trials(study, lines, _title(study, lines), most)
+
+
+def others_table(study: Study, lines: Sequence[Line], named: int | None = None) -> Table | None:
     """The trials that a table by row does not show: those that run or failed; None if the table has all."""
-    if not _is_large(lines):
+    others = sorted((line for line in lines if line["state"] not in CALM), key=_turn)
+    if not others or not _is_large(lines):
         return None
-    others = sorted((line for line in lines if line["state"] not in CALM), key=lambda line: line["state"] != "running")
-    if not others:
-        return None
-    more = f", {NAMED} of {len(others)}; --json lists all" if len(others) > NAMED else ""
-    return _trials(study, others[:NAMED], f"Neither finished nor waiting{more}")
+    return _trials(study, others, "Neither finished nor waiting", named or NAMED)
 
 
 def _is_large(lines: Sequence[Line]) -> bool:
@@ -51,7 +64,10 @@ def _title(study: Study, lines: Sequence[Line]) -> str:
     return f"{study.name}: {finished} of {len(lines)} finished"
 
 
-def _trials(study: Study, lines: Sequence[Line], title: str) -> Table:
+def _trials(study: Study, lines: Sequence[Line], title: str, most: int | None = None) -> Table:
+    if most is not None and len(lines) > most:
+        title += f", {most} of {len(lines)} shown; --json lists all"
+        lines = sorted(lines, key=_turn)[:most]
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     headline = study.task.headline
     score = escape(f"{headline.set} {headline.label}")
@@ -67,23 +83,31 @@ def _trials(study: Study, lines: Sequence[Line], title: str) -> Table:
     return table
 
 
-def _rows(study: Study, lines: Sequence[Line]) -> Table:
+def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table:
     """One line per row: its seeds by state, and the mean of the headline over those that have one."""
-    headline = study.task.headline
-    table = Table(title=escape(_title(study, lines)), title_justify="left", box=box.SIMPLE_HEAD)
+    headline, rows = study.task.headline, dict[str, list[Line]]()
+    for line in lines:
+        rows.setdefault(line["row"], []).append(line)
+    shown, title = list(rows), _title(study, lines)
+    if most is not None and len(rows) > most:
+        title += f", {most} of {len(rows)} rows shown"
+        shown = sorted(rows, key=lambda row: min(map(_turn, rows[row])))[:most]
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     for name, justify in (("row", "left"), ("seeds", "right"), ("states", "left")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column(escape(f"mean {headline.set} {headline.label}"), justify="right")
-    rows: dict[str, list[Line]] = {}
-    for line in lines:
-        rows.setdefault(line["row"], []).append(line)
-    for row, own in rows.items():
+    for row in shown:
+        own = rows[row]
         values = [value for line in own if (value := line[f"{headline.set}_{headline.name}"]) is not None]
         states = [line["state"] for line in own]
         style = "green" if set(states) == {"finished"} else "red" if "failed" in states else None
         mean = headline.text(sum(values) / len(values) if values else None)
         table.add_row(escape(row), str(len(own)), counted(states), mean, style=style)
     return table
+
+
+def _turn(line: Line) -> int:
+    return FIRST.index(line["state"])
 
 
 def _step(line: Line) -> str:

@@ -4,25 +4,29 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
+from rich.text import Text
 
+from sweeps.running.where import below_watch
 from sweeps.standings import Standings
-from sweeps.standings_table import Line, counted, others_table, status_table
+from sweeps.standings_table import Line, counted, status_tables
 from tracking import formats
 from tracking.lag import Lag
 from tracking.runners import runners
 from tracking.study import Study, read_study
 
 REFRESH_S = 2.0
+MOST_OF_A_CORE = 0.05
+"""A study of many running trials is looked at less often, so that watching takes no more of a core."""
 LINE_EVERY_S = 30.0
 UNSENT = Lag("", {}, 0, None, ())
 """MLflow is not looked at."""
 
 
 def watch(study: Study, console: Console, pause: Callable[[float], None] = time.sleep) -> list[Line]:
-    """Show the study every ``REFRESH_S`` seconds until nothing runs any more; returns its last lines.
+    """Show the study every ``REFRESH_S`` seconds or less often, until nothing runs any more; returns its last lines.
 
     In a terminal as a table, else a line for each change.
     """
@@ -32,12 +36,15 @@ def watch(study: Study, console: Console, pause: Callable[[float], None] = time.
     lines: list[Line] = []
     with Live(console=console, auto_refresh=False, transient=True) as live:
         for shown, lines in looks:
-            others = others_table(shown, lines)
-            parts: list[RenderableType] = [status_table(shown, lines), escape(summary(shown, lines))]
-            if others is not None:
-                parts.insert(1, others)
-            live.update(Group(*parts), refresh=True)
+            live.update(_view(shown, lines, console), refresh=True)
     return lines
+
+
+def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
+    """The tables as far as they fit, and below them what a person wants to know in any case."""
+    below = Text("\n".join([summary(study, lines), "", *below_watch(study.folder)]), no_wrap=True, overflow="ellipsis")
+    room = console.height - below.plain.count("\n") - 2
+    return Group(*status_tables(study, lines, room), below)
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
@@ -52,11 +59,12 @@ def summary(study: Study, lines: Sequence[Line]) -> str:
 def _looks(study: Study, pause: Callable[[float], None]) -> Iterator[tuple[Study, list[Line]]]:
     standings = Standings(study)
     while True:
+        began = time.process_time()
         lines = standings.lines(UNSENT)
         yield standings.study, lines
         if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
             return
-        pause(REFRESH_S)
+        pause(max(REFRESH_S, (time.process_time() - began) / MOST_OF_A_CORE))
         now = read_study(study.folder)
         if now != standings.study:  # rows or seeds were added
             standings = Standings(now)

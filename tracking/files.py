@@ -109,7 +109,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
     try:
         with naming(path), path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            for window in (1 << 16, size):
+            for window in (1 << 12, 1 << 16, size):
                 file.seek(max(0, size - window))
                 lines = file.read().split(b"\n")[:-1]
                 if len(lines) > 1 or (lines and window >= size):

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,24 +16,39 @@ from tracking.journal import JournalLine
 
 WINDOW = 1 << 16
 """Bytes at the end of a journal that are looked at: some hundred reports."""
+SHORT = 1 << 12
+"""The same for the newest report alone."""
 
 
-def newest_first(path: Path, card: Card, window: int = WINDOW) -> Iterator[JournalLine]:
-    """The last reports, the newest first, as far as ``window`` bytes go. Raises DamagedFileError.
+@dataclass(frozen=True)
+class JournalEnd:
+    """The last complete lines of a journal, as far as a window of bytes goes.
 
-    Of a longer journal, damage before the window is not seen: ``TrialFolder.journal`` reads everything.
+    Damage before them is not seen: ``TrialFolder.journal`` reads everything.
     """
-    for line in reversed(_last_lines(path, window)):
-        yield _current(path, line, card)
+
+    path: Path
+    card: Card
+    lines: tuple[bytes, ...]
+
+    def newest_first(self, holding: str = "") -> Iterator[JournalLine]:
+        """The reports whose line has the text ``holding``, the newest first. Raises DamagedFileError."""
+        text = holding.encode()
+        for line in reversed(self.lines):
+            if text in line:
+                yield _current(self.path, line, self.card)
+
+    def check(self) -> None:
+        """Raises DamagedFileError if the end holds anything but objects, each on a line."""
+        text = b"\n".join(self.lines)
+        whole = text.startswith(b"{") and text.endswith(b"}") and text.count(b"}\n{") == len(self.lines) - 1
+        if self.lines and not (whole and b"\0" not in text and _parses(self.path, self.lines[-1])):
+            read_lines(self.path, shapes.journal_line)  # names the line
 
 
-def check_end(path: Path, window: int = WINDOW) -> None:
-    """Raises DamagedFileError if the end of a journal holds anything but objects, each on a line."""
-    lines = _last_lines(path, window)
-    text = b"\n".join(lines)
-    whole = text.startswith(b"{") and text.endswith(b"}") and text.count(b"}\n{") == len(lines) - 1
-    if lines and not (whole and b"\0" not in text and _parses(path, lines[-1])):
-        read_lines(path, shapes.journal_line)  # names the line
+def read_end(path: Path, card: Card, window: int = WINDOW) -> JournalEnd:
+    """The end of a journal; without lines if there is none. Raises DamagedFileError."""
+    return JournalEnd(path, card, tuple(_last_lines(path, window)))
 
 
 def reports_behind(path: Path, card: Card, after: int, everything: bool) -> int:
@@ -40,13 +56,14 @@ def reports_behind(path: Path, card: Card, after: int, everything: bool) -> int:
 
     Steps increase, so a few lines tell. Raises DamagedFileError if one of them is damaged.
     """
-    newest = _last_lines(path, WINDOW)[-1:]
-    if not newest or _step(path, newest[0]) <= after:
+    newest = next(read_end(path, card, SHORT).newest_first(), None)
+    if newest is None or newest.step <= after:
         return 0
     lines = (read_whole(path) or b"").split(b"\n")[:-1]
     step = partial(_step, path)
     end = len(lines) if everything else bisect_right(lines, _newest_checkpoint(path, lines, card), key=step)
-    return max(0, end - bisect_right(lines, after, key=step))
+    start = bisect_right(lines, after, key=step) if after >= 0 else 0
+    return max(0, end - start)
 
 
 def _newest_checkpoint(path: Path, lines: Sequence[bytes], card: Card) -> int:
@@ -56,7 +73,7 @@ def _newest_checkpoint(path: Path, lines: Sequence[bytes], card: Card) -> int:
 
 
 def _last_lines(path: Path, window: int) -> list[bytes]:
-    """The complete lines that lie in the last ``window`` bytes; all lines if not one does."""
+    """The complete lines that lie in the last ``window`` bytes; if not one does, of more bytes."""
     try:
         with naming(path), path.open("rb") as file:
             size = file.seek(0, 2)
@@ -66,7 +83,7 @@ def _last_lines(path: Path, window: int) -> list[bytes]:
         return []
     if size <= window:
         return lines
-    return lines[1:] or (read_whole(path) or b"").split(b"\n")[:-1]
+    return lines[1:] or _last_lines(path, 16 * window)
 
 
 def _current(path: Path, line: bytes, card: Card) -> JournalLine:

@@ -86,7 +86,7 @@ def _to_text(state: SyncState, runs: Path) -> str:
 
 def lag(study: Study, uri: str | None) -> Lag:
     """Of the tracker at ``uri``. None means the study's last tracker, or the default store before the first sync."""
-    state = read_state(study.folder) or SyncState(default_uri(study.folder.parent))
+    state = _state(study.folder)
     if uri is not None and without_password(uri, mark="") != state.uri:
         state = SyncState(without_password(uri, mark=""))
     try:
@@ -99,13 +99,23 @@ def lag(study: Study, uri: str | None) -> Lag:
     return Lag(state.uri, steps, behind, state.carried, state.problems)
 
 
+def current_store(study: Path) -> str:
+    """The address of the study's last tracker, or of the default store before the first sync."""
+    return _state(study).uri
+
+
+def _state(study: Path) -> SyncState:
+    return read_state(study) or SyncState(default_uri(study.parent))
+
+
 def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
     """How many reports and results could be sent but were not; 0 for a damaged trial."""
     folder, synced = study.trial_folder(trial), synced or Synced("")
-    finished = folder.finished_result(trial.key) is not None
+    digest = result_digest(folder)
+    sent = digest is not None and digest == synced.result
+    finished = sent or folder.finished_result(trial.key) is not None
     count = partial(reports_behind, folder.journal_path, study.task, synced.step, finished)
-    reports = unless_damaged(count, 0)
-    return reports + (finished and result_digest(folder) != synced.result)
+    return unless_damaged(count, 0) + (finished and not sent)
 
 
 def _ago(since: float) -> str:

@@ -7,19 +7,22 @@ from functools import partial
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from statistics import median_low
-from typing import Any
+from typing import Any, TypeVar
 
 from tracking.card import Card
-from tracking.damage import DamagedFileError, decoded, naming, read_whole, unless_damaged
+from tracking.damage import DamagedFileError, decoded, naming, read_whole
 from tracking.files import parsed_line
 from tracking.journal import JournalLine
-from tracking.journal_end import check_end, newest_first
+from tracking.journal_end import JournalEnd, read_end
 from tracking.metrics import Metric
 from tracking.shapes import statistics_head
 from tracking.trial_folder import Attempt, TrialFolder, TrialState
 
+Read = TypeVar("Read")
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may take long, too."""
+PACED = 50
+"""Reports of a running trial over which its pace is measured."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +67,51 @@ class Look:
 
 
 def look(folder: TrialFolder, key: str) -> Look:
-    """Of the trial with this key. A finished trial's journal and statistics are not parsed."""
+    """Of the trial with this key. Its journal is parsed only if it was interrupted, and its statistics never."""
     state, result = folder.standing(key)
-    attempts = tuple(unless_damaged(folder.attempts, []))
-    reports = unless_damaged(partial(_reports, folder, finished=state == "finished"), [])
-    notes = [error.note for error in (_damage(folder) if state == "finished" else folder.damage())]
+    read = _Reader()
+    attempts = tuple(read(folder.attempts) or ())
+    end = read(partial(read_end, folder.journal_path, folder.card)) or JournalEnd(folder.journal_path, folder.card, ())
+    reports = read(partial(_newest, end, 1 if state == "finished" else PACED)) or []
+    headline = folder.card.headline
+    score = read(partial(_reported_score, headline, end)) if result is None else _score(headline, result)
+    for check in _checks(folder, end):
+        read(check)
+    faults = folder.damage() if state == "damaged" else read.faults.values()
     cause = folder.cause() if state != "finished" else None
     pace = _pace(reports, attempts[-1]) if attempts and attempts[-1].ended is None else None
-    note = "; ".join(filter(None, [cause, *notes]))
-    headline = folder.card.headline
-    return Look(state, result, attempts, next(iter(reports), None), _score(headline, result, reports), pace, note)
+    note = "; ".join(filter(None, [cause, *(error.note for error in faults)]))
+    return Look(state, result, attempts, next(iter(reports), None), score, pace, note)
 
 
-def _reports(folder: TrialFolder, finished: bool) -> list[JournalLine]:
-    """The last reports, the newest first; only one of a finished trial, whose result has the rest."""
-    return list(islice(newest_first(folder.journal_path, folder.card), 1 if finished else None))
+class _Reader:
+    """Reads files of a trial one by one, and keeps the first fault of each."""
+
+    def __init__(self) -> None:
+        self.faults: dict[Path, DamagedFileError] = {}
+
+    def __call__(self, read: Callable[[], Read]) -> Read | None:
+        try:
+            return read()
+        except DamagedFileError as error:
+            self.faults.setdefault(error.path, error)
+            return None
 
 
-def _score(headline: Metric, result: dict[str, Any] | None, reports: list[JournalLine]) -> float | None:
-    """The headline metric: of the result, or as last reported."""
+def _newest(end: JournalEnd, number: int) -> list[JournalLine]:
+    return list(islice(end.newest_first(), number))
+
+
+def _score(headline: Metric, result: dict[str, Any]) -> float | None:
+    """The headline metric of a result."""
+    score: float | None = result["scores"].get(headline.set, {}).get(headline.name)
+    return score
+
+
+def _reported_score(headline: Metric, end: JournalEnd) -> float | None:
+    """The headline metric as last reported."""
     point = f"{headline.set}/{headline.name}"
-    scores = (result or {}).get("scores", {}).get(headline.set, {})
-    seen = (report.metrics[point] for report in reports if point in report.metrics)
-    return next(seen, None) if result is None else scores.get(headline.name)
+    return next((seen.metrics[point] for seen in end.newest_first(holding=point) if point in seen.metrics), None)
 
 
 def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
@@ -98,18 +123,11 @@ def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
     return sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept) if took and usual >= 0 else None
 
 
-def _damage(folder: TrialFolder) -> Iterator[DamagedFileError]:
-    """The faults of a finished trial's files that show without parsing them all."""
-    statistics: list[Callable[[], Any]] = [
-        partial(_check_statistics, path, folder.card) for path in sorted((folder.path / "statistics").rglob("*.jsonl"))
-    ]
-    journal = partial(check_end, folder.journal_path)
-    readers: list[Callable[[], Any]] = [folder.attempts, journal, partial(_check_config, folder), folder.provenance]
-    for read in (*readers, folder.error, *statistics):
-        try:
-            read()
-        except DamagedFileError as error:
-            yield error
+def _checks(folder: TrialFolder, end: JournalEnd) -> Iterator[Callable[[], object]]:
+    """Of files that are not parsed as a whole."""
+    yield from (end.check, partial(_check_config, folder), folder.provenance, folder.error)
+    for path in sorted((folder.path / "statistics").rglob("*.jsonl")):
+        yield partial(_check_statistics, path, folder.card)
 
 
 def _check_config(folder: TrialFolder) -> None:

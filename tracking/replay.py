@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tracking.card import Card
 from tracking.cause import cause_of, out_of_reach
-from tracking.damage import DamagedFileError
+from tracking.damage import DamagedFileError, read_whole, unless_damaged
 from tracking.describe import params, points_of, result_points, run_spec, to_ms
 from tracking.journal import JournalLine
 from tracking.ledger import RUNS_FILE, SENT_FILE, SYNCED_FILE, Ledger, Synced, clear
@@ -218,8 +218,10 @@ def _end(attempts: list[Attempt], journal: list[JournalLine]) -> float:
     return max(attempts[0].began, end)
 
 
-def result_digest(folder: TrialFolder) -> str:
-    return hashlib.sha256(folder.result_path.read_bytes()).hexdigest()
+def result_digest(folder: TrialFolder) -> str | None:
+    """The SHA-256 of ``result.json``; None without it."""
+    content = unless_damaged(lambda: read_whole(folder.result_path), None)
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _some(names: list[str]) -> str:

@@ -25,7 +25,7 @@ def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
             faults.append(error)
         except StudyMissing:  # it was moved a moment ago
             continue
-    return sorted(found, key=last_active, reverse=True), faults
+    return sorted(found, key=last_active, reverse=True) if len(found) > 1 else found, faults
 
 
 def last_active(study: Study) -> float:

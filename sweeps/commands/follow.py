@@ -20,7 +20,10 @@ def stop(arguments: Arguments = None) -> None:
     trials, study, overrides, _ = named_trials(arguments or [], running=True)
     for line in request(study, trials):
         OUT.print(escape(line), soft_wrap=True)
-    next_verb("sweep", going_on(study.folder, overrides))
+    if trials:
+        next_verb("status", looking(study.folder, overrides))
+    else:
+        next_verb("sweep", going_on(study.folder, overrides))
 
 
 @guarded

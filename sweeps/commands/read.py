@@ -14,6 +14,7 @@ from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
+from tracking.runners import runners
 from tracking.study import Study, read_study
 from transformer.schema import Problem, RefusedError
 
@@ -49,7 +50,7 @@ def status(
 ) -> None:
     """Show where each trial of a study stands."""
     from sweeps.standings import status_json
-    from sweeps.standings_table import others_table, status_table
+    from sweeps.standings_table import status_tables
     from tracking.lag import lag
     from tracking.uri import default_uri
 
@@ -71,13 +72,14 @@ def status(
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
-    OUT.print(status_table(study, lines))
-    if others := others_table(study, lines):
-        OUT.print(others)
+    for table in status_tables(study, lines):
+        OUT.print(table)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     if {line["state"] for line in lines} <= {"finished", "running"}:
         next_verb("table", looking(study.folder, overrides))
+    elif runners(study.folder):
+        next_verb("status", [*looking(study.folder, overrides), "--watch"])
     else:
         next_verb("sweep", going_on(study.folder, overrides))
 

@@ -47,9 +47,12 @@ def called(study: Path) -> list[str]:
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
     """The overrides for a verb that reads the study: its name and its places. Without a name it takes the newest."""
+    return [*(called(study) or _unless_newest(study)), *chosen(overrides, PLACES)]
+
+
+def _unless_newest(study: Path) -> list[str]:
     newest, _ = studies(study.parent)
-    default = [] if not newest or newest[0].name == study.name else [f"sweep.name={study.name}"]
-    return [*(called(study) or default), *chosen(overrides, PLACES)]
+    return [] if not newest or newest[0].name == study.name else [f"sweep.name={study.name}"]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:

@@ -70,7 +70,7 @@ class PlannedTrial:
         """The identity of the prepared data."""
         return identity(self.task, Path(self.settings.paths.data), self.fingerprint)
 
-    @property
+    @cached_property
     def folder(self) -> TrialFolder:
         return TrialFolder(self.settings.study_folder / self.trial.name, task_card(self.task))
 

@@ -24,9 +24,9 @@ HEAD = {"gcs_server": "Ray's head process (gcs_server)", "raylet": "Ray's node p
 
 
 class ClusterWatch:
-    """Watches Ray from ``start`` to ``close``: ``say`` tells its end, ``record`` records it; then the process exits."""
+    """Watches Ray from ``start`` to ``close``: ``say`` and ``record`` get the cause of its end; then the process exits."""
 
-    def __init__(self, say: Callable[[str], None], record: Callable[[], None]) -> None:
+    def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
         self._say, self._record = say, record
         self._closing = threading.Event()
         self._family: set[psutil.Process] = set()
@@ -59,7 +59,7 @@ class ClusterWatch:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
         self._say(cause)
         _silence()
-        record = threading.Thread(target=self._record, daemon=True)
+        record = threading.Thread(target=self._record, args=(cause,), daemon=True)
         record.start()
         record.join(CLEANING_S)
         for process in self._family:

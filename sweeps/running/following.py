@@ -1,5 +1,6 @@
 """The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -7,16 +8,20 @@ from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import names_study
+from sweeps.planning.naming import called, names_study
 from tracking.followed_log import FollowedLog
-from tracking.runners import Runner, request_stop, runners
+from tracking.formats import time as as_time
+from tracking.runners import Runner, known_runners, request_stop, runners, stop_requests
 from tracking.studies import studies
 from tracking.study import Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
 NOTHING = "Nothing was stopped."
+STOPS = "stops after the current step, with a checkpoint"
+NO_PRINT = "Nothing was printed."
 NO_LOG = "{name} has printed nothing yet. `ablate train` prints to its own terminal.\n"
+NOT_BEGUN = "{name} has not begun.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
@@ -29,7 +34,10 @@ def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
     overrides = [text for text in arguments if "=" in text]
     if running and not names_study(overrides):
         return names, _running_study(overrides), overrides, ()
-    taken = study_to_read(overrides)
+    try:
+        taken = study_to_read(overrides)
+    except RefusedError as error:
+        raise RefusedError(error.problems, NOTHING if running else NO_PRINT) from None
     return names, taken.study, overrides, taken.notices
 
 
@@ -40,8 +48,9 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
     """
     trials, live = [trial_named(study, name, NOTHING) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
-        found = f"is {study.name}, of which nothing runs"
-        raise RefusedError([Problem("sweep.name", found, "`ablate status` shows where its trials stand")], NOTHING)
+        found = f"is {study.name}, of which nothing runs{_silent(study)}"
+        status = shlex.join(["ablate", "status", *called(study.folder)])
+        raise RefusedError([Problem("sweep.name", found, f"`{status}` shows where its trials stand")], NOTHING)
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems, NOTHING)
     asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
@@ -55,7 +64,7 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
     """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
-        yield log.more() or NO_LOG.format(name=trial.name)
+        yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
         while follow and _runs(study, trial):
             pause(LOOK_S)
             yield log.more()
@@ -66,10 +75,10 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
 def one_trial(study: Study, names: Sequence[str]) -> Trial:
     """The one trial that is named. Raises RefusedError."""
     if len(names) == 1:
-        return trial_named(study, names[0], "Nothing was printed.")
+        return trial_named(study, names[0], NO_PRINT)
     example = study.trials[0].name if study.trials else "base-s1"
     found = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], "Nothing was printed.")
+    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], NO_PRINT)
 
 
 def trial_named(study: Study, name: str, outcome: str) -> Trial:
@@ -78,7 +87,7 @@ def trial_named(study: Study, name: str, outcome: str) -> Trial:
         if trial.name == name:
             return trial
     known = [trial.name for trial in study.trials]
-    near = nearest(name, known) or next((each for each in known if each.startswith(f"{name}-s")), None)
+    near = next((each for each in known if each.startswith(f"{name}-s")), None) or nearest(name, known)
     some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
     raise RefusedError(
         [Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "name one of them", near)], outcome
@@ -97,6 +106,13 @@ def _running_study(overrides: list[str]) -> Study:
     raise RefusedError([Problem("sweep.name", found, allowed)], NOTHING)
 
 
+def _silent(study: Study) -> str:
+    """Such as "; pid 42 on node7 gave no sign for 12 min"."""
+    lost = [runner for runner in known_runners(study.folder) if not (runner.is_here or runner.lives())]
+    ago = [(f"pid {runner.pid} on {runner.host}", time.time() - runner.seen) for runner in lost]
+    return "".join(f"; {who} gave no sign for {as_time(since)}" for who, since in ago)
+
+
 def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
     state = study.trial_folder(trial).state(trial.key)
     if state in ("finished", "failed"):
@@ -108,13 +124,19 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
 
 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
-    where, stops = f"(pid {runner.pid} on {runner.host})", "stops after the current step, with a checkpoint"
+    where = f"(pid {runner.pid} on {runner.host})"
     if not own:
-        yield f"The sweep {where} {stops}"
+        yield f"The sweep {where} {STOPS}"
     for trial in (trial for trial in study.trials if trial.name in own):
-        newest = next(reversed(study.trial_folder(trial).attempts()), None)
-        begun = newest is not None and newest.ended is None and runner.began_attempt(newest)
-        yield f"{trial.name} {where} {stops if begun else 'will not begin'}; the other trials go on"
+        yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
+
+
+def _end(study: Study, runner: Runner, trial: Trial) -> str:
+    """How the trial ends that the process was asked to stop."""
+    newest = next(reversed(study.trial_folder(trial).attempts()), None)
+    if newest is None or not runner.began_attempt(newest):
+        return "will not begin"
+    return STOPS if newest.ended is None else "has stopped"
 
 
 def _runs(study: Study, trial: Trial) -> bool:
@@ -122,4 +144,11 @@ def _runs(study: Study, trial: Trial) -> bool:
     state = study.trial_folder(trial).state(trial.key)
     if state in ("finished", "failed", "damaged"):
         return False
-    return state == "running" or any(trial.name in runner.trials for runner in runners(study.folder))
+    waits = [runner for runner in runners(study.folder) if trial.name in runner.trials]
+    return state == "running" or any(not _asked(study, runner, trial) for runner in waits)
+
+
+def _asked(study: Study, runner: Runner, trial: Trial) -> bool:
+    """Whether the process was asked to stop the trial."""
+    asked = stop_requests(study.folder, runner)
+    return asked is None or trial.name in asked

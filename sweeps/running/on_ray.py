@@ -97,12 +97,13 @@ def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
     from sweeps.running.worker_group import bundles, run_trial
 
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # our own lines say which trials failed, and why
-    cluster, sweep = settings.cluster, settings.sweep
+    cluster, sweep, names = settings.cluster, settings.sweep, list(given["assignments"])
+    order = iter(names)  # Tune copies a grid of n values n times
     trainable = tune.with_parameters(run_trial, cluster=cluster, stall_s=60 * sweep.stall_minutes, **given)
     tune.Tuner(
         tune.with_resources(trainable, bundles(cluster)),
-        param_space={"trial": tune.grid_search(list(given["assignments"])), "again": None, "short": False},
-        tune_config=tune.TuneConfig(reuse_actors=True),
+        param_space={"trial": tune.sample_from(lambda _: next(order)), "again": None, "short": False},
+        tune_config=tune.TuneConfig(reuse_actors=True, num_samples=len(names)),
         run_config=tune.RunConfig(
             storage_path=storage,
             verbose=0,
@@ -117,8 +118,8 @@ def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line and the command to type."""
     from sweeps.running.cluster_watch import ClusterWatch
 
-    def record() -> None:
-        callback.end()
+    def record(cause: str) -> None:
+        callback.end(f"lost: {cause}")
         shutil.rmtree(storage, ignore_errors=True)
 
     watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)

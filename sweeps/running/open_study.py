@@ -42,6 +42,7 @@ def open_study(
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
+        allow_open_files(len(plan.pending))
         pending = {planned.fingerprint for planned in plan.pending}
         prepare_data(plan, console)
         for caution in cautions(plan):
@@ -50,7 +51,6 @@ def open_study(
             connect(stopping)
         locks = plan.folder / ".locks"
         locks.mkdir(parents=True, exist_ok=True)
-        allow_open_files()
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))
         stack.enter_context(holding(locks, [planned.trial.name for planned in plan.pending]))

@@ -114,11 +114,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         wanted = not self.rang and name not in self.stopped
         return wanted and not self.recorders[name].began and trial.num_failures <= self.max_failures
 
-    def end(self) -> None:
-        """End the open attempts of an interrupted sweep. One that cannot be written is closed by the next attempt."""
+    def end(self, reason: str = "interrupted") -> None:
+        """End the open attempts of a sweep that ends. One that cannot be written is closed by the next attempt."""
         for recorder in self.recorders.values():
             with suppress(OSError, DamagedFileError):
-                recorder.end("interrupted")
+                recorder.end(reason)
 
     def _record(self, name: str, act: Callable[[], Found]) -> Found:
         """Raises UnrecordedError."""

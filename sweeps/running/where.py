@@ -1,24 +1,40 @@
 """What a person who watches a sweep wants to know: where things are, and that to stop is safe."""
 
 import shlex
+from pathlib import Path
 
 from sweeps.planning.naming import called
 from sweeps.planning.plan import Plan
-from tracking.uri import without_password
+from tracking.lag import current_store
+from tracking.uri import default_uri, without_password
 
 
-def where_things_are(plan: Plan) -> tuple[str, ...]:
+def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
     study, uri = plan.folder, plan.composition.shared.tracking.uri
-    store = without_password(uri, mark="") if uri else str(study.parent / "mlflow.db")
-    named = shlex.join(called(study))
-
-    def verb(*words: str) -> str:
-        return f"`{' '.join(filter(None, ['ablate', *words]))}`"
-
     return (
         "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
-        f"From another terminal: {verb('status', named, '--watch')}, {verb('stop', named)}",
-        f"Logs: {study}/TRIAL/log.txt, {verb('logs', 'TRIAL', named, '--follow')}",
-        f"MLflow: {store}, {verb('ui')}",
+        f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
+        *_places(study, uri or default_uri(study.parent)),
     )
+
+
+def below_watch(study: Path) -> tuple[str, ...]:
+    """The lines below what `ablate status --watch` shows."""
+    return (
+        f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
+        *_places(study, current_store(study)),
+    )
+
+
+def _places(study: Path, uri: str) -> tuple[str, ...]:
+    store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
+    return (
+        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
+        f"MLflow: {store}, `ablate ui`",
+    )
+
+
+def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
+    named = shlex.join(called(study))
+    return f"`{' '.join(filter(None, ['ablate', verb, trial, named, option]))}`"

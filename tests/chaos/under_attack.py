@@ -14,8 +14,6 @@ WORKER = "ray::WorkerActor"
 TRIAL_PROCESS = "ray::ImplicitFunc"
 BELL = "ray::Bell"
 SYNCER = "tracking.sync"
-STARTS = 4
-"""How often Ray is started on a machine before that counts as impossible."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class UnderAttack:
         for machine in self.cluster.all:
             machine.kill_processes()
         for machine in self.cluster.all:
-            self._start_ray(machine)
+            self.cluster.start_ray(machine)
 
     def tend(self) -> None:
         """As a supervisor of each machine: start Ray where its node process has ended, unless the head is away."""
@@ -104,18 +102,7 @@ class UnderAttack:
             return
         for machine in self.cluster.all[1:]:
             if machine.name not in self.down and not machine.processes("raylet/raylet"):
-                self._start_ray(machine)
-
-    def _start_ray(self, machine: Machine) -> None:
-        """Ray gives up after 30 s, which a busy machine may need."""
-        for left in reversed(range(STARTS)):
-            try:
                 self.cluster.start_ray(machine)
-                return
-            except AssertionError:
-                if not left:
-                    raise
-                machine.kill_processes()
 
     def standings(self) -> dict[str, Standing]:
         """Of every trial of this round that has begun."""

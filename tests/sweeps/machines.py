@@ -22,6 +22,8 @@ from studies import command, wait_until
 SCRATCH = "/run/scratch"
 """Ray's files, on each machine's own disk. Unix sockets need a short path."""
 PORT = 6379
+STARTS = 3
+"""How often Ray is started on a machine before that counts as impossible."""
 NOTICED_SOON = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -179,11 +181,19 @@ class Machines:
         self._disks(machine)
 
     def start_ray(self, machine: Machine) -> None:
-        """As the head, or join it."""
+        """As the head, or join it. Ray gives up after 30 s, which a busy machine may need, so it is tried again."""
+        for left in reversed(range(STARTS)):
+            if self._started(machine):
+                return
+            assert left, f"Ray did not start on {machine.name} {STARTS} times"
+            machine.kill_processes()
+
+    def _started(self, machine: Machine) -> bool:
         ray = [str(Path(sys.executable).with_name("ray")), "start", f"--node-ip-address={machine.address}"]
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if machine is self.head else [f"--address={self.address}"]
-        machine.run(*ray, *where, f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats", "--no-monitor")
+        rest = [f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats", "--no-monitor"]
+        return machine.popen([*ray, *where, *rest]).end(120).code == 0
 
     def cut(self, machine: Machine) -> None:
         """Its link carries nothing any more, and nobody is told."""

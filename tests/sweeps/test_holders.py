@@ -70,10 +70,23 @@ from pathlib import Path
 from filelock import FileLock
 from sweeps.running.open_files import allow_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-allow_open_files()
+allow_open_files(1040)
 locks = [FileLock(Path(sys.argv[1]) / str(number)) for number in range(1040)]
 print(len([lock.acquire() for lock in locks]))
 """
+
+
+TOO_MANY = """
+import resource
+from sweeps.running.open_files import allow_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))
+allow_open_files(1040)
+"""
+
+
+def test_more_locks_than_a_hard_limit_allows_are_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=False, timeout=300)
+    assert "RefusedError: ulimit -Hn: is 1024, but 1040 trials to run need 1240 open files" in done.stderr
 
 
 def test_a_thousand_trials_are_locked_at_once_under_a_low_limit(tmp_path: Path) -> None:

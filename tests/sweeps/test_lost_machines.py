@@ -89,6 +89,7 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
         (line,) = [text for text in ended.output.splitlines() if "no longer answers" in text]
         assert "To continue, run again: ablate sweep" in line
         assert "Traceback" not in ended.output
+        assert re.match(r"lost: Ray's head at 10\.77\.0\.1:\d+ no longer answers", reasons(sweep.trial)[0])
     for machine in three.all:
         if machine is not three.head:
             machine.kill()

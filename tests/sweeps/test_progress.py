@@ -74,10 +74,10 @@ def test_a_trial_that_returned_without_an_event_is_stopped(resumed: Plan) -> Non
     callback = TuneCallback({"base-s1": recorder}, progress, Stopping(), bell=None, max_failures=3)
     trial = SimpleNamespace(config={"trial": "base-s1"})
     callback.on_trial_start(1, [trial], trial)
-    assert progress.lines["base-s1"].state == "starting"
+    assert progress.trials["base-s1"].state == "starting"
     callback.on_trial_complete(1, [trial], trial)
     assert progress.ended() == {"base-s1"}
-    assert progress.lines["base-s1"].state == "stopped"
+    assert progress.trials["base-s1"].state == "stopped"
     assert recorder.folder.attempts()[-1].reason == "interrupted"
 
 

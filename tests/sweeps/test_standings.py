@@ -1,6 +1,7 @@
 """Where trials stand: the table of a large study, and what `ablate status --json` says of each trial."""
 
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from rich.table import Table
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.show import plan_table
-from sweeps.standings import status_json
-from sweeps.standings_table import others_table, status_table
-from tracking.lag import lag
+from sweeps.standings import Standings, status_json
+from sweeps.standings_table import others_table, status_table, status_tables
+from tracking.lag import Lag, lag
 from tracking.study import Study
 
 
@@ -51,6 +52,36 @@ def test_a_large_study_has_one_line_per_row(large: Path) -> None:
     named = text(others_table(study, [*lines[:10], *failed, *lines[40:]]))
     assert "20 of 30" in named
     assert named.count("no memory") == 20
+
+
+@pytest.mark.parametrize("room", [24, 60])
+def test_its_tables_fit_the_terminal_with_what_runs_first(large: Path, room: int) -> None:
+    study = study_in(large)
+    lines = lines_of(study)
+    running = [line | {"row": f"row-{number}", "state": "running"} for number, line in enumerate(lines[60:100])]
+    tables = status_tables(study, [*lines[:60], *running, *lines[100:]], room)
+    shown = "".join(map(text, tables))
+    assert len(shown.splitlines()) <= room
+    assert "of 42 rows shown" in " ".join(shown.split())
+    assert "of 40 shown; --json lists all" in " ".join(shown.split())
+    assert "missing" not in text(tables[0])
+    assert all("running" in line for line in text(tables[1]).splitlines() if "row-" in line)
+
+
+def test_later_looks_see_what_changed(large: Path) -> None:
+    study, unsent = study_in(large), Lag("", {}, 0, None, ())
+    standings = Standings(study)
+    before, again = standings.lines(unsent), standings.lines(unsent)
+    assert before == again == status_json(study, unsent)
+    folder = study.trial_folder(study.trials[-1])
+    folder.begin_attempt(1, "elsewhere", 1)
+    assert standings.lines(unsent)[-1]["state"] == "running"
+    folder.report(1, 10, {"train/loss": 1.0})
+    assert standings.lines(unsent)[-1]["step"] == 10
+    folder.end_attempt(1, "interrupted")
+    assert standings.lines(unsent)[-1]["state"] == "interrupted"
+    shutil.rmtree(folder.path)
+    assert standings.lines(unsent) == before
 
 
 def test_its_plan_has_too(large: Path) -> None:

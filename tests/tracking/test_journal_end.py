@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tracking.damage import DamagedFileError
-from tracking.journal_end import check_end, newest_first, reports_behind
+from tracking.journal_end import read_end, reports_behind
 from tracking.look import look
 from tracking.replay import rollback_safe
 from tracking.translation_card import TRANSLATION
@@ -30,10 +30,12 @@ def folder(tmp_path: Path) -> TrialFolder:
 @pytest.mark.parametrize("window", [50, 120, 4000, 1 << 20])
 def test_the_newest_reports_come_first_whatever_the_window(folder: TrialFolder, window: int) -> None:
     everything = folder.journal()[::-1]
-    found = list(newest_first(folder.journal_path, TRANSLATION, window))
+    end = read_end(folder.journal_path, TRANSLATION, window)
+    found = list(end.newest_first())
     assert found
     assert found == everything[: len(found)]
-    assert (len(found) == len(everything)) == (window != 4000), "a window without a whole line reads everything"
+    assert (len(found) == len(everything)) == (window == 1 << 20), "a window without a whole line is widened"
+    assert list(end.newest_first(holding="dev/ppl")) == [report for report in found if "dev/ppl" in report.metrics]
 
 
 def test_as_many_reports_are_behind_as_a_replay_would_send(folder: TrialFolder) -> None:
@@ -55,12 +57,13 @@ def test_the_checkpoints_of_version_0_1_0_count_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["garbage", '{"ts": 1, "attempt": 1}', "\0" * 40, '["a list"]'])
 def test_damage_at_the_end_is_named_with_its_line(folder: TrialFolder, bad: str) -> None:
-    check_end(folder.journal_path)
+    read_end(folder.journal_path, TRANSLATION).check()
     lines = folder.journal_path.read_text().split("\n")
     folder.journal_path.write_text("\n".join([*lines[:-1], bad, ""]))
-    for read in (lambda path: check_end(path), lambda path: list(newest_first(path, TRANSLATION))):
+    damaged = read_end(folder.journal_path, TRANSLATION)
+    for read in (damaged.check, lambda: list(damaged.newest_first())):
         with pytest.raises(DamagedFileError, match=":301: "):
-            read(folder.journal_path)
+            read()
 
 
 def test_a_look_has_the_last_report_the_last_score_and_the_pace(folder: TrialFolder) -> None:
