@@ -57,7 +57,7 @@ TWO_WORKERS = Storm(
     last(
         [
             *(*SMALL, *TEXT, "sweep.rows=[base]", "cluster.workers=2"),
-            *("train.steps=1500", "train.checkpoint_every=50", "train.log_every=5"),
+            *("train.steps=1000", "train.checkpoint_every=50", "train.log_every=1"),
             *ENDURED,
         ]
     ),
