@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from tracking import formats
 from tracking.journal import journal_line
 from tracking.study import Study, Trial, write_study
@@ -87,24 +89,31 @@ def synced(study: Study, uri: str) -> float:
 
 
 def training_seconds(stores: dict[str, str], place: Path, steps: int, rounds: int) -> dict[str, list[float]]:
-    """By the state of the server, in turn, after one round that prepares the data and is not counted."""
+    """By the state of the server, in turn, after a training that prepares the data and is not counted."""
+    _trained(place, "first", "", steps)
     taken: dict[str, list[float]] = {name: [] for name in stores}
-    for number in range(rounds + 1):
+    for number in range(rounds):
         for name, uri in stores.items():
-            seconds = _trained(place, f"{name}-{number}", uri, steps)
-            taken[name] += [seconds] if number else []
+            taken[name].append(_trained(place, f"{name}-{number}", uri, steps))
     return taken
 
 
 def _trained(place: Path, name: str, uri: str, steps: int) -> float:
-    """Seconds between the first and the last report of one training."""
+    """Seconds between the first and the last report of one training, which is ended then: the end waits for MLflow."""
     overrides = [f"paths.runs={place}/runs", f"paths.data={place}/data", f"sweep.name={name}", f"tracking.uri={uri}"]
     schedule = [f"train.steps={steps}", "train.log_every=10"]
     command = [sys.executable, "-m", "sweeps.cli", "train", *overrides, *schedule]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    reports = TrialFolder(place / "runs" / name / "base-s1").journal()
-    if len(reports) < 2:
-        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
+    trial = TrialFolder(place / "runs" / name / "base-s1")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and [report.step for report in trial.journal()][-1:] != [steps]:
+            time.sleep(0.2)
+        family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        for each in family:
+            each.kill()
+        process.kill()
+    reports = trial.journal()
+    if [report.step for report in reports][-1:] != [steps]:
+        raise RuntimeError(f"{' '.join(command)} ended early, with exit code {process.returncode}")
     return reports[-1].ts - reports[0].ts
 
 

@@ -56,8 +56,8 @@ TWO_WORKERS = Storm(
     "two workers",
     last(
         [
-            *(*SMALL, *TEXT, "sweep.rows=[base]", "sweep.seeds=[1,2]", "cluster.workers=2"),
-            *("train.steps=1000", "train.checkpoint_every=50", "train.log_every=5"),
+            *(*SMALL, *TEXT, "sweep.rows=[base]", "cluster.workers=2"),
+            *("train.steps=1000", "train.checkpoint_every=50", "train.log_every=1"),
             *ENDURED,
         ]
     ),
