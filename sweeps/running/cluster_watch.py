@@ -24,7 +24,7 @@ HEAD = {"gcs_server": "Ray's head process (gcs_server)", "raylet": "Ray's node p
 
 
 class ClusterWatch:
-    """Watches Ray from ``start`` to ``close``: ``say`` and ``record`` get the cause of its end; then the process exits."""
+    """Watches Ray until ``close``: ``say`` and ``record`` get the cause of its end; then this process exits."""
 
     def __init__(self, say: Callable[[str], None], record: Callable[[str], None]) -> None:
         self._say, self._record = say, record
