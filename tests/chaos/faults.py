@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import psutil
 from machines import Machine
@@ -32,14 +31,14 @@ class End:
 class Fault:
     """``inflict`` strikes and returns what mends it, after a time of ``lasts`` or once the sweep has ended.
 
-    ``loses``: whether an attempt must end by it; None if it may.
+    ``loses``: whether an attempt must end by it; None if it may. ``ends``: how the sweep may end by it.
     """
 
     name: str
     inflict: Callable[[UnderAttack, Random], Mend]
     loses: bool | None = True
     lasts: tuple[float, float] = (0.0, 0.0)
-    end: End | None = None
+    ends: tuple[End, ...] = ()
 
 
 def nothing() -> None:
@@ -47,8 +46,11 @@ def nothing() -> None:
 
 
 AGAIN = "run again: ablate sweep"
-RAY_ENDED = End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}")
-KILLED = End(-signal.SIGKILL)
+RAY_ENDED = (End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}"),)
+KILLED = (End(-signal.SIGKILL),)
+TERMINATED, INTERRUPTED = (End(143, AGAIN),), (End(130, AGAIN),)
+ALL_STOPPED = End(1, "Next: ablate sweep")
+"""Each trial was asked to stop, one by one."""
 
 
 def kill(title: str) -> Callable[[UnderAttack, Random], Mend]:
@@ -158,7 +160,7 @@ def send(*numbers: signal.Signals) -> Callable[[UnderAttack, Random], Mend]:
 
 
 def ask_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
-    attacked.run("stop", f"sweep.name={attacked.study.name}")
+    attacked.ablate("stop", f"sweep.name={attacked.study.name}")
     return nothing
 
 
@@ -168,13 +170,12 @@ def ask_one_then_all_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
     if not running:
         raise NothingToHitError
     name = drawn.choice(running)
-    attacked.run("stop", name, f"sweep.name={attacked.study.name}")
+    attacked.ablate("stop", name, f"sweep.name={attacked.study.name}")
     deadline = time.monotonic() + 60
     while attacked.standings()[name].runs:
         assert time.monotonic() < deadline, f"60 s after `ablate stop {name}`, it still runs"
         time.sleep(0.1)
-    if attacked.code is None:
-        attacked.run("stop", f"sweep.name={attacked.study.name}")
+    ask_to_stop(attacked, drawn)  # refused if it was the only trial that ran
     return nothing
 
 
@@ -211,16 +212,12 @@ def _kill_all(processes: list[psutil.Process]) -> None:
         process.kill()
 
 
-def _stopped(code: int) -> dict[str, Any]:
-    return {"end": End(code, AGAIN)}
-
-
 WORKER_KILLED = Fault("worker killed", kill(TRAINS))
 NODE_LOST = Fault("node lost, back after 5 to 15 s", lose_node, lasts=(5, 15))
 LINK_CUT = Fault("link cut for 10 to 40 s", cut, lasts=(10, 40))
 TRIAL_KILLED = Fault("trial's process killed", kill(TRIAL_PROCESS))
 SYNCER_KILLED = Fault("syncer killed", kill(SYNCER), loses=False)
-DRIVER_KILLED = Fault("sweep's process killed", kill_driver, end=KILLED)
+DRIVER_KILLED = Fault("sweep's process killed", kill_driver, ends=KILLED)
 
 EVERYWHERE = [
     WORKER_KILLED,
@@ -238,14 +235,14 @@ EVERYWHERE = [
     Fault("node's Ray process killed", kill_node_process),
     Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
     Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),
-    Fault("head's Ray process killed", kill_on_head("raylet/raylet"), end=RAY_ENDED),
-    Fault("Ray's head process killed", kill_on_head("gcs/gcs_server"), end=RAY_ENDED),
-    Fault("head lost", lose_head, end=KILLED),
-    Fault("SIGTERM", send(signal.SIGTERM), **_stopped(143)),
-    Fault("Ctrl-C", send(signal.SIGINT), **_stopped(130)),
-    Fault("Ctrl-C twice", send(signal.SIGINT, signal.SIGINT), **_stopped(130)),
-    Fault("ablate stop", ask_to_stop, **_stopped(130)),
-    Fault("ablate stop TRIAL, then all", ask_one_then_all_to_stop, **_stopped(130)),
+    Fault("head's Ray process killed", kill_on_head("raylet/raylet"), ends=RAY_ENDED),
+    Fault("Ray's head process killed", kill_on_head("gcs/gcs_server"), ends=RAY_ENDED),
+    Fault("head lost", lose_head, ends=KILLED),
+    Fault("SIGTERM", send(signal.SIGTERM), ends=TERMINATED),
+    Fault("Ctrl-C", send(signal.SIGINT), ends=INTERRUPTED),
+    Fault("Ctrl-C twice", send(signal.SIGINT, signal.SIGINT), ends=INTERRUPTED),
+    Fault("ablate stop", ask_to_stop, ends=INTERRUPTED),
+    Fault("ablate stop TRIAL, then all", ask_one_then_all_to_stop, ends=(*INTERRUPTED, ALL_STOPPED)),
 ]
 OF_THE_SMALL_TASK = Fault("worker exits with code 0", leave)
 DURING_RECOVERY = [WORKER_KILLED, TRIAL_KILLED, SYNCER_KILLED, DRIVER_KILLED]

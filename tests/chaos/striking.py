@@ -101,7 +101,7 @@ class Striking:
         mend = fault.inflict(self.attacked, self.drawn)
         self.struck = self.since = struck
         self.faults.append(fault)
-        self.mends.append(Due(self.struck + lasts, mend, at_the_end=fault.end is not None))
+        self.mends.append(Due(self.struck + lasts, mend, at_the_end=bool(fault.ends)))
 
     def _second(self) -> None:
         """Strike again when it is time, once there is something to hit."""
@@ -123,11 +123,11 @@ class Striking:
                 self.since = self.since if self._must_lose() else time.time()
 
     def _ends_the_sweep(self) -> bool:
-        return any(fault.end for fault in self.faults)
+        return any(fault.ends for fault in self.faults)
 
     def _after_the_end(self) -> None:
         """Check how the sweep ended, mend, and type the command again."""
-        check_end(self.attacked, [fault.end for fault in self.faults if fault.end])
+        check_end(self.attacked, [end for fault in self.faults for end in fault.ends])
         self._mend_due()
         self.attacked.type()
         self.typed_again += 1

@@ -57,9 +57,9 @@ class UnderAttack:
         self.typed_at = time.time()
         self.sweep = self._into_file(command("sweep", f"sweep.name={self.study.name}", *self.words))
 
-    def run(self, *words: str) -> str:
+    def ablate(self, *words: str) -> None:
         """Another command on the head, to its end."""
-        return self.cluster.head.run(*command(*words), cwd=self.folder)
+        self.cluster.head.ablate(*words, cwd=self.folder)
 
     @property
     def driver(self) -> psutil.Process:
