@@ -8,7 +8,7 @@ from same_bits import computed, differing, state_after
 from small_text import TEXT
 from studies import SMALL, Running, ablate, lines, mlflow_runs, wait_until
 
-STEPS, EVERY = 400, 20
+STEPS, EVERY = 240, 20
 WORDS = [
     *SMALL,
     *TEXT,

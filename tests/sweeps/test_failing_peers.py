@@ -64,7 +64,7 @@ def write(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = write(furnish(tmp_path_factory.mktemp("peers").resolve()))
-    done = ablate("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS, 'late'])}]", cwd=folder)
+    done = ablate("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS, 'late'])}]", cwd=folder, timeout=1800)
     assert done.returncode == 1, done.stdout + done.stderr
     return Ended(folder / "runs" / "s", done.stdout + done.stderr)
 
