@@ -146,9 +146,9 @@ class Machines:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.all: list[Machine] = []
         self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd())}
+        self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self._switch = _first_process("switch", ["--net"])
+        self._switch = _first_process("switch", ["--net", "--uts"])
         self._on_switch("ip", "link", "add", "net0", "type", "bridge")
         self._on_switch("ip", "link", "set", "net0", "up")
 
