@@ -90,7 +90,7 @@ def synced(study: Study, uri: str) -> float:
 
 def training_seconds(stores: dict[str, str], place: Path, steps: int, rounds: int) -> dict[str, list[float]]:
     """By the state of the server, in turn, after a training that prepares the data and is not counted."""
-    _trained(place, "first", "", steps)
+    _trained(place, "first", stores["up"], steps)
     taken: dict[str, list[float]] = {name: [] for name in stores}
     for number in range(rounds):
         for name, uri in stores.items():
