@@ -33,8 +33,10 @@ def look_then_shut_down():
 ray.shutdown = look_then_shut_down
 main()
 """
-FAULT = """        if step == 3 and trial.rank == 1 and trial.config.model.size == 101 and trial.saved is None:
-            __import__("os").kill(__import__("os").getpid(), 9)
+FAULT = """        if step == 3 and trial.config.model.size == 101 and trial.saved is None:
+            if trial.rank == 1:
+                __import__("os").kill(__import__("os").getpid(), 9)
+            __import__("time").sleep(60)  # else rank zero may finish first
         if step == 3 and trial.config.model.size == 102:
             raise ValueError("broken")
 """
