@@ -33,8 +33,8 @@ def own_birth() -> str:
 
 
 def is_here(host: str, birth: str) -> bool:
-    """Whether this process can ask for the pid of that one. An older version recorded no birth."""
-    return host == socket.gethostname() and (not birth or birth.partition("-")[0] == pid_space())
+    """Whether this process can ask for the pid of that one. Without a birth, from older versions, by its host name."""
+    return birth.partition("-")[0] == pid_space() if birth else host == socket.gethostname()
 
 
 def is_alive(pid: int, since: float, birth: str = "") -> bool:

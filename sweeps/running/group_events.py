@@ -21,8 +21,8 @@ from sweeps.task import Assignment
 
 EVENTS_AHEAD = 4
 """How many events a worker may send before the sweep takes one; then the worker and its peers wait."""
-PATIENCE_S = 5.0
-"""How long to wait for the cause of a peer's death."""
+PATIENCE_S = 10.0
+"""How long to wait for the cause once a worker has noticed that a peer is gone."""
 STACKS_S = 30.0
 """How long to wait for the stacks of workers that hang: a process must start on their nodes."""
 

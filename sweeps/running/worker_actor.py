@@ -90,5 +90,5 @@ def ended_by(error: BaseException) -> Failed | Lost:
     if is_out_of_memory(error):
         return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
     if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
+        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc(), died=True)
     return (Lost if is_lost_peer(error) else Failed)(cause, traceback.format_exc())

@@ -6,8 +6,8 @@ from small_task import write_task
 
 SUMMED = {
     "        total += trial.config.train.rate * trial.seed\n": """\
-            {each_step}
             total += sum_over(trial, trial.config.train.rate * trial.seed)
+            {each_step}
 """,
     "    for step in range(": "    with trial.process_group():\n        for step in range(",
     "        if step % ": "            if step % ",
@@ -31,7 +31,7 @@ from collections.abc""",
 
 
 def write_summing_task(folder: Path, each_step: str, functions: str = "", files: dict[str, str] | None = None) -> Path:
-    """``each_step`` is a statement before the sum of a step."""
+    """``each_step`` is a statement after the sum of a step."""
     filled = {
         old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import reasons
-from pairs import check_nothing_left, check_same, finish, processes_of, start, trial_in
+from pairs import check_nothing_left, check_same, finish, start, trial_in
 from studies import Running, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -44,18 +44,7 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     check_nothing_left(workplace)
 
 
-def test_a_killed_sweep_leaves_no_process_and_the_same_command_finishes(workplace: Path, undisturbed: Path) -> None:
-    running = start(workplace)
-    running.wait_for_step(40)
-    running.kill()
-    wait_until(lambda: not processes_of(workplace), "the end of its processes", 120)
-    finish(workplace)
-    assert reasons(trial_in(workplace)) == ["lost", "finished"]
-    check_same(trial_in(workplace), undisturbed)
-    check_nothing_left(workplace)
-
-
-def test_the_same_command_right_after_the_kill_finishes_too(workplace: Path, undisturbed: Path) -> None:
+def test_the_same_command_right_after_the_kill_of_a_sweep_finishes(workplace: Path, undisturbed: Path) -> None:
     """The workers of the killed sweep still end, and may still write."""
     running = start(workplace)
     running.wait_for_step(40)

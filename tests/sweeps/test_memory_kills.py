@@ -7,26 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons, undisturbed
+from faulty_task import newest_state, reasons
 from memory_group import MEBIBYTES, memory_group
-from small_task import write_task
 from studies import ablate, lines, mlflow_runs
+from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-STEPS, FAULTY = 12, 7
+STEPS, RATE, FAULTY = 12, 0.5, 7
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base,once,twice]"]
-BEGINS = "        total +="
-HOW_OFTEN = {101: 1, 102: 9}
+ROWS = {
+    f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+    for name, size in (("once", 101), ("twice", 102))
+}
 TAKES = """
-import os
-from pathlib import Path
-
-GROUP, HOW_OFTEN = Path({group!r}), {how_often!r}
+GROUP, HOW_OFTEN = Path({group!r}), {{101: 1, 102: 9}}
 
 def take_memory(trial):
     size = trial.config.model.size
-    last = trial.rank == trial.world - 1
-    for number in range(HOW_OFTEN.get(size, 0) if last and "UNDISTURBED" not in os.environ else 0):
+    for number in range(HOW_OFTEN.get(size, 0) if trial.rank == trial.world - 1 else 0):
         try:
             Path(__file__).with_name(f"took-{{size}}-{{number}}").touch(exist_ok=False)
         except FileExistsError:
@@ -45,39 +43,27 @@ def group() -> Iterator[Path]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_that_the_kernel_kills_is_short_of_memory(
-    workers: int,
-    group: Path,
-    tmp_path: Path,
-    furnish: Callable[[Path], Path],
-    monkeypatch: pytest.MonkeyPatch,
+    workers: int, group: Path, tmp_path: Path, furnish: Callable[[Path], Path]
 ) -> None:
-    rows = {
-        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
-        for name, size in (("once", 101), ("twice", 102))
-    }
-    takes = TAKES.format(group=str(group), how_often=HOW_OFTEN, mebibytes=MEBIBYTES)
-    fault = f"        if step == {FAULTY}: take_memory(trial)\n"
-    planted = {BEGINS: fault + BEGINS, "\nfrom collections.abc": f"{takes}\nfrom collections.abc"}
-    folder = write_task(furnish(tmp_path / "study"), planted, rows)
+    takes = TAKES.format(group=str(group), mebibytes=MEBIBYTES)
+    folder = write_summing_task(furnish(tmp_path / "study"), f"if step == {FAULTY}: take_memory(trial)", takes, ROWS)
     done = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
-    output, study = done.stdout + done.stderr, folder / "runs" / "s"
+    output = done.stdout + done.stderr
     assert done.returncode == 1, output
     assert "Traceback" not in output
+    base, once, twice = (folder / "runs" / "s" / f"{row}-s1" for row in ("base", "once", "twice"))
     killed = (
         rf"worker {workers - 1} \(pid \d+ on \S+\) was killed \(SIGKILL\), most likely by the kernel: out of memory"
     )
-    lost, end = reasons(study / "once-s1")
+    lost, end = reasons(once)
     assert re.fullmatch(f"worker lost: {killed}", lost)
     assert end == "finished"
-    lost, end = reasons(study / "twice-s1")
+    lost, end = reasons(twice)
     assert re.fullmatch(f"worker lost: {killed}", lost)
     assert re.fullmatch(f"failed: {killed}, for the second time", end)
-    assert re.match(f"{killed}, for the second time", (study / "twice-s1" / "error.txt").read_text())
+    assert re.match(f"{killed}, for the second time", (twice / "error.txt").read_text())
     assert sorted(status for _, status in mlflow_runs(folder / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
-    monkeypatch.setenv("UNDISTURBED", "1")
-    monkeypatch.chdir(folder)
-    for row in ("base", "once"):
-        finished = undisturbed(folder, WORDS[:3], row, tmp_path / row)
-        assert json.loads((study / f"{row}-s1" / "result.json").read_text())["scores"] == finished.scores
-        assert newest_state(study / f"{row}-s1" / "checkpoints") == newest_state(tmp_path / row)
-        assert [line["step"] for line in lines(study / f"{row}-s1" / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    for trial in (base, once):
+        assert newest_state(trial / "checkpoints") == (STEPS, STEPS * RATE * workers)
+        assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE * workers
+        assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from faulty_task import reasons
-from pairs import WORDS, check_nothing_left, check_same, finish, processes_of, start, trial_in
-from studies import ablate, mlflow_runs, wait_until
+from pairs import WORDS, check_nothing_left, check_same, finish, start, trial_in, wait_for_end
+from studies import ablate, mlflow_runs
 from typed import refusal
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -40,7 +40,7 @@ def test_a_stopped_sweep_keeps_its_trial_until_it_is_killed(workplace: Path, und
     running.suspend()
     assert f"base-s1 is being run by pid {running.process.pid} on " in refusal(workplace, "sweep", *WORDS)
     running.kill()
-    wait_until(lambda: not processes_of(workplace), "the end of its processes", 120)
+    wait_for_end(workplace)
     finish(workplace)
     assert reasons(trial_in(workplace)) == ["lost", "finished"]
     check_same(trial_in(workplace), undisturbed)
