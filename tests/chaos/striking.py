@@ -149,8 +149,8 @@ class Striking:
         if now.finished:
             return True
         if now.attempt > before.attempt:
-            return now.reporter == now.attempt and now.ts > self.since
-        return not now.ended and now.step > before.step and now.ts > self.since
+            return now.has_reported(self.since)
+        return not now.ended and now.step > before.step and now.has_reported(self.since)
 
     def _running(self) -> dict[str, Standing]:
         return {name: each for name, each in self.before.items() if each.runs}
@@ -171,7 +171,7 @@ class Striking:
         for name, before in self._running().items():
             now, trial = standings[name], self.attacked.study / name
             if now.attempt > before.attempt or not self._must_lose():
-                times.append(first_report(trial, now.attempt, self.since) or finished_at(trial))
+                times.append(first_report(trial, self.since) or finished_at(trial))
         return max(times)
 
     def _recovery(self, seconds: float | None) -> Recovery:

@@ -21,6 +21,7 @@ class Standing:
     """How far a trial is: its newest attempt, and the newest line of its journal."""
 
     attempt: int
+    began: float
     ended: bool
     finished: bool
     reporter: int
@@ -30,6 +31,10 @@ class Standing:
     @property
     def runs(self) -> bool:
         return self.attempt > 0 and not self.ended and not self.finished
+
+    def has_reported(self, since: float) -> bool:
+        """Whether its newest attempt has, since then. What it found in a checkpoint is of earlier attempts."""
+        return self.reporter == self.attempt and self.ts > max(since, self.began)
 
 
 class UnderAttack:
@@ -110,7 +115,7 @@ class UnderAttack:
 
     def trains(self) -> bool:
         """Whether a trial has reported since the command was typed."""
-        return any(each.runs and each.ts > self.typed_at for each in self.standings().values())
+        return any(each.runs and each.has_reported(self.typed_at) for each in self.standings().values())
 
     def _into_file(self, words: Sequence[str]) -> Inside:
         """Start a command whose output fills no pipe."""
@@ -121,16 +126,18 @@ class UnderAttack:
 def standing(trial: Path) -> Standing:
     attempts, journal = lines(trial / "attempts.jsonl"), lines(trial / "journal.jsonl")
     newest = max((int(line["attempt"]) for line in attempts), default=0)
-    ended = any(line["attempt"] == newest and line.get("end") for line in attempts)
+    own = [line for line in attempts if line["attempt"] == newest]
+    began, ended = own[0]["ts"] if own else 0.0, any(line.get("end") for line in own)
     last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
     finished = (trial / "result.json").exists()
-    return Standing(newest, ended, finished, int(last["attempt"]), int(last["step"]), float(last["ts"]))
+    return Standing(newest, began, ended, finished, int(last["attempt"]), int(last["step"]), float(last["ts"]))
 
 
-def first_report(trial: Path, attempt: int, since: float) -> float | None:
-    """When this attempt first reported a step since then, in Unix seconds."""
-    found = [line["ts"] for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt and line["ts"] > since]
-    return min(found, default=None)
+def first_report(trial: Path, since: float) -> float | None:
+    """When the newest attempt first reported a step since then, in Unix seconds."""
+    now, journal = standing(trial), lines(trial / "journal.jsonl")
+    after = max(since, now.began)
+    return min((line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after), default=None)
 
 
 def finished_at(trial: Path) -> float:

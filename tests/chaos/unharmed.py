@@ -17,6 +17,9 @@ WHERE experiments.name = ? AND runs.name != 'study' AND runs.lifecycle_stage = '
 """
 LOSSES = "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'train/loss' ORDER BY step"
 
+NEWEST = "checkpoint"
+"""The newest checkpoint that a report knows. It is written in the background, so another report may be the first."""
+
 
 def check_unharmed(study: Path, undisturbed: Path) -> None:
     """Every trial of it. Raises AssertionError with all that differs."""
@@ -50,13 +53,13 @@ def _state(trial: Path, step: int) -> dict[str, Any]:
     (folder,) = trial.glob(f"checkpoints/*/a*/step-{step}")
     if (small := folder / "state.pickle").exists():
         return leaves(pickle.loads(small.read_bytes()))
-    return leaves(computed(torch.load(folder / "state.pt", weights_only=True)))
+    state = leaves(computed(torch.load(folder / "state.pt", weights_only=True)))
+    return {name: leaf for name, leaf in state.items() if not name.endswith(f"/{NEWEST}")}
 
 
 def _journal(trial: Path) -> list[dict[str, Any]]:
-    """Without the newest checkpoint: it is written in the background, so another report may be the first to tell."""
     return [
-        {key: item for key, item in computed(line).items() if key != "checkpoint"}
+        {name: item for name, item in computed(line).items() if name != NEWEST}
         for line in lines(trial / "journal.jsonl")
     ]
 
