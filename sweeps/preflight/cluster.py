@@ -17,7 +17,7 @@ from transformer.schema import Problem, RefusedError
 
 ANSWER_S = 3.0
 """How long the head of a cluster may take to accept a connection."""
-NODES_S = 30.0
+NODES_S = 8.0
 """How long it may take to list its nodes."""
 BYTES_PER_PARAMETER = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
