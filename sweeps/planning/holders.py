@@ -59,10 +59,11 @@ def holder_of(locks: Path, trial: str) -> str:
 
 
 def _remove_dead(locks: Path) -> None:
-    """Remove the files of processes of this machine that were killed."""
+    """Remove the files of processes of this machine that were killed, other than those of another user."""
     for path, holder in _holders(locks):
         if holder.is_dead():
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 def _holders(locks: Path) -> Iterator[tuple[Path, Holder]]:

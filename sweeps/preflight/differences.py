@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from sweeps.planning.settings import Settings
-from sweeps.preflight.node_facts import packages
+from sweeps.preflight.node_facts import Packages, packages
 from sweeps.preflight.nodes import ANSWER_S, Node
+from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import checkpoint_place, shared_folders
 from transformer.schema import Problem
 
@@ -34,7 +35,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
             yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
 
 
-def _problems(node: Node, ours: dict[str, str | None], answer_s: float) -> Iterator[Problem]:
+def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
     answer = node.answer
     if answer is None:
         found = f"no answer within {answer_s:g} s"
@@ -42,27 +43,9 @@ def _problems(node: Node, ours: dict[str, str | None], answer_s: float) -> Itera
     elif "failed" in answer:
         yield Problem("cluster.address", answer["failed"], "see Ray's logs there, in /tmp/ray/session_latest/logs")
     elif answer:
-        yield from _other_packages(answer, ours)
+        yield from other_packages(answer, ours)
         for problem in answer["problems"]:
             yield Problem(**problem)
-
-
-def _other_packages(answer: dict[str, str | None], ours: dict[str, str | None]) -> Iterator[Problem]:
-    key, version, torch = "cluster.address", ours["ablate"] or "this version", ours["torch"]
-    if answer["digest"] is None:
-        fix = f"install ablate-sweeps {version} for the Python that starts Ray there"
-        yield Problem(key, "ablate-sweeps is not installed", fix)
-    elif answer["digest"] != ours["digest"]:
-        found = f"ablate-sweeps {answer['ablate']} in {answer['place']} differs from {version} in {ours['place']} here"
-        yield Problem(key, found, "must be the same version or commit on every node")
-    if _public(answer["torch"]) != _public(torch):
-        found = f"torch is {answer['torch']}" if answer["torch"] else "torch is not installed"
-        yield Problem(key, found, f"must be {torch}, as here")
-
-
-def _public(version: str | None) -> str | None:
-    """Without the build, such as cpu or cu128: nodes may have different hardware."""
-    return version and version.partition("+")[0]
 
 
 def _on(problem: Problem, names: list[str]) -> Problem:

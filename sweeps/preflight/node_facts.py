@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 OURS = ("sweeps", "tracking", "transformer")
+Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def _sees(file: str) -> bool:
         return False
 
 
-def packages() -> dict[str, str | None]:
+def packages() -> Packages:
     """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
     places = [_folder(name) for name in OURS]
     digest = None if None in places else _digest([place for place in places if place])

@@ -45,9 +45,12 @@ class Bell:
 
 
 def start_bell() -> Any:
-    """A bell on this process's node, so that it survives the death of any other node."""
+    """A bell on this process's node, so that it survives the death of any other node.
+
+    If its process dies, another one takes its place, which does not know for whom it was rung.
+    """
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return Bell.options(scheduling_strategy=here).remote()  # type: ignore[attr-defined]
+    return Bell.options(scheduling_strategy=here, max_restarts=-1).remote()  # type: ignore[attr-defined]
 
 
 def is_rung(bell: Any, key: str = ALL) -> bool:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import pickle
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ import fsspec
 
 from sweeps.events import Report
 from sweeps.running.chosen_start import Start
+from sweeps.running.own_temporary import own_temporary
 from transformer.processes.owner import Owner
 from transformer.processes.storage import naming
 
@@ -132,11 +132,11 @@ class CheckpointStore:
         """Save the state, then remove the oldest checkpoints. Raises SupersededError."""
         self._check_owner()
         place = self._place(step, self.attempt)
-        with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
-            with naming(Path(tempfile.gettempdir())):
-                self.save(state, Path(temporary))
+        with own_temporary() as temporary:
+            with naming(temporary.parent):
+                self.save(state, temporary)
             sums = {}
-            for file in sorted(path for path in Path(temporary).rglob("*") if path.is_file()):
+            for file in sorted(path for path in temporary.rglob("*") if path.is_file()):
                 name = file.relative_to(temporary).as_posix()
                 sums[name] = _digest(file)
                 self.filesystem.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
@@ -155,14 +155,14 @@ class CheckpointStore:
     def _read(self, step: int, attempt: int) -> Restored:
         place = self._place(step, attempt)
         manifest = self._manifest(place)
-        with tempfile.TemporaryDirectory(prefix="ablate-") as temporary:
+        with own_temporary() as temporary:
             for name, expected in manifest.files.items():
-                file = Path(temporary) / name
+                file = temporary / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 self._fetch(place, name, file)
                 if _digest(file) != expected:
                     raise DamagedCheckpointError(f"{name} is damaged")
-            state = self._loaded(place, Path(temporary))
+            state = self._loaded(place, temporary)
         digest = hashlib.sha256(json.dumps(manifest.files, sort_keys=True).encode()).hexdigest()
         return Restored(Start(step, attempt, digest), step, state, manifest.reports, manifest.seconds)
 

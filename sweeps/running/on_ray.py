@@ -6,7 +6,6 @@ import shlex
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,9 @@ from rich.console import Console
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
+from sweeps.preflight.node_facts import packages
 from sweeps.running.open_study import open_study
+from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.probe import probing
 from sweeps.running.progress import Progress
@@ -70,26 +71,26 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    bell = start_bell()
+    bell, ours = start_bell(), packages() if settings.cluster.address else None
     callback = TuneCallback(recorders, progress, stopping, bell, settings.sweep.max_failures)
     with (
         probing(plan.folder, settings.paths.checkpoints) as probe,
-        tempfile.TemporaryDirectory(prefix="ablate-") as storage,
+        own_temporary() as storage,
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
         _watched(callback, storage, command),
-        naming(Path(storage)),
+        naming(storage),
     ):
         names = list(recorders)
         while names:
             callback.again.clear()
             assignments = {name: recorders[name].assignment() for name in names}
-            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe)
+            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe, packages=ours)
             names = callback.again.copy()
 
 
-def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
+def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None:
     """Queue the trials of ``given["assignments"]`` in their order on the available resources."""
     from ray import tune
 
@@ -105,7 +106,7 @@ def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
         param_space={"trial": tune.sample_from(lambda _: next(order)), "again": None, "short": False},
         tune_config=tune.TuneConfig(reuse_actors=True, num_samples=len(names)),
         run_config=tune.RunConfig(
-            storage_path=storage,
+            storage_path=str(storage),
             verbose=0,
             callbacks=[callback, SilentProgress()],
             failure_config=tune.FailureConfig(max_failures=sweep.max_failures),
@@ -114,7 +115,7 @@ def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
 
 
 @contextmanager
-def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
+def _watched(callback: Any, storage: Path, command: list[str]) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line and the command to type."""
     from sweeps.running.cluster_watch import ClusterWatch
 

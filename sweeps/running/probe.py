@@ -53,7 +53,8 @@ def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
 
 
 def _remove_dead(folder: Path) -> None:
-    """Remove the files of killed sweeps."""
+    """Remove the files of killed sweeps, other than those of another user."""
     for path in folder.glob(f"{NAME}-*"):
         if has_ended(path.name.removeprefix(f"{NAME}-").rpartition("-")[0]):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()

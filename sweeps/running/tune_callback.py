@@ -1,6 +1,7 @@
 """Tune's events of its trials, recorded and displayed."""
 
 import pickle
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -11,6 +12,7 @@ from ray import tune
 from ray.tune.progress_reporter import TrialProgressCallback
 
 from sweeps.events import Failed, Finished, Lost, Stopped
+from sweeps.running.bell import ALL
 from sweeps.running.deaths import describe
 from sweeps.running.patient_record import recorded
 from sweeps.running.progress import Progress
@@ -20,6 +22,8 @@ from sweeps.running.stopping import Stopping
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
+RING_S = 5.0
+"""How often the bell rings."""
 
 
 class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
@@ -44,6 +48,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.again: list[str] = []  # trials for the next round, because their process died before they began
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
+        self.heard = 0.0  # when the bell last rang for all of them
         self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,6 +82,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self._stop()
         for name in self.stopping.trials - self.stopped:
             self._stop_one(name)
+        if time.monotonic() - self.heard > RING_S:
+            self._ring()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
@@ -128,7 +135,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """Ring the bell once; raises Interrupted when no trial is running."""
         if not self.rang:
             self.rang = True
-            self.bell.ring.remote()
+            self._ring()
             self.progress.stop()
         if not self.running:
             raise self.stopping.interrupted(self.progress.left())
@@ -137,8 +144,15 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """Ring the bell for one trial; one that has not begun will not begin."""
         self.stopped.add(name)
         if name in self.recorders and self.recorders[name].planned.trial.name not in self.progress.ended():
-            self.bell.ring.remote(self.recorders[name].planned.trial.key)
+            self._ring()
             self.progress.stop_one(name, begun=name in self.running)
+
+    def _ring(self) -> None:
+        """For all that were asked to stop, again and again: the bell's process may have died meanwhile."""
+        self.heard = time.monotonic()
+        keys = [self.recorders[name].planned.trial.key for name in self.stopped & self.recorders.keys()]
+        for key in [ALL] * self.rang + keys:
+            self.bell.ring.remote(key)
 
     def _lost(self, trial: Any) -> Lost:
         """Why the trial's process ended: its own last event is the best source."""

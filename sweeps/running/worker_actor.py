@@ -8,12 +8,14 @@ import socket
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ray
 from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
+from sweeps.preflight.node_facts import Packages, packages
 from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.memory_kills import memory_kills
@@ -31,6 +33,7 @@ class Place:
     """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
 
     ``memory_kills`` is how many processes its kernel had killed for want of memory before the attempt began.
+    ``packages`` are those of this worker.
     """
 
     host: str
@@ -38,6 +41,7 @@ class Place:
     pid: int
     sees_folder: bool
     memory_kills: int
+    packages: Packages
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
@@ -57,7 +61,7 @@ class WorkerActor:
         """Where this worker runs, and whether it sees the sweep's file."""
         node = ray.get_runtime_context().get_node_id()
         seen = probe is None or probe.is_seen()
-        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills())
+        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills(), _packages())
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
@@ -91,6 +95,12 @@ class WorkerActor:
                 yield Failed(str(error.problems[0]), str(error))
             except (Exception, SystemExit) as error:
                 yield ended_by(error)
+
+
+@cache
+def _packages() -> Packages:
+    """Once per process: it has imported these files."""
+    return packages()
 
 
 def ended_by(error: BaseException) -> Failed | Lost:

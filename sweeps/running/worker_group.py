@@ -3,6 +3,7 @@
 Imports no torch: only the workers need it.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ray
@@ -13,6 +14,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
 from sweeps.planning.settings import Cluster
+from sweeps.preflight.node_facts import Packages
+from sweeps.preflight.other_packages import other_packages
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
 from sweeps.running.group_events import GroupEvents, unseen
@@ -29,6 +32,13 @@ STALL_S = 600.0
 
 class LostWorkerError(RuntimeError):
     """A worker is lost: Tune retries the trial."""
+
+    def __init__(self, lost: Lost) -> None:
+        super().__init__(lost.cause)
+        self.lost = lost
+
+    def __reduce__(self) -> Any:
+        return LostWorkerError, (self.lost,)
 
 
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
@@ -51,22 +61,36 @@ def run_trial(
     bell: Any,
     stall_s: float = STALL_S,
     probe: Probe | None = None,
+    packages: Packages | None = None,
 ) -> None:
     """The Tune trial function: start the worker group and pass on its events.
 
     Raises LostWorkerError if a worker dies or all of them hang for ``stall_s``; then Tune retries the trial as the next
-    attempt. A failure that a retry would repeat is reported, not raised. ``probe`` tests whether nodes share a folder.
+    attempt. A failure that a retry would repeat is reported, not raised. ``probe`` tests whether nodes share a folder,
+    ``packages`` whether they have the sweep's: a node may have joined after the sweep began.
     """
     assignment = config["again"] or assignments[config["trial"]]
     if is_rung(bell, assignment.key):
         return
+
+    def tell(event: Event) -> None:
+        tune.report({"attempt": assignment.attempt, "event": event})
+
     workers, finished = [*_idle_workers], False
     _idle_workers.clear()
     try:
         places = _places(workers, probe, IDLE_ANSWER_S) if workers else []
         if not places:
             workers, places = _started(workers, cluster, probe, max(stall_s, STARTING_S))
-        finished = _run(GroupEvents(workers, places, stall_s), assignment, bell, probe, bool(config.get("short")))
+        _refuse_others(places, packages)
+        for notice in unseen(places, probe):
+            tell(notice)
+        finished = _run(GroupEvents(workers, places, stall_s).of(assignment, bell), tell)
+    except LostWorkerError as error:
+        if not (error.lost.memory and config.get("short")):  # the attempt before this one ran out of memory, too
+            tell(error.lost)
+            raise
+        tell(Failed(f"{error.lost.cause}, for the second time", error.lost.details))
     finally:
         if finished:
             _idle_workers.extend(workers)
@@ -74,35 +98,29 @@ def run_trial(
             _kill(workers)
 
 
-def _run(group: GroupEvents, assignment: Assignment, bell: Any, probe: Probe | None, short: bool) -> bool:
-    """Pass on the events of the workers; returns whether the trial finished.
-
-    ``short``: the attempt before this one ran out of memory.
-    """
-
-    def tell(event: Event) -> None:
-        tune.report({"attempt": assignment.attempt, "event": event})
-
-    for notice in unseen(group.places, probe):
-        tell(notice)
+def _run(events: Iterator[Event], tell: Callable[[Event], None]) -> bool:
+    """Pass on the events of the workers; returns whether the trial finished. Raises LostWorkerError."""
     finished = False
-    for event in group.of(assignment, bell):
+    for event in events:
         if finished and isinstance(event, Failed | Lost):  # the result stands, but these workers are not used again
             tell(Noticed(f"a worker did not end in order after the result: {event.cause}"))
             return False
-        if isinstance(event, Lost) and event.memory and short:
-            event = Failed(f"{event.cause}, for the second time", event.details)
-        tell(event)
         if isinstance(event, Lost):
-            raise LostWorkerError(event.cause)
+            raise LostWorkerError(event)
+        tell(event)
         if isinstance(event, Failed | Stopped):
             return False
         finished = finished or isinstance(event, Finished)  # what workers print may follow it
     if finished:
         return True
-    lost = Lost("worker 0 ended without a result", "")
-    tell(lost)
-    raise LostWorkerError(lost.cause)
+    raise LostWorkerError(Lost("worker 0 ended without a result", ""))
+
+
+def _refuse_others(places: list[Place], packages: Packages | None) -> None:
+    """Raises LostWorkerError if a node has others than these: the trial would train with other code."""
+    for place in places:
+        if packages and (problem := next(other_packages(place.packages, packages), None)):
+            raise LostWorkerError(Lost(f"{place.host}: {problem.found}; {problem.allowed}", ""))
 
 
 def _places(workers: list[Any], probe: Probe | None, within_s: float) -> list[Place]:
@@ -121,7 +139,7 @@ def _started(before: list[Any], cluster: Cluster, probe: Probe | None, stall_s: 
         return workers, list(ray.get([worker.place.remote(probe) for worker in workers], timeout=stall_s))
     except RayError as error:
         _kill(workers)
-        raise LostWorkerError(describe(error, "a worker that was starting").cause) from None
+        raise LostWorkerError(describe(error, "a worker that was starting")) from None
 
 
 def _kill(workers: list[Any]) -> None:

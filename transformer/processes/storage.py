@@ -1,6 +1,7 @@
 """Storage that is full, read-only or away for a while: what it refused is tried again. Who waits here does not hang."""
 
 import errno
+import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -53,9 +54,9 @@ def naming(place: Path) -> Iterator[None]:
 def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Found]:
     """What ``act`` returns; it can be repeated. Yields a line for the user when storage fails, and when it is back.
 
-    Raises StorageError once ``PATIENCE_S`` have passed.
+    Raises StorageError once ``PATIENCE_S`` have passed since it first failed.
     """
-    began, failed = time.monotonic(), ""
+    since, failed = math.inf, ""
     while True:
         try:
             found = act()
@@ -64,7 +65,8 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
             fault = storage_fault(error, place)
             if fault is None:
                 raise
-            if time.monotonic() - began >= PATIENCE_S:
+            since = min(since, time.monotonic())
+            if time.monotonic() - since >= PATIENCE_S:
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename

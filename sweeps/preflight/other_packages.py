@@ -1,0 +1,24 @@
+"""Whether a node has the packages of this machine: other files of ours, or another torch, give other results."""
+
+from collections.abc import Iterator
+
+from sweeps.preflight.node_facts import Packages
+from transformer.schema import Problem
+
+
+def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
+    key, version, torch = "cluster.address", ours["ablate"] or "this version", ours["torch"]
+    if theirs["digest"] is None:
+        fix = f"install ablate-sweeps {version} for the Python that starts Ray there"
+        yield Problem(key, "ablate-sweeps is not installed", fix)
+    elif theirs["digest"] != ours["digest"]:
+        found = f"ablate-sweeps {theirs['ablate']} in {theirs['place']} differs from {version} in {ours['place']} here"
+        yield Problem(key, found, "must be the same version or commit on every node")
+    if _public(theirs["torch"]) != _public(torch):
+        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
+        yield Problem(key, found, f"must be {torch}, as here")
+
+
+def _public(version: str | None) -> str | None:
+    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    return version and version.partition("+")[0]

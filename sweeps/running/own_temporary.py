@@ -1,0 +1,27 @@
+"""Temporary folders that outlive no process: what a killed one left is removed by the next one on its machine."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from tracking.process import has_ended, own_birth
+
+PREFIX = "ablate-"
+
+
+@contextmanager
+def own_temporary() -> Iterator[Path]:
+    """A folder named after the birth of this process."""
+    _remove_dead()
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_birth()}-") as folder:
+        yield Path(folder)
+
+
+@cache
+def _remove_dead() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        if has_ended(folder.name.removeprefix(PREFIX).rpartition("-")[0]):
+            shutil.rmtree(folder, ignore_errors=True)
