@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from tracking.damage import DamagedFileError
 from tracking.uri import without_password
 from transformer.processes.storage import FIXES
 from transformer.schema import RefusedError
+
+FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check who may read and write it")
 
 
 class DiscreetConsole(Console):
@@ -37,44 +40,67 @@ class SteadyConsole(DiscreetConsole):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class StandardOutput:
-    """``sys.stdout`` of the moment. A terminal that was closed is a reader that has left, a little before SIGHUP."""
+class StandardStream:
+    """``sys.stdout`` or ``sys.stderr`` of the moment, by its ``name``.
+
+    A terminal that was closed is a reader that has left, a little before SIGHUP.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     @property
-    def rich_proxied_file(self) -> "StandardOutput":
+    def rich_proxied_file(self) -> "StandardStream":
         """Where Rich writes while a live table stands in for ``sys.stdout``: here, too."""
         return self
 
     def write(self, text: str) -> int:
-        with _leaving():
-            return self._now().write(text)
+        with _leaving(self._name):
+            self._now().write(text)
+        return len(text)
 
     def flush(self) -> None:
-        with _leaving():
+        with _leaving(self._name):
             self._now().flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._now(), name)
 
     def _now(self) -> IO[str]:
-        return cast(IO[str], getattr(sys.stdout, "rich_proxied_file", sys.stdout))
+        now = getattr(sys, self._name)
+        return cast(IO[str], getattr(now, "rich_proxied_file", now))
 
 
 @contextmanager
-def _leaving() -> Iterator[None]:
+def _leaving(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno != errno.EIO:
-            error.filename = error.filename or "standard output"
+        if error.errno == errno.EIO:
+            raise BrokenPipeError(error.errno, "the terminal was closed") from error
+        if error.errno not in FIXES or not _training.is_set():
+            error.filename = error.filename or STREAMS[name]
             raise
-        raise BrokenPipeError(error.errno, "the terminal was closed") from error
 
 
-OUT = SteadyConsole(file=cast(IO[str], StandardOutput()), highlight=False)
+STREAMS = {"stdout": "standard output", "stderr": "standard error"}
+_training = threading.Event()
+
+
+@contextmanager
+def printing_ends_nothing() -> Iterator[None]:
+    """Within it, text that does not fit on a full disk is lost, and nothing else: `nohup ablate sweep` goes on."""
+    _training.set()
+    try:
+        yield
+    finally:
+        _training.clear()
+
+
+OUT = SteadyConsole(file=cast(IO[str], StandardStream("stdout")), highlight=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width
-ERR = DiscreetConsole(stderr=True, highlight=False)
+ERR = DiscreetConsole(file=cast(IO[str], StandardStream("stderr")), highlight=False)
 
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
@@ -112,10 +138,10 @@ def print_refusal(refused: RefusedError | DamagedFileError) -> None:
 
 
 def print_failure(error: OSError) -> None:
-    """Print a fault of a file, disk or network as one line with its path, and what to do about storage."""
+    """Print a fault of a file, disk or network as one line with its path, and what to do about it."""
     place = ": ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
     cause = error.strerror or str(error) or type(error).__name__
-    fix = f"; {FIXES[error.errno]}, then run again: {typed()}" if error.errno in FIXES else ""
+    fix = f"; {FAULTS[error.errno]}, then run again: {typed()}" if error.errno in FAULTS else ""
     ERR.print(f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause + fix)}", soft_wrap=True)
 
 

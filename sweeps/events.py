@@ -90,14 +90,14 @@ class Failed:
 class Lost:
     """A worker was lost; another attempt may succeed. The cause, and its details.
 
-    ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``died``: its process ended,
-    while otherwise a worker only noticed that others are gone.
+    ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``peer``: it only noticed that
+    another worker is gone.
     """
 
     cause: str
     details: str
     memory: bool = False
-    died: bool = False
+    peer: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -146,7 +147,8 @@ def _end_at_ctrl_c() -> None:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    with suppress(OSError):  # a full disk: what is carried counts more
+        print(line, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -45,16 +45,21 @@ def work(
         prepared = prepare_here(*text, assignment.vocabulary)
         precision = assignment.config.train.precision
         try:
-            with efficient(assignment.config.model, precision, worker.device):
-                yield from _train_and_evaluate(assignment, prepared, worker)
+            with efficient(assignment.config.model, precision, worker.device), _checkpoints(assignment) as checkpoints:
+                yield from _train_and_evaluate(assignment, prepared, worker, checkpoints)
         except StopRequested:  # during the scoring of a set; the sets before it were reported
             yield Stopped(assignment.config.train.steps)
 
 
-def _train_and_evaluate(assignment: Assignment, prepared: Prepared, worker: Worker) -> Iterator[Event]:
+def _checkpoints(assignment: Assignment) -> Checkpoints:
+    keep = assignment.config.train.keep_checkpoints
+    return Checkpoints(assignment.checkpoints, assignment.key, assignment.attempt, keep)
+
+
+def _train_and_evaluate(
+    assignment: Assignment, prepared: Prepared, worker: Worker, checkpoints: Checkpoints
+) -> Iterator[Event]:
     trial = assignment.config
-    keep = trial.train.keep_checkpoints
-    checkpoints = Checkpoints(assignment.checkpoints, assignment.key, assignment.attempt, keep)
     state = start(trial, len(prepared.vocabulary), worker.device)
     resumed = resume(state, trial.train.steps, checkpoints, worker, assignment.run)
     if worker.is_rank_zero:

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from sweeps.commands.arguments import Add, Check, Json, OverrideList
 from sweeps.commands.guarded import guarded
-from sweeps.console import ERR, OUT, next_verb, typed_command
+from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 
 
@@ -49,7 +49,8 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     _tell_changes(planned)
-    run_plan(planned, typed_command(), OUT)
+    with printing_ends_nothing():
+        run_plan(planned, typed_command(), OUT)
     return show_outcome(planned, "sweep", overrides)
 
 
@@ -66,7 +67,8 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     from sweeps.show import show_outcome
 
     _tell_changes(planned)
-    run_single(planned, typed_command(), OUT)
+    with printing_ends_nothing():
+        run_single(planned, typed_command(), OUT)
     return show_outcome(planned, "train", overrides)
 
 

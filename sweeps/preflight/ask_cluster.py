@@ -34,8 +34,8 @@ def main() -> None:
     signal.alarm(list_s + math.ceil(answer_s))
     if question is not None:
         _ask(nodes, question, answer_s)
+    print(json.dumps(nodes), flush=True)
     ray.shutdown()
-    print(json.dumps(nodes))
 
 
 def _listed(address: str) -> list[dict[str, Any]]:

@@ -29,7 +29,8 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
     finally:
         announcement.ended.set()
         thread.join()
-        withdraw(study, announcement.runner)
+        with suppress(OSError):  # a fault of storage must not hide why the sweep ends
+            withdraw(study, announcement.runner)
 
 
 class Announcement:

@@ -20,7 +20,7 @@ from sweeps.events import Report
 from sweeps.running.chosen_start import Start
 from sweeps.running.own_temporary import own_temporary
 from transformer.processes.owner import Owner
-from transformer.processes.storage import naming
+from transformer.processes.storage import at_place
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""
@@ -133,7 +133,7 @@ class CheckpointStore:
         self._check_owner()
         place = self._place(step, self.attempt)
         with own_temporary() as temporary:
-            with naming(temporary.parent):
+            with at_place(temporary.parent):
                 self.save(state, temporary)
             sums = {}
             for file in sorted(path for path in temporary.rglob("*") if path.is_file()):

@@ -57,16 +57,18 @@ class ClusterWatch:
 
     def _end(self, cause: str) -> None:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
-        self._say(cause)
-        _silence()
-        record = threading.Thread(target=self._record, args=(cause,), daemon=True)
-        record.start()
-        record.join(CLEANING_S)
-        for process in self._family:
-            with suppress(psutil.Error):
-                if process.is_running() and SYNCER not in process.cmdline():
-                    process.kill()
-        os._exit(1)
+        try:
+            self._say(cause)
+            _silence()
+            record = threading.Thread(target=self._record, args=(cause,), daemon=True)
+            record.start()
+            record.join(CLEANING_S)
+            for process in self._family:
+                with suppress(psutil.Error, OSError):
+                    if process.is_running() and SYNCER not in process.cmdline():
+                        process.kill()
+        finally:
+            os._exit(1)
 
 
 def _silence() -> None:

@@ -32,7 +32,7 @@ def describe(
     place = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({place})" if place else name
     cause, details = _cause(error, text, lines, lacked_memory), "\n\n".join(filter(None, [text, "\n".join(lines)]))
-    return Lost(f"{process} {cause}", details, memory=cause in (BY_RAY, BY_KERNEL), died=True)
+    return Lost(f"{process} {cause}", details, memory=cause in (BY_RAY, BY_KERNEL))
 
 
 def _cause(error: BaseException, text: str, lines: list[str], lacked_memory: Callable[[], bool]) -> str:

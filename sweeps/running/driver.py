@@ -170,8 +170,7 @@ class _Drive:
         try:
             while True:
                 notice = next(using)
-                if self.rank == 0:
-                    yield Noticed(notice)
+                yield Noticed(f"worker {self.rank}: {notice}" if self.rank else notice)
         except StopIteration as end:
             found: Found = end.value
             return found

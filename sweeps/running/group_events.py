@@ -118,27 +118,37 @@ class GroupEvents:
 
     def _stalled(self) -> Lost:
         """All workers hang: the attempt ends with the stacks of each."""
-        stacks = {rank: self._stacks(rank) for rank in range(len(self.workers))}
+        stacks = self._stacks()
         minutes = self.watch.stall_s / 60
         stopped = [rank for rank, text in stacks.items() if text.startswith("the process is stopped")]
         which = ", ".join(f"worker {rank} ({self.places[rank]})" for rank in stopped)
         cause = f"no worker gave a sign of life for {minutes:g} min (sweep.stall_minutes)"
-        cause = f"{which} is stopped: {cause}" if stopped else cause
+        cause = f"{which} {'are' if len(stopped) > 1 else 'is'} stopped: {cause}" if stopped else cause
         parts = [f"worker {rank} ({self.places[rank]}):\n{text}" for rank, text in stacks.items()]
         return Lost(cause, "\n\n".join(parts))
 
-    def _stacks(self, rank: int) -> str:
-        place = self.places[rank]
-        where = NodeAffinitySchedulingStrategy(place.node, soft=False)
-        try:
-            return str(ray.get(remote_stacks.options(scheduling_strategy=where).remote(place.pid), timeout=STACKS_S))
-        except RayError as error:
-            return f"no stack: its node does not answer: {type(error).__name__}"
+    def _stacks(self) -> dict[int, str]:
+        """Of each worker, by rank, all asked at the same time."""
+        asked = [_stack_at(place) for place in self.places]
+        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=STACKS_S)
+        return {rank: _stack(answer, answer in ready) for rank, answer in enumerate(asked)}
+
+
+def _stack_at(place: Place) -> Any:
+    where = NodeAffinitySchedulingStrategy(place.node, soft=False)
+    return remote_stacks.options(scheduling_strategy=where).remote(place.pid)
+
+
+def _stack(answer: Any, is_ready: bool) -> str:
+    try:
+        return str(ray.get(answer)) if is_ready else f"no stack: its node does not answer within {STACKS_S:g} s"
+    except RayError as error:
+        return f"no stack: its node does not answer: {type(error).__name__}"
 
 
 def _is_cause(lost: Lost) -> bool:
     """Whether this worker itself is lost. If not, it only noticed that others are gone."""
-    return lost.memory or lost.died
+    return not lost.peer
 
 
 def unseen(places: list[Place], probe: Probe | None) -> Iterator[Noticed]:

@@ -9,6 +9,8 @@ REFUSED_S = 15.0
 SILENT_S = 45.0
 """How long nothing may answer: the link may be down, or the head busy. Ray itself gives up after 60 s, with traces."""
 ANSWER_S = 2.0
+STOPPED_S = 10.0
+"""If no look was taken for so long, this process itself was stopped meanwhile."""
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 REFUSED, SILENT = "refused", "silent"
 
@@ -18,13 +20,14 @@ class HeadLink:
 
     def __init__(self, address: str, refused_s: float = REFUSED_S, silent_s: float = SILENT_S) -> None:
         self._address, self._allowed_s = address, {REFUSED: refused_s, SILENT: silent_s}
-        self._failure, self._since = "", 0.0
+        self._since = self._looked = time.monotonic()
 
     def fault(self) -> str | None:
         """Try to connect; returns why the head counts as gone, if it does."""
         failure, now = self._tried(), time.monotonic()
-        if failure != self._failure:
-            self._failure, self._since = failure, now
+        if not failure or now - self._looked > STOPPED_S:
+            self._since = now
+        self._looked = now
         gone = failure and now - self._since > self._allowed_s[failure]
         return f"Ray's head at {self._address} no longer answers" if gone else None
 

@@ -73,7 +73,7 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
         peers_of(assignment, workers) as (address, peers),
-        StallHere(peers, stall_s, partial(_take, recorder, progress)).watching(),
+        StallHere(peers, stall_s, partial(_take, recorder, progress), progress.close).watching(),
         stopping.gentle(),
     ):
         for event in work(assignment, 0, workers, address, stop):

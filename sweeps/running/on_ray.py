@@ -26,7 +26,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
-from transformer.processes.storage import naming
+from transformer.processes.storage import at_place
 from transformer.schema import Problem, RefusedError
 
 RAY_ENV = {
@@ -80,7 +80,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         stopping.gentle(),
         _uncounted(),
         _watched(callback, storage, command),
-        naming(storage),
+        at_place(storage),
     ):
         names = list(recorders)
         while names:
@@ -101,7 +101,7 @@ def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None
     cluster, sweep, names = settings.cluster, settings.sweep, list(given["assignments"])
     order = iter(names)  # Tune copies a grid of n values n times
     trainable = tune.with_parameters(run_trial, cluster=cluster, stall_s=60 * sweep.stall_minutes, **given)
-    tune.Tuner(
+    tuner = tune.Tuner(
         tune.with_resources(trainable, bundles(cluster)),
         param_space={"trial": tune.sample_from(lambda _: next(order)), "again": None, "short": False},
         tune_config=tune.TuneConfig(reuse_actors=True, num_samples=len(names)),
@@ -111,7 +111,13 @@ def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None
             callbacks=[callback, SilentProgress()],
             failure_config=tune.FailureConfig(max_failures=sweep.max_failures),
         ),
-    ).fit()
+    )
+    try:
+        tuner.fit()
+    except tune.TuneError as error:
+        if isinstance(error.__context__, OSError):  # such as a full disk of Tune's own files
+            raise error.__context__ from None
+        raise
 
 
 @contextmanager

@@ -1,22 +1,24 @@
 """Records of a running sweep on storage that fails for a while: the sweep waits, and then ends in one line."""
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from transformer.processes.storage import StorageError, patiently, telling
+from tracking.damage import DamagedFileError
+from transformer.processes.storage import patiently, telling
 
 Found = TypeVar("Found")
 
 
 class UnrecordedError(BaseException):
-    """The study could not be written for too long. What is not recorded would be lost, so the sweep ends.
+    """The study could not be written. What is not recorded would be lost, so the sweep ends.
 
     No Exception: Tune would make a text of it, and a trial a failure of its own.
     """
 
-    def __init__(self, error: StorageError) -> None:
+    def __init__(self, error: OSError) -> None:
         self.error = error
 
 
@@ -27,13 +29,15 @@ def recorded(act: Callable[[], Found], folder: Path, say: Callable[[str], None])
     """
     try:
         return telling(patiently(act, str(folder)), say)
-    except StorageError as error:
+    except DamagedFileError as damage:  # such as a file that a server has cut: the same command repairs it
+        raise UnrecordedError(OSError(errno.EIO, damage.cause, str(damage.path))) from None
+    except OSError as error:
         raise UnrecordedError(error) from None
 
 
 @contextmanager
 def unrecorded_as_error() -> Iterator[None]:
-    """Raises the StorageError of an UnrecordedError, once Tune and the trial are left."""
+    """Raises the OSError of an UnrecordedError, once Tune and the trial are left."""
     try:
         yield
     except UnrecordedError as unrecorded:

@@ -56,8 +56,12 @@ class Progress:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the live table, so that what follows stays."""
         if self.console.is_terminal:
-            self.live.__exit__(*error)
+            self.live.stop()
 
     def start(self, name: str) -> None:
         trial = self.trials[name]
@@ -117,7 +121,7 @@ class Progress:
 
     def give_up(self, cause: str, command: str) -> None:
         """Say that no trial can run any more, and what to type."""
-        self.__exit__(None, None, None)
+        self.close()
         self._say(f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}")
 
     def left(self) -> tuple[str, ...]:
@@ -131,7 +135,7 @@ class Progress:
         self._say(f"{name}: {after}, as `ablate stop` asked")
 
     def skip(self, name: str) -> None:
-        """Show that a trial that was asked to stop did not begin."""
+        """Show that a trial stopped before its first step."""
         self.trials[name].state = "stopped"
 
     def ended(self) -> set[str]:

@@ -26,10 +26,15 @@ class StalledError(RuntimeError):
 
 
 class StallHere:
-    """Watches this process and its peers; ``fail`` records a failure if the main thread cannot."""
+    """Watches this process and its peers.
 
-    def __init__(self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None]) -> None:
-        self.peers, self.fail = peers, fail
+    If the main thread cannot, ``fail`` records a failure and ``close`` leaves the terminal in order.
+    """
+
+    def __init__(
+        self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None], close: Callable[[], None]
+    ) -> None:
+        self.peers, self.fail, self.close = peers, fail, close
         self.silence = Silence(1 + len(peers), stall_s, lambda rank: peers[rank - 1].signs if rank else signs())
         self.error: StalledError | None = None
         self._over = threading.Event()
@@ -68,6 +73,7 @@ class StallHere:
         if not self._over.wait(GRACE_S):
             try:
                 self.fail(Failed(str(self.error), details))
+                self.close()
             finally:  # the main thread hangs, so nothing else ends the process
                 os._exit(1)
 

@@ -163,7 +163,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 def _error(trial: Any) -> BaseException:
     """The error that Tune saved on this machine; ``trial.get_error()`` reads an upload that may not exist yet."""
     path = trial.pickled_error_file
-    if path and Path(path).is_file():
-        error: BaseException = pickle.loads(Path(path).read_bytes())
-        return error
+    with suppress(OSError, EOFError, pickle.UnpicklingError):  # a full disk cuts it
+        if path and Path(path).is_file():
+            error: BaseException = pickle.loads(Path(path).read_bytes())
+            return error
     return RuntimeError("Tune saved no cause")

@@ -109,5 +109,7 @@ def ended_by(error: BaseException) -> Failed | Lost:
     if is_out_of_memory(error):
         return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
     if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc(), died=True)
-    return (Lost if is_lost_peer(error) or is_lost_storage(error) else Failed)(cause, traceback.format_exc())
+        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
+    if is_lost_peer(error):
+        return Lost(cause, traceback.format_exc(), peer=True)
+    return (Lost if is_lost_storage(error) else Failed)(cause, traceback.format_exc())

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from transformer.processes.alive import alive
@@ -17,11 +18,13 @@ PATIENCE_S = 120.0
 PAUSE_S = 1.0
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
-AWAY = dict.fromkeys(
-    (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT), "check that it can be reached"
-)
+DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT
+HOSTS_AWAY = errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EBUSY, errno.EREMOTEIO
+AWAY = dict.fromkeys(DISKS_AWAY + HOSTS_AWAY, "check that it can be reached")
 FIXES = FULL | READ_ONLY | AWAY
-"""What to do, by the number of the system's error."""
+"""What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
+NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
+"""Names of errors without a number: those of Python, botocore and requests."""
 
 
 class StorageError(OSError):
@@ -34,6 +37,8 @@ class StorageError(OSError):
 def storage_fault(error: Exception, place: str) -> StorageError | None:
     """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
+    if number is None and not NO_ANSWER.isdisjoint(kind.__name__ for kind in type(error).__mro__):
+        number = errno.ETIMEDOUT
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
@@ -42,19 +47,20 @@ def storage_fault(error: Exception, place: str) -> StorageError | None:
 
 
 @contextmanager
-def naming(place: Path) -> Iterator[None]:
-    """Errors of the system that name no place name this one: those of an open file do not."""
+def at_place(place: Path) -> Iterator[None]:
+    """A fault of storage that names no file, such as that of a file that is open, names this place."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(place)
+        if error.errno in FIXES:
+            error.filename = error.filename or str(place)
         raise
 
 
-def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Found]:
+def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -> Generator[str, None, Found]:
     """What ``act`` returns; it can be repeated. Yields a line for the user when storage fails, and when it is back.
 
-    Raises StorageError once ``PATIENCE_S`` have passed since it first failed.
+    Raises StorageError once ``PATIENCE_S`` have passed since it first failed, or once ``left`` is set.
     """
     since, failed = math.inf, ""
     while True:
@@ -66,13 +72,13 @@ def patiently(act: Callable[[], Found], place: str) -> Generator[str, None, Foun
             if fault is None:
                 raise
             since = min(since, time.monotonic())
-            if time.monotonic() - since >= PATIENCE_S:
+            if time.monotonic() - since >= PATIENCE_S or (left and left.is_set()):
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename
             yield f"{failed}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
         alive()
-        time.sleep(PAUSE_S)
+        (left or Event()).wait(PAUSE_S)
     if failed:
         yield f"{failed} can be used again"
     return found

@@ -10,10 +10,11 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
+from threading import Event
 from typing import Any
 
 from transformer.processes.owner import Owner, SupersededError
-from transformer.processes.storage import patiently, telling
+from transformer.processes.storage import StorageError, patiently, telling
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state
@@ -39,6 +40,14 @@ class Checkpoints:
         self._running: Future[int] | None = None
         self._written: int | None = None
         self._owner: Owner | None = None
+        self._left = Event()
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """A write that waits for storage gives up: nobody would learn of it."""
+        self._left.set()
 
     def claim(self, run: str) -> None:
         """Own the trial's checkpoints from now on: earlier attempts that still live stop writing and removing.
@@ -88,6 +97,7 @@ class Checkpoints:
         while self._running and not self._running.done():
             futures.wait([self._running], LOOK_S)
             yield from self.notices()
+        yield from self.notices()
 
     def exist(self) -> bool:
         """Whether any attempt up to this one left a checkpoint, complete or not."""
@@ -164,7 +174,7 @@ class Checkpoints:
         try:
             self._check_owner()
             write = partial(files.write, folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
-            telling(patiently(write, folder.path(place)), folder.pass_over)
+            telling(patiently(write, folder.path(place), self._left), folder.pass_over)
             self._own.add(place)
             self._check_owner()  # writing takes long enough for a successor to begin
             self._prune()
@@ -225,6 +235,8 @@ def _best_first(finished: Iterable[Found]) -> list[Found]:
 
 
 def _in_words(error: Any) -> str:
-    """The error in one line: the operating system's message if it has one."""
+    """The error in one line: what to do about storage, or the operating system's message if it has one."""
+    if isinstance(error, StorageError):
+        return str(error)
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(words).splitlines()[0]

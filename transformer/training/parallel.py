@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from transformer.processes.alive import alive
-from transformer.processes.rendezvous import form_group
+from transformer.processes.rendezvous import WAITING, form_group
 
 BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough that the first all-reduces start early in the backward pass."""
@@ -93,7 +93,9 @@ class StopVote:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         several_gpus = worker.world > 1 and worker.device.type == "cuda"
-        self.group = dist.new_group(backend="gloo") if several_gpus else None  # votes on a GPU wait for its queue
+        self.group = (
+            dist.new_group(backend="gloo", timeout=WAITING) if several_gpus else None
+        )  # votes on a GPU wait for its queue
         self.cast: tuple[Tensor, dist.Work] | None = None
 
     def agreed(self) -> bool:
