@@ -95,6 +95,11 @@ def printing_ends_nothing() -> Iterator[None]:
         yield
     finally:
         _training.clear()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # still full: Python would try again at its end, and change the exit code
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 OUT = SteadyConsole(file=cast(IO[str], StandardStream("stdout")), highlight=False)

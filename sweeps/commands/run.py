@@ -51,7 +51,7 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
     _tell_changes(planned)
     with printing_ends_nothing():
         run_plan(planned, typed_command(), OUT)
-    return show_outcome(planned, "sweep", overrides)
+        return show_outcome(planned, "sweep", overrides)
 
 
 @guarded
@@ -69,7 +69,7 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     _tell_changes(planned)
     with printing_ends_nothing():
         run_single(planned, typed_command(), OUT)
-    return show_outcome(planned, "train", overrides)
+        return show_outcome(planned, "train", overrides)
 
 
 def _tell_changes(planned: Any) -> None:

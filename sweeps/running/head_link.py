@@ -20,14 +20,15 @@ class HeadLink:
 
     def __init__(self, address: str, refused_s: float = REFUSED_S, silent_s: float = SILENT_S) -> None:
         self._address, self._allowed_s = address, {REFUSED: refused_s, SILENT: silent_s}
+        self._failed = False
         self._since = self._looked = time.monotonic()
 
     def fault(self) -> str | None:
         """Try to connect; returns why the head counts as gone, if it does."""
         failure, now = self._tried(), time.monotonic()
-        if not failure or now - self._looked > STOPPED_S:
+        if not (self._failed and failure) or now - self._looked > STOPPED_S:
             self._since = now
-        self._looked = now
+        self._failed, self._looked = bool(failure), now
         gone = failure and now - self._since > self._allowed_s[failure]
         return f"Ray's head at {self._address} no longer answers" if gone else None
 

@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.data_place import data_place
 from sweeps.task import Task
 from transformer.processes.patient_lock import patient_lock
-from transformer.processes.storage import naming
+from transformer.processes.storage import at_place
 
 
 def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str) -> Path:
@@ -27,7 +27,7 @@ def _prepare(task: Task[Any], config: Any, folder: Path) -> None:
     assert task.prepare is not None
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
-        with naming(folder):
+        with at_place(folder):
             task.prepare(config, temporary)
         temporary.rename(folder)
     finally:

@@ -1,5 +1,6 @@
 """The bell, its listeners and the last lines of a dead process, on a real cluster of two nodes."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -83,6 +84,19 @@ def test_a_dead_bell_was_not_rung(worker: Any, refused: Assignment) -> None:
     assert isinstance(run(worker, refused, bell)[-1], Failed), "of the trial, not of the bell"
     with pytest.raises(KeyError, match="no such trial"):  # it gets past the bell
         run_trial({"trial": "no such trial", "again": None}, {}, compose_settings([]).cluster, bell)
+
+
+def test_a_bell_whose_process_was_killed_rings_again(nodes: list[str]) -> None:
+    bell = start_bell()
+    heard = listener(bell)
+    os.kill(ray.get(bell.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+
+    def rung() -> bool:
+        bell.ring.remote()
+        return heard()
+
+    wait_until(rung, "a listener that hears the bell again", timeout=60)
+    assert node_of(bell) == nodes[0]
 
 
 def test_all_listeners_hear_the_bell(nodes: list[str]) -> None:

@@ -1,11 +1,14 @@
-"""Output whose reader or terminal has left."""
+"""Output whose reader or terminal has left, or whose disk is full."""
 
 import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from small_task import write_task
+from studies import command
 
 PRINTING = """
 import sys
@@ -33,3 +36,21 @@ def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
     os.close(reader)
     process.communicate(b"\n")
     assert process.returncode == 7
+
+
+def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    with open("/dev/full", "w") as full:
+        words = command("train", "task=small", "row=base")
+        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=full, timeout=600, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "runs" / "small-full" / "base-s1" / "result.json").exists()
+
+
+def test_a_table_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    subprocess.run(command("train", "task=small", "row=base"), cwd=tmp_path, capture_output=True, check=True)
+    with open("/dev/full", "w") as full:
+        words = command("table", "task=small")
+        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "standard output: No space left on device" in done.stderr) == (1, True), done.stderr

@@ -19,7 +19,7 @@ from transformer.data.corpora import corpus
 from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.working_copy import Told, WorkingCopy, untold
-from transformer.processes.storage import naming
+from transformer.processes.storage import at_place
 from transformer.schema import Problem, RefusedError
 
 
@@ -181,7 +181,7 @@ def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: T
     workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
     workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
     try:
-        with naming(target):
+        with at_place(target):
             blank = _write(data, planned, WorkingCopy(workshop), downloads, told)
             PreparedManifest.of(workshop, planned, blank).write(workshop)
         _take_name(workshop, target)

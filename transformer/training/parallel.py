@@ -93,9 +93,8 @@ class StopVote:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         several_gpus = worker.world > 1 and worker.device.type == "cuda"
-        self.group = (
-            dist.new_group(backend="gloo", timeout=WAITING) if several_gpus else None
-        )  # votes on a GPU wait for its queue
+        # votes on a GPU would wait for its queue
+        self.group = dist.new_group(backend="gloo", timeout=WAITING) if several_gpus else None
         self.cast: tuple[Tensor, dist.Work] | None = None
 
     def agreed(self) -> bool:
