@@ -37,7 +37,7 @@ class Standing:
         return self.reporter == self.attempt and self.ts > max(since, self.began)
 
 
-class UnderAttack:
+class Target:
     """One study after another, each with the same trials, so that faults always hit training."""
 
     def __init__(self, cluster: Machines, folder: Path, words: Sequence[str]) -> None:
