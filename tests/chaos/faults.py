@@ -159,6 +159,16 @@ def send(*numbers: signal.Signals) -> Callable[[Target, Random], Repair]:
     return inflict
 
 
+def fill_disk(target: Target, drawn: Random) -> Repair:
+    target.disk.fill()
+    return target.disk.make_room
+
+
+def freeze_disk(target: Target, drawn: Random) -> Repair:
+    target.disk.freeze()
+    return target.disk.thaw
+
+
 def ask_to_stop(target: Target, drawn: Random) -> Repair:
     target.ablate("stop", f"sweep.name={target.study.name}")
     return nothing
@@ -235,6 +245,8 @@ EVERYWHERE = [
     Fault("node's Ray process killed", kill_node_process),
     Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
     Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),
+    Fault("disk full for 2 to 20 s", fill_disk, loses=False, lasts=(2, 20)),
+    Fault("disk silent for 2 to 15 s", freeze_disk, loses=None, lasts=(2, 15)),
     Fault("head's Ray process killed", kill_on_head("raylet/raylet"), ends=RAY_ENDED),
     Fault("Ray's head process killed", kill_on_head("gcs/gcs_server"), ends=RAY_ENDED),
     Fault("head lost", lose_head, ends=KILLED),

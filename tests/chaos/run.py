@@ -1,5 +1,6 @@
 """A study from its first command to its last check, while faults strike it."""
 
+import subprocess
 import time
 from pathlib import Path
 from random import Random
@@ -8,11 +9,13 @@ from experiments import NAMES, Experiment
 from faults import NothingToHitError
 from leftovers import check_nothing_left
 from machines import machines
+from own_filesystem import on_image
 from same_results import check_same_results
 from striking import PATIENCE_S, Recovery, Strike, Striking
 from target import Target
 
 UNDISTURBED = "undisturbed"
+DISK_BYTES = 8 << 30  # its file grows only as needed
 TRIES = 50
 """How often a fault may find nothing to hit, in a moment between two trials."""
 
@@ -21,8 +24,11 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
     """Strike a study again and again, and add what was ``found``. Raises AssertionError."""
     folder.mkdir()
     experiment.furnish(folder)
-    with machines(*NAMES, cpus=experiment.cpus) as cluster:
-        target = Target(cluster, folder, experiment.words)
+    with (
+        on_image(folder / "runs", folder / "runs.ext4", DISK_BYTES) as disk,
+        machines(*NAMES, cpus=experiment.cpus) as cluster,
+    ):
+        target = Target(cluster, disk, folder, experiment.words)
         target.begin(UNDISTURBED)
         finish(target)
         target.next_round()
@@ -31,6 +37,7 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
             try:
                 found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
             except AssertionError as error:
+                subprocess.run(["cp", "-a", target.study, folder], check=False)  # its disk goes with this process
                 raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
             _say(f"  {found[-1].words}")
         finish(target)
