@@ -212,7 +212,8 @@ def _busy(target: Target, drawn: Random) -> Machine:
     names = {machine.name for machine, _ in target.processes(TRAINS)} - {target.cluster.head.name}
     if not names:
         raise NothingToHitError
-    return next(each for each in target.cluster.all if each.name == drawn.choice(sorted(names)))
+    chosen = drawn.choice(sorted(names))
+    return next(each for each in target.cluster.all if each.name == chosen)
 
 
 def _kill_all(processes: list[psutil.Process]) -> None:
