@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 import record
-from storms import STORMS, drawn, repeated
+from experiments import EXPERIMENTS, drawn, repeated
+from run import run
 from striking import Recovery
-from weather import weather
 
 
 def main() -> None:
@@ -29,10 +29,10 @@ def main() -> None:
     print(f"in {folder}", flush=True)
     recoveries: dict[str, list[Recovery]] = {}
     try:
-        for number, storm in enumerate(STORMS):
-            found = recoveries[storm.name] = []
-            if strikes[storm.name]:
-                weather(storm, folder / f"study-{number}", strikes[storm.name], options.seed, found)
+        for number, experiment in enumerate(EXPERIMENTS):
+            found = recoveries[experiment.name] = []
+            if strikes[experiment.name]:
+                run(experiment, folder / f"study-{number}", strikes[experiment.name], options.seed, found)
     except AssertionError as error:
         sys.exit(f"{error}\nseed {options.seed}; all files are in {folder}")
     finally:

@@ -8,9 +8,9 @@ from random import Random
 
 import psutil
 from machines import Machine
-from under_attack import BELL, SYNCER, TRAINS, TRIAL_PROCESS, WORKER, UnderAttack
+from target import BELL, SYNCER, TRAINS, TRIAL_PROCESS, WORKER, Target
 
-Mend = Callable[[], None]
+Repair = Callable[[], None]
 LEAVE = "leave-now"
 """The file at which a worker of the small task exits."""
 
@@ -29,20 +29,20 @@ class End:
 
 @dataclass(frozen=True)
 class Fault:
-    """``inflict`` strikes and returns what mends it, after a time of ``lasts`` or once the sweep has ended.
+    """``inflict`` strikes and returns what repairs it, after a time of ``lasts`` or once the sweep has ended.
 
     ``loses``: whether an attempt must end by it; None if it may. ``ends``: how the sweep may end by it.
     """
 
     name: str
-    inflict: Callable[[UnderAttack, Random], Mend]
+    inflict: Callable[[Target, Random], Repair]
     loses: bool | None = True
     lasts: tuple[float, float] = (0.0, 0.0)
     ends: tuple[End, ...] = ()
 
 
 def nothing() -> None:
-    """There is nothing to mend."""
+    """There is nothing to repair."""
 
 
 AGAIN = "run again: ablate sweep"
@@ -53,156 +53,167 @@ ALL_STOPPED = End(1, "Next: ablate sweep")
 """Each trial was asked to stop, one by one."""
 
 
-def kill(title: str) -> Callable[[UnderAttack, Random], Mend]:
+def kill(title: str) -> Callable[[Target, Random], Repair]:
     """Kill one process with this title."""
 
-    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
-        _one(attacked, drawn, title).kill()
+    def inflict(target: Target, drawn: Random) -> Repair:
+        _one(target, drawn, title).kill()
         return nothing
 
     return inflict
 
 
-def stop(title: str, for_good: bool = False) -> Callable[[UnderAttack, Random], Mend]:
+def stop(title: str, for_good: bool = False) -> Callable[[Target, Random], Repair]:
     """Stop one process with this title."""
 
-    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
-        process = _one(attacked, drawn, title)
+    def inflict(target: Target, drawn: Random) -> Repair:
+        process = _one(target, drawn, title)
         process.suspend()
         return nothing if for_good else process.resume
 
     return inflict
 
 
-def stop_driver(attacked: UnderAttack, drawn: Random) -> Mend:
-    attacked.driver.suspend()
-    return attacked.resume_driver
+def stop_driver(target: Target, drawn: Random) -> Repair:
+    target.driver.suspend()
+    return target.resume_driver
 
 
-def kill_starting(attacked: UnderAttack, drawn: Random) -> Mend:
+def kill_starting(target: Target, drawn: Random) -> Repair:
     """Kill a worker, and its successor before that one trains, unless an idle worker takes its place."""
-    before = {process.pid for _, process in attacked.processes(WORKER)}
-    _one(attacked, drawn, TRAINS).kill()
+    before = {process.pid for _, process in target.processes(WORKER)}
+    _one(target, drawn, TRAINS).kill()
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
-        if new := [process for _, process in attacked.processes(WORKER) if process.pid not in before]:
+        if new := [process for _, process in target.processes(WORKER) if process.pid not in before]:
             new[0].kill()
             break
         time.sleep(0.05)
     return nothing
 
 
-def leave(attacked: UnderAttack, drawn: Random) -> Mend:
+def leave(target: Target, drawn: Random) -> Repair:
     """The next worker of the small task that sees the file removes it and exits with code 0."""
-    (attacked.folder / LEAVE).touch()
+    (target.folder / LEAVE).touch()
     return nothing
 
 
-def kill_node_process(attacked: UnderAttack, drawn: Random) -> Mend:
-    _kill_all(_busy(attacked, drawn).processes("raylet/raylet"))
+def kill_node_process(target: Target, drawn: Random) -> Repair:
+    _kill_all(_busy(target, drawn).processes("raylet/raylet"))
     return nothing
 
 
-def lose_node(attacked: UnderAttack, drawn: Random) -> Mend:
+def lose_node(target: Target, drawn: Random) -> Repair:
     """As a power cut: nobody is told."""
-    machine = _busy(attacked, drawn)
-    attacked.down.add(machine.name)
-    attacked.cluster.cut(machine)
+    machine = _busy(target, drawn)
+    target.down.add(machine.name)
+    target.cluster.cut(machine)
     machine.kill()
 
-    def mend() -> None:
-        attacked.cluster.boot(machine)
-        attacked.down.discard(machine.name)
+    def repair() -> None:
+        target.cluster.boot(machine)
+        target.down.discard(machine.name)
 
-    return mend
-
-
-def cut(attacked: UnderAttack, drawn: Random) -> Mend:
-    return _cut(attacked, _busy(attacked, drawn))
+    return repair
 
 
-def cut_head(attacked: UnderAttack, drawn: Random) -> Mend:
-    return _cut(attacked, attacked.cluster.head)
+def cut(target: Target, drawn: Random) -> Repair:
+    return _cut(target, _busy(target, drawn))
 
 
-def kill_driver(attacked: UnderAttack, drawn: Random) -> Mend:
-    attacked.driver.kill()
+def cut_head(target: Target, drawn: Random) -> Repair:
+    return _cut(target, target.cluster.head)
+
+
+def kill_driver(target: Target, drawn: Random) -> Repair:
+    target.driver.kill()
     return nothing
 
 
-def kill_on_head(title: str) -> Callable[[UnderAttack, Random], Mend]:
+def kill_on_head(title: str) -> Callable[[Target, Random], Repair]:
     """Kill a process of Ray there, which ends the cluster for the sweep."""
 
-    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
-        _kill_all(attacked.cluster.head.processes(title))
-        return attacked.restart_ray
+    def inflict(target: Target, drawn: Random) -> Repair:
+        _kill_all(target.cluster.head.processes(title))
+        return target.restart_ray
 
     return inflict
 
 
-def lose_head(attacked: UnderAttack, drawn: Random) -> Mend:
+def lose_head(target: Target, drawn: Random) -> Repair:
     """With the driver and the syncer, which run there."""
-    attacked.cluster.head.kill_processes()
-    return attacked.restart_ray
+    target.cluster.head.kill_processes()
+    return target.restart_ray
 
 
-def send(*numbers: signal.Signals) -> Callable[[UnderAttack, Random], Mend]:
+def send(*numbers: signal.Signals) -> Callable[[Target, Random], Repair]:
     """Signals to the sweep, a second apart."""
 
-    def inflict(attacked: UnderAttack, drawn: Random) -> Mend:
+    def inflict(target: Target, drawn: Random) -> Repair:
         for pause, number in enumerate(numbers):
             time.sleep(min(pause, 1))
-            if attacked.code is None:
-                attacked.driver.send_signal(number)
+            if target.code is None:
+                target.driver.send_signal(number)
         return nothing
 
     return inflict
 
 
-def ask_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
-    attacked.ablate("stop", f"sweep.name={attacked.study.name}")
+def fill_disk(target: Target, drawn: Random) -> Repair:
+    target.disk.fill()
+    return target.disk.make_room
+
+
+def freeze_disk(target: Target, drawn: Random) -> Repair:
+    target.disk.freeze()
+    return target.disk.thaw
+
+
+def ask_to_stop(target: Target, drawn: Random) -> Repair:
+    target.ablate("stop", f"sweep.name={target.study.name}")
     return nothing
 
 
-def ask_one_then_all_to_stop(attacked: UnderAttack, drawn: Random) -> Mend:
+def ask_one_then_all_to_stop(target: Target, drawn: Random) -> Repair:
     """`ablate stop TRIAL`, whose trial must end; then `ablate stop`."""
-    running = sorted(name for name, standing in attacked.standings().items() if standing.runs)
+    running = sorted(name for name, standing in target.standings().items() if standing.runs)
     if not running:
         raise NothingToHitError
     name = drawn.choice(running)
-    attacked.ablate("stop", name, f"sweep.name={attacked.study.name}")
+    target.ablate("stop", name, f"sweep.name={target.study.name}")
     deadline = time.monotonic() + 60
-    while attacked.standings()[name].runs:
+    while target.standings()[name].runs:
         assert time.monotonic() < deadline, f"60 s after `ablate stop {name}`, it still runs"
         time.sleep(0.1)
-    ask_to_stop(attacked, drawn)  # refused if it was the only trial that ran
+    ask_to_stop(target, drawn)  # refused if it was the only trial that ran
     return nothing
 
 
-def _cut(attacked: UnderAttack, machine: Machine) -> Mend:
-    attacked.down.add(machine.name)
-    attacked.cluster.cut(machine)
+def _cut(target: Target, machine: Machine) -> Repair:
+    target.down.add(machine.name)
+    target.cluster.cut(machine)
 
-    def mend() -> None:
-        attacked.cluster.restore(machine)
-        attacked.down.discard(machine.name)
+    def repair() -> None:
+        target.cluster.restore(machine)
+        target.down.discard(machine.name)
 
-    return mend
+    return repair
 
 
-def _one(attacked: UnderAttack, drawn: Random, title: str) -> psutil.Process:
-    found = attacked.processes(title)
+def _one(target: Target, drawn: Random, title: str) -> psutil.Process:
+    found = target.processes(title)
     if not found:
         raise NothingToHitError
     return drawn.choice(found)[1]
 
 
-def _busy(attacked: UnderAttack, drawn: Random) -> Machine:
+def _busy(target: Target, drawn: Random) -> Machine:
     """A machine other than the head that trains."""
-    names = {machine.name for machine, _ in attacked.processes(TRAINS)} - {attacked.cluster.head.name}
+    names = {machine.name for machine, _ in target.processes(TRAINS)} - {target.cluster.head.name}
     if not names:
         raise NothingToHitError
-    return next(each for each in attacked.cluster.all if each.name == drawn.choice(sorted(names)))
+    chosen = drawn.choice(sorted(names))
+    return next(each for each in target.cluster.all if each.name == chosen)
 
 
 def _kill_all(processes: list[psutil.Process]) -> None:
@@ -235,6 +246,8 @@ EVERYWHERE = [
     Fault("node's Ray process killed", kill_node_process),
     Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
     Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),
+    Fault("disk full for 2 to 20 s", fill_disk, loses=False, lasts=(2, 20)),
+    Fault("disk silent for 2 to 15 s", freeze_disk, loses=None, lasts=(2, 15)),
     Fault("head's Ray process killed", kill_on_head("raylet/raylet"), ends=RAY_ENDED),
     Fault("Ray's head process killed", kill_on_head("gcs/gcs_server"), ends=RAY_ENDED),
     Fault("head lost", lose_head, ends=KILLED),

@@ -9,12 +9,13 @@ from random import Random
 
 import psutil
 from faults import End, Fault, NothingToHitError
-from under_attack import Standing, UnderAttack, finished_at, first_report
+from target import Standing, Target, finished_at, first_report
 
 PATIENCE_S = 600.0
 """For training again, on any machine."""
-MISSED_S = 90.0
-"""When an attempt that should have been lost still trains, the fault struck nothing: its trial had just ended."""
+MISSED_S = 60.0
+"""When an attempt that should have been lost still trains by then, the fault hit nothing that mattered: a trial that
+had just ended, or a worker that was cut off and has a successor."""
 TEND_S = 1.0
 
 
@@ -36,7 +37,7 @@ class Strike:
 
 @dataclass
 class Recovery:
-    """What came of it. ``seconds`` until training again; None if the fault hit no attempt that it should have."""
+    """What came of it. ``seconds`` until training again; None if the faults hit nothing that they should have."""
 
     number: int
     faults: list[str]
@@ -51,20 +52,20 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Due:
-    """What mends a fault: at a time, or once the sweep has ended."""
+    """What repairs a fault: at a time, or once the sweep has ended."""
 
     at: float
-    mend: Callable[[], None]
+    repair: Callable[[], None]
     at_the_end: bool
 
 
 class Striking:
     """One strike while it is under way."""
 
-    def __init__(self, attacked: UnderAttack, strike: Strike, drawn: Random) -> None:
-        self.attacked, self.strike, self.drawn = attacked, strike, drawn
+    def __init__(self, target: Target, strike: Strike, drawn: Random) -> None:
+        self.target, self.strike, self.drawn = target, strike, drawn
         self.faults: list[Fault] = []
-        self.mends: list[Due] = []
+        self.repairs: list[Due] = []
         self.before: dict[str, Standing] = {}
         self.began = self.struck = self.since = 0.0  # ``since`` then, progress counts
         self.typed_again = 0
@@ -75,69 +76,73 @@ class Striking:
         self.began, tended = self.struck, 0.0
         while not self._trains_again():
             self._second()
-            self._mend_due()
-            if self.attacked.code is not None:
-                if self.attacked.code == 0:
+            self._repair_due()
+            if self.target.code is not None:
+                if self.target.code == 0:  # the study is complete
                     break
                 self._after_the_end()
             if time.time() - tended > TEND_S:
-                self.attacked.tend()
+                self.target.tend()
                 tended = time.time()
-            if self._missed():
-                return self._recovery(None)
+            if self._still_trains():
+                break
             assert time.time() - self.struck < PATIENCE_S, f"{PATIENCE_S:g} s after the fault, nothing trains"
             time.sleep(0.1)
         if all(fault.loses is False for fault in self.faults):
-            assert not self._hit(self.attacked.standings()), "an attempt was lost, although nothing should be"
-        seconds = self._last_first_report() - self.began
-        while self.mends:
-            self._mend_due()
+            assert not self._hit(self.target.standings()), "an attempt was lost, although nothing should be"
+        seconds = None if self._missed() else self._last_first_report() - self.began
+        while self.repairs:
+            self._repair_due()
             time.sleep(0.1)
-        return self._recovery(seconds)
+        names = [fault.name for fault in self.faults]
+        return Recovery(self.strike.number, names, seconds, self.typed_again)
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
-        self.before = self.attacked.standings()
+        self.before = self.target.standings()
         struck = time.time()
-        mend = fault.inflict(self.attacked, self.drawn)
+        try:
+            repair = fault.inflict(self.target, self.drawn)
+        except psutil.NoSuchProcess:  # it ended at this very moment
+            raise NothingToHitError from None
         self.struck = self.since = struck
         self.faults.append(fault)
-        self.mends.append(Due(self.struck + lasts, mend, at_the_end=bool(fault.ends)))
+        self.repairs.append(Due(self.struck + lasts, repair, at_the_end=bool(fault.ends)))
 
     def _second(self) -> None:
         """Strike again when it is time, once there is something to hit."""
         second = self.strike.second
         due = len(self.faults) == 1 and time.time() - self.began > self.strike.pause
-        if second and due and self.attacked.code is None:
+        if second and due and self.target.code is None:
             try:
                 self._inflict(second, 0.0)
             except NothingToHitError:
                 time.sleep(0.1)
 
-    def _mend_due(self) -> None:
-        now, ended = time.time(), self.attacked.code is not None
-        for due in [*self.mends]:
+    def _repair_due(self) -> None:
+        now, ended = time.time(), self.target.code is not None
+        for due in [*self.repairs]:
             if ended or (now > due.at and not due.at_the_end):
-                self.mends.remove(due)
+                self.repairs.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
-                    due.mend()
+                    due.repair()
                 self.since = self.since if self._must_lose() else time.time()
 
     def _ends_the_sweep(self) -> bool:
         return any(fault.ends for fault in self.faults)
 
     def _after_the_end(self) -> None:
-        """Check how the sweep ended, mend, and type the command again."""
-        check_end(self.attacked, [end for fault in self.faults for end in fault.ends])
-        self._mend_due()
-        self.attacked.type()
+        """Check how the sweep ended, repair, and type the command again."""
+        check_end(self.target, [end for fault in self.faults for end in fault.ends])
+        self._repair_due()
+        self.target.type()
         self.typed_again += 1
 
     def _trains_again(self) -> bool:
-        if self.attacked.code is not None or (self._ends_the_sweep() and not self.typed_again):
+        if self.target.code is not None or (self._ends_the_sweep() and not self.typed_again):
             return False
         if not self._must_lose():
-            return not self.mends and self._all_go_on(self.attacked.standings())
-        return self._hit(now := self.attacked.standings()) and self._all_go_on(now)
+            return not self.repairs and self._all_go_on(self.target.standings())
+        return self._hit(now := self.target.standings()) and self._all_go_on(now)
 
     def _must_lose(self) -> bool:
         return any(fault.loses for fault in self.faults)
@@ -155,11 +160,18 @@ class Striking:
     def _running(self) -> dict[str, Standing]:
         return {name: each for name, each in self.before.items() if each.runs}
 
-    def _missed(self) -> bool:
+    def _still_trains(self) -> bool:
+        """Whether all attempts go on, although one was to be lost."""
         if self._ends_the_sweep() or time.time() - self.struck < MISSED_S:
             return False
-        now = self.attacked.standings()
+        now = self.target.standings()
         return not self._hit(now) and self._all_go_on(now)
+
+    def _missed(self) -> bool:
+        """Whether the faults had no effect, though they should have had one."""
+        if self._ends_the_sweep():
+            return not self.typed_again
+        return self._must_lose() and not self._hit(self.target.standings())
 
     def _hit(self, now: dict[str, Standing]) -> bool:
         """Whether an attempt was lost since the last fault."""
@@ -167,23 +179,19 @@ class Striking:
 
     def _last_first_report(self) -> float:
         """When the last of the trials trained again that were to lose an attempt, or might have."""
-        times, standings = [self.began], self.attacked.standings()
+        times, standings = [self.began], self.target.standings()
         for name, before in self._running().items():
-            now, trial = standings[name], self.attacked.study / name
+            now, trial = standings[name], self.target.study / name
             if now.attempt > before.attempt or not self._must_lose():
                 times.append(first_report(trial, self.since) or finished_at(trial))
         return max(times)
 
-    def _recovery(self, seconds: float | None) -> Recovery:
-        names = [fault.name for fault in self.faults]
-        return Recovery(self.strike.number, names, seconds, self.typed_again)
 
-
-def check_end(attacked: UnderAttack, allowed: list[End]) -> None:
+def check_end(target: Target, allowed: list[End]) -> None:
     """The sweep ended in one of these ways: its exit code, and one line. Raises AssertionError."""
-    output = attacked.output.read_text("utf-8")
-    shown = f"exit code {attacked.code}, see {attacked.output}:\n{output[-2000:]}"
-    fitting = [end for end in allowed if end.code == attacked.code]
+    output = target.output.read_text("utf-8")
+    shown = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
+    fitting = [end for end in allowed if end.code == target.code]
     assert fitting, f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
     assert "Traceback" not in output, shown
     counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]

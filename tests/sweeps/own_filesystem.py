@@ -1,5 +1,6 @@
 """A folder on a filesystem of its own, which a test fills, makes read-only or freezes. Needs root and Linux."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 IMAGE_BYTES = 64 << 20
+MARGIN_BYTES = 4 << 20
+"""The end of a disk is filled byte by byte: its filesystem needs some of it for the ballast itself."""
 
 
 class OwnFilesystem:
@@ -18,9 +21,13 @@ class OwnFilesystem:
 
     def fill(self) -> None:
         """Until no byte fits."""
-        with suppress(OSError), (self.folder / "ballast").open("ab", buffering=0) as ballast:
-            while ballast.write(bytes(4096)):
-                pass
+        with (self.folder / "ballast").open("ab", buffering=0) as ballast:
+            with suppress(OSError):
+                os.posix_fallocate(ballast.fileno(), 0, max(1, _free(self.folder) - MARGIN_BYTES))
+            ballast.seek(0, os.SEEK_END)
+            with suppress(OSError):
+                while ballast.write(bytes(4096)):
+                    pass
 
     def make_room(self) -> None:
         (self.folder / "ballast").unlink()
@@ -39,12 +46,18 @@ class OwnFilesystem:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Within it every write blocks, and no signal ends who writes. Not for a tmpfs."""
-        _run("fsfreeze", "--freeze", str(self.folder))
+        self.freeze()
         try:
             yield
         finally:
-            _run("fsfreeze", "--unfreeze", str(self.folder))
+            self.thaw()
+
+    def freeze(self) -> None:
+        """From now on every write blocks, and no signal ends who writes. Not for a tmpfs."""
+        _run("fsfreeze", "--freeze", str(self.folder))
+
+    def thaw(self) -> None:
+        _run("fsfreeze", "--unfreeze", str(self.folder))
 
 
 @contextmanager
@@ -56,11 +69,11 @@ def in_memory(folder: Path, limits: str = "size=4m") -> Iterator[OwnFilesystem]:
 
 
 @contextmanager
-def on_image(folder: Path, image: Path) -> Iterator[OwnFilesystem]:
+def on_image(folder: Path, image: Path, size: int = IMAGE_BYTES) -> Iterator[OwnFilesystem]:
     """An ext4 in a file."""
     folder.mkdir(parents=True, exist_ok=True)
     with image.open("wb") as file:
-        file.truncate(IMAGE_BYTES)
+        file.truncate(size)
     _run("mkfs.ext4", "-q", str(image))
     with _mounted(folder, "-o", "loop", str(image)):
         yield OwnFilesystem(folder)
@@ -77,6 +90,12 @@ def _mounted(folder: Path, *words: str) -> Iterator[None]:
     finally:
         while folder.is_mount():  # more than one if a test failed while it was read-only
             _unmount(folder)
+
+
+def _free(folder: Path) -> int:
+    """In bytes, with those kept for root."""
+    found = os.statvfs(folder)
+    return found.f_bfree * found.f_frsize
 
 
 def _mount(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether a study that was attacked equals an undisturbed one: results, weights, journals, MLflow."""
+"""Whether a study that faults struck equals an undisturbed one: results, weights, journals, MLflow."""
 
 import json
 import pickle
@@ -21,7 +21,7 @@ NEWEST = "checkpoint"
 """The newest checkpoint that a report knows. It is written in the background, so another report may be the first."""
 
 
-def check_unharmed(study: Path, undisturbed: Path) -> None:
+def check_same_results(study: Path, undisturbed: Path) -> None:
     """Every trial of it. Raises AssertionError with all that differs."""
     trials = sorted(path.parent.name for path in undisturbed.glob("*/result.json"))
     assert trials, f"{undisturbed} has no result"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 from machines import Inside, Machine, Machines
+from own_filesystem import OwnFilesystem
 from studies import command, lines, wait_until
 
 TRAINS = "ray::WorkerActor.run"
@@ -37,10 +38,11 @@ class Standing:
         return self.reporter == self.attempt and self.ts > max(since, self.began)
 
 
-class UnderAttack:
+class Target:
     """One study after another, each with the same trials, so that faults always hit training."""
 
-    def __init__(self, cluster: Machines, folder: Path, words: Sequence[str]) -> None:
+    def __init__(self, cluster: Machines, disk: OwnFilesystem, folder: Path, words: Sequence[str]) -> None:
+        self.disk = disk  # of all studies
         self.cluster, self.folder, self.words = cluster, folder, [*words, f"cluster.address={cluster.address}"]
         self.down = set[str]()  # machines that a fault keeps away for now
         self.study = folder

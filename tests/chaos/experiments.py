@@ -1,4 +1,4 @@
-"""What is attacked: two studies, with one worker per trial and with two, and the faults drawn for each."""
+"""What faults strike: two studies, with one worker per trial and with two, and the faults drawn for each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SLOW_AND_LEAVING = f"""        import os, pathlib, time
 
 
 @dataclass(frozen=True)
-class Storm:
+class Experiment:
     """One of the two studies: its command, the CPUs of each machine, and the faults that may strike it."""
 
     name: str
@@ -42,7 +42,7 @@ def write_leaving_task(folder: Path) -> Path:
     return write_task(folder, {begins: SLOW_AND_LEAVING + begins})
 
 
-ONE_WORKER = Storm(
+ONE_WORKER = Experiment(
     "one worker",
     [
         *("task=small", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=300", "train.every=5"),
@@ -52,7 +52,7 @@ ONE_WORKER = Storm(
     faults=[*EVERYWHERE, OF_THE_SMALL_TASK],
     furnish=write_leaving_task,
 )
-TWO_WORKERS = Storm(
+TWO_WORKERS = Experiment(
     "two workers",
     last(
         [
@@ -65,27 +65,30 @@ TWO_WORKERS = Storm(
     faults=EVERYWHERE,
     furnish=write_text,
 )
-STORMS = (ONE_WORKER, TWO_WORKERS)
+EXPERIMENTS = (ONE_WORKER, TWO_WORKERS)
 MEASURED = (WORKER_KILLED, NODE_LOST, LINK_CUT)
 
 
 def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
     """The strikes on each of the two studies, which share ``faults``."""
     random, share = Random(seed), {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
-    return {storm.name: [_draw(random, storm, n + 1) for n in range(share[storm.name])] for storm in STORMS}
+    return {
+        experiment.name: [_draw(random, experiment, n + 1) for n in range(share[experiment.name])]
+        for experiment in EXPERIMENTS
+    }
 
 
 def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
     random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
     return {
-        storm.name: [Strike(n, fault, random.uniform(*fault.lasts)) for n, fault in enumerate(each, 1)]
-        for storm in STORMS
+        experiment.name: [Strike(n, fault, random.uniform(*fault.lasts)) for n, fault in enumerate(each, 1)]
+        for experiment in EXPERIMENTS
     }
 
 
-def _draw(random: Random, storm: Storm, number: int) -> Strike:
-    fault = random.choice(storm.faults)
+def _draw(random: Random, experiment: Experiment, number: int) -> Strike:
+    fault = random.choice(experiment.faults)
     lasts, pause = random.uniform(*fault.lasts), random.uniform(0, 4)
     second = random.choice(DURING_RECOVERY) if random.random() < SECOND else None
     return Strike(number, fault, lasts, second, pause if second else 0.0)
