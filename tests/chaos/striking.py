@@ -98,13 +98,13 @@ class Striking:
         return Recovery(self.strike.number, names, seconds, self.typed_again)
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
-        self.before = self.target.standings()
+        before = self.target.standings()
         struck = time.time()
         try:
             repair = fault.inflict(self.target, self.drawn)
         except psutil.NoSuchProcess:  # it ended at this very moment
             raise NothingToHitError from None
-        self.struck = self.since = struck
+        self.before, self.struck, self.since = before, struck, struck
         self.faults.append(fault)
         self.repairs.append(Due(self.struck + lasts, repair, at_the_end=bool(fault.ends)))
 
