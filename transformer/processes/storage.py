@@ -31,19 +31,24 @@ class StorageError(OSError):
     """A place that could not be written or read for ``PATIENCE_S``, in one line."""
 
     def __str__(self) -> str:
-        return f"{self.filename}: {self.strerror}; {FIXES[self.errno or 0]}"
+        return f"{self.filename}: {self.with_fix}"
+
+    @property
+    def with_fix(self) -> str:
+        """Without the place."""
+        return f"{self.strerror}; {FIXES[self.errno or 0]}"
 
 
 def storage_fault(error: Exception, place: str) -> StorageError | None:
     """The same error with a place, if it is one that may pass. ``place`` is for errors that name none."""
     number = getattr(error, "errno", None)  # also of an error of ours that was made from the system's
+    words = getattr(error, "strerror", None)
     if number is None and not NO_ANSWER.isdisjoint(kind.__name__ for kind in type(error).__mro__):
-        number = errno.ETIMEDOUT
+        number, words = errno.ETIMEDOUT, str(error).partition("\n")[0]
     if number not in FIXES:
         return None
     target = getattr(error, "filename2", None)  # where a file was copied or renamed to
-    words = getattr(error, "strerror", None) or os.strerror(number)
-    return StorageError(number, words, target or getattr(error, "filename", None) or place)
+    return StorageError(number, words or os.strerror(number), target or getattr(error, "filename", None) or place)
 
 
 @contextmanager

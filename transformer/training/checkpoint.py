@@ -237,6 +237,6 @@ def _best_first(finished: Iterable[Found]) -> list[Found]:
 def _in_words(error: Any) -> str:
     """The error in one line: what to do about storage, or the operating system's message if it has one."""
     if isinstance(error, StorageError):
-        return str(error)
+        return error.with_fix
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(words).splitlines()[0]

@@ -142,7 +142,10 @@ def test_readers_of_this_attempt_wait_for_the_running_write(filesystem: type[Gat
 
 
 @pytest.mark.parametrize("call", ["wait", "save"])
-def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[GatedFileSystem], call: str) -> None:
+def test_the_error_of_a_write_is_raised_once_by_the_next_call(
+    filesystem: type[GatedFileSystem], call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "PATIENCE_S", 0.0)
     filesystem.gate.set()
     checkpoints = save(URL, 1, 5)
     filesystem.broken.set()
@@ -150,7 +153,7 @@ def test_the_error_of_a_write_is_raised_once_by_the_next_call(filesystem: type[G
     with pytest.raises(CheckpointError) as caught:
         checkpoints.wait() if call == "wait" else checkpoints.save(15, state(15))
     assert str(caught.value) == (
-        f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; "
+        f"cannot write checkpoint {URL}/{OWN}/a1/step-10: the server has gone; check that it can be reached; "
         "the remaining checkpoints cannot be listed: the server has gone"
     )
     assert checkpoints.wait() is None
