@@ -171,7 +171,8 @@ def test_a_write_that_failed_in_the_middle_is_reported_even_if_the_rest_would_su
     filesystem.full.set()
     checkpoints.save(10, state(10))
     with pytest.raises(
-        CheckpointError, match=f"No space left on device; the newest complete checkpoint is {URL}/{OWN}/a1/step-5"
+        CheckpointError,
+        match=f"No space left on device; free space there; the newest complete checkpoint is {URL}/{OWN}/a1/step-5",
     ):
         checkpoints.wait()
     assert files(URL) == ["a1/step-5"]

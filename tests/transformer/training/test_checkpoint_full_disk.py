@@ -19,7 +19,7 @@ from transformer.worker import work
 MEBI = 2**20
 HALF, MORE = MEBI // 8, 3 * MEBI // 8
 """Counts of four-byte numbers: half a mebibyte, and one and a half."""
-FULL = r"(No space left on device|File too large)"
+FULL = r"(No space left on device; free space there|File too large)"
 
 
 class SmallDisk:
