@@ -40,7 +40,7 @@ def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
 
 def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
     write_task(tmp_path)
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         words = command("train", "task=small", "row=base")
         done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=full, timeout=600, check=False)
     assert done.returncode == 0
@@ -50,7 +50,7 @@ def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
 def test_a_table_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
     write_task(tmp_path)
     subprocess.run(command("train", "task=small", "row=base"), cwd=tmp_path, capture_output=True, check=True)
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         words = command("table", "task=small")
         done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, "standard output: No space left on device" in done.stderr) == (1, True), done.stderr
