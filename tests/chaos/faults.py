@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -220,7 +221,8 @@ def _kill_all(processes: list[psutil.Process]) -> None:
     if not processes:
         raise NothingToHitError
     for process in processes:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it ended with another one
+            process.kill()
 
 
 WORKER_KILLED = Fault("worker killed", kill(TRAINS))
