@@ -28,6 +28,7 @@ ANSWER_S = 60.0
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
+START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
 NOT_JOINED = "No node info found"
 """In Ray's error on a machine where no node of the cluster runs."""
 
@@ -114,7 +115,9 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
 
 def _unjoined(address: str, printed: str) -> RefusedError:
     """Why this machine cannot join the cluster, by what Ray printed. Without a token it prints stacks."""
-    error = (printed.splitlines() or ["no reason given"])[-1]
+    if not printed:
+        return _unreached(address, "the connection ended: Ray's node process on this machine may be gone", START_AGAIN)
+    error = printed.splitlines()[-1]
     if "token" in printed.lower():
         return _unreached(address, "its token is missing or incorrect", GIVE_TOKEN)
     if NOT_JOINED in error:
