@@ -12,7 +12,13 @@ from filelock import FileLock
 from tracking.experiments import experiment_of_run, experiment_of_study, named_experiment
 from tracking.local_store import follow_move
 from tracking.patience import CONNECTING_S, Impatient, at_most
-from tracking.stores import artifacts_of, connect_once, is_networked_database, with_connect_timeout
+from tracking.stores import (
+    artifacts_of,
+    connect_once,
+    is_networked_database,
+    with_connect_timeout,
+    without_new_folder,
+)
 from tracking.tracker import MOST_POINTS, Dataset, Point, RunSpec, Status
 from tracking.uri import default_uri
 
@@ -130,7 +136,8 @@ def connected(where: str) -> Any:
     from mlflow.tracking import MlflowClient
 
     if not is_networked_database(where):
-        return MlflowClient(tracking_uri=where, registry_uri=where)
+        address = without_new_folder(where)
+        return MlflowClient(tracking_uri=address, registry_uri=address)
     address = with_connect_timeout(where)
     with at_most(CONNECTING_S):
         connect_once(address)

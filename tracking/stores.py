@@ -1,7 +1,7 @@
 """What kind of store an address names, where its artifacts are kept, and how long it may take to connect.
 
 MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an experiment in the
-current folder unless it is given another place.
+current folder unless it is given another place. It takes SQLite's own form of address for a path, and makes its folder.
 """
 
 from pathlib import Path
@@ -24,6 +24,12 @@ def is_networked_database(uri: str) -> bool:
 def artifacts_of(uri: str, runs: Path) -> str | None:
     """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
     return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
+
+
+def without_new_folder(uri: str) -> str:
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    own_form = "sqlite:///file:"  # of SQLite, which makes no folder either
+    return uri.replace(own_form, "sqlite+pysqlite:///file:", 1) if uri.startswith(own_form) else uri
 
 
 def with_connect_timeout(uri: str) -> str:

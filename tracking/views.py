@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from tracking.saved_view import view_query
+from tracking.stores import without_new_folder
 from tracking.ui_app import NAME as APP
 from tracking.uri import artifact_folder, without_password
 
@@ -59,7 +60,7 @@ def ui_environment(uri: str) -> dict[str, str]:
         shown = without_password(uri)
         raise ValueError(f"{shown} must be a database, but is a running server; open it in a browser")
     settings = {
-        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "PYTHONSAFEPATH": "1",  # MLflow imports our app, and would look in the current folder first

@@ -1,7 +1,7 @@
-"""A study of the small task that takes its time, and what an undisturbed trial of it gives."""
+"""A study of the small task with a fault in its steps, and what an undisturbed trial of it gives."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,70 @@ from sweeps.events import Finished
 from sweeps.running.driver import work
 from sweeps.running.recorder import Recorder
 
-SLOW = {"        total +=": "        __import__('time').sleep(0.1)\n        total +="}
+HEAD, SUM = "\nfrom collections.abc", "        total +="
+SLOW = {SUM: f"        __import__('time').sleep(0.1)\n{SUM}"}
+FUNCTIONS = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def first(name):
+    # whether no worker called it with this name before
+    try:
+        (HERE / f"was-{name}").touch(exist_ok=False)
+        return True
+    except FileExistsError:
+        return False
+
+def meet(trial):
+    # workers that train together wait for each other before the first step
+    start = f"start-{trial.config.model.size}-{trial.saved.step if trial.saved else 0}"
+    (HERE / f"{start}-{trial.rank}").touch()
+    while len(list(HERE.glob(f"{start}-*"))) < trial.world:
+        trial.stopping()
+        time.sleep(0.05)
+
+def wait_for_leave(trial, step):
+    # until train_to allows the step; asking whether to stop is a sign of life
+    leave = HERE / "leave"
+    while leave.exists() and step > int(leave.read_text()) and not trial.stopping():
+        time.sleep(0.05)
+"""
+"""What the planted code of a task can use."""
 
 
 def write_slow_task(folder: Path) -> Path:
     """Ten steps a second."""
     return write_task(folder, SLOW)
+
+
+def write_paced_task(folder: Path, functions: str = "") -> Path:
+    """Its trials go on to the step that ``train_to`` allows, or to their end."""
+    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions)
+
+
+def write_faulty_task(
+    folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None
+) -> Path:
+    """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
+    planted = {HEAD: f"{FUNCTIONS}{functions}{HEAD}", SUM: f"        {each_step}\n{SUM}"}
+    return write_task(folder, planted, dict(files or {}))
+
+
+def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
+    """The files of rows that differ in a size, by which planted code knows them. It computes nothing."""
+    return {
+        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        for name, size in sizes.items()
+    }
+
+
+def train_to(step: int, folder: Path) -> None:
+    """Let the trials of a paced task in ``folder`` go on to this step, and no further."""
+    before = folder / "leave.part"
+    before.write_text(f"{step}")
+    before.replace(folder / "leave")
 
 
 def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Finished:

@@ -1,33 +1,38 @@
-"""A study of the slow small task whose folder, or whose checkpoints, lie on a filesystem of their own."""
+"""A study of the paced small task whose folder, or whose checkpoints, lie on a filesystem of their own."""
 
 import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
+from typing import IO
 
 import psutil
 import pytest
-from faulty_task import SLOW, newest_state, undisturbed
+from faulty_task import newest_state, train_to, undisturbed, write_paced_task
 from own_filesystem import OwnFilesystem
-from small_task import write_task
 from studies import Running, ablate, lines, mlflow_runs
 
 STEPS = 30
+HELD = 8
+"""The step at which a trial waits for the fault."""
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 FULL, READ_ONLY = "No space left on device", "Read-only file system"
 FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
-IMPATIENT = {
-    "\nfrom collections": "\nfrom transformer.processes import storage\nstorage.PATIENCE_S = 3.0\nfrom collections"
-}
+IMPATIENT = "\nfrom transformer.processes import storage\nstorage.PATIENCE_S = 3.0\n"
 """Each process of the sweep imports the task, so all of them try again for seconds instead of minutes."""
 
 
 @dataclass
 class Study:
-    """The folder where commands are typed, and the disk. ``more`` are words for where the checkpoints are."""
+    """The folder where commands are typed, and the disk. ``apart`` has the checkpoints of all studies, if not None."""
 
     cwd: Path
     disk: OwnFilesystem
-    more: tuple[str, ...] = ()
+    apart: Path | None = None
 
     @property
     def trial(self) -> Path:
@@ -35,13 +40,25 @@ class Study:
 
     @property
     def checkpoints(self) -> Path:
-        return self.disk.folder / "s" / "base-s1" if self.more else self.trial / "checkpoints"
+        return self.apart / "s" / "base-s1" if self.apart else self.trial / "checkpoints"
 
     def words(self, verb: str) -> list[str]:
-        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *self.more]
+        place = [f"paths.checkpoints={self.apart}"] if self.apart else []
+        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *place]
 
     def start(self, verb: str, *words: str) -> Running:
         return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
+
+    def start_held(self, verb: str, *words: str) -> Running:
+        """It returns once the trial has saved some checkpoints, and waits at HELD."""
+        train_to(HELD, self.cwd)
+        running = self.start(verb, *words)
+        running.wait_for_step(HELD - 4)
+        return running
+
+    def go_on(self) -> None:
+        """Let the trial go on to its end."""
+        train_to(STEPS, self.cwd)
 
     def finish(self, verb: str) -> None:
         """Type the same command again."""
@@ -49,12 +66,12 @@ class Study:
         assert again.returncode == 0, again.stdout + again.stderr
 
     def impatient(self) -> None:
-        write_task(self.cwd, SLOW | IMPATIENT)
+        write_paced_task(self.cwd, IMPATIENT)
 
     def break_it(self, cause: str) -> None:
         self.disk.fill() if cause == FULL else self.disk.make_read_only()
 
-    def mend_it(self, cause: str) -> None:
+    def repair(self, cause: str) -> None:
         self.disk.make_room() if cause == FULL else self.disk.make_writable()
 
     def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +88,19 @@ class Study:
 
 def wait_for_line(running: Running, text: str) -> str:
     """The next line that it prints with this text."""
+    with printed(running) as output:
+        found = next((line for line in output if text in line), None)
+    assert found is not None, f"the command ended without: {text}"
+    return found
+
+
+@contextmanager
+def printed(running: Running, timeout: float = 600) -> Iterator[IO[str]]:
+    """Its lines as they come. Who is silent for good would block the tests: within it, all of it has this long."""
     assert running.process.stdout
-    for line in running.process.stdout:
-        if text in line:
-            return line
-    raise AssertionError(f"the command ended without: {text}")
+    timer = Timer(timeout, os.killpg, (running.process.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        yield running.process.stdout
+    finally:
+        timer.cancel()

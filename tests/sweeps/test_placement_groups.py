@@ -1,15 +1,18 @@
-"""Six trials of two workers on four CPUs, one failing and one that loses a worker: no placement group is left."""
+"""Six trials of two workers on four CPUs: one fails, one loses a worker, one is stopped. No placement group is left."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_task import reasons
-from small_task import write_task
+from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
+from studies import Running, ablate, lines, mlflow_runs, newest_checkpoint
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-SWEEP = """
+STEPS = 8
+COUNTING = """
 import time
 
 import ray
@@ -33,38 +36,79 @@ def look_then_shut_down():
 ray.shutdown = look_then_shut_down
 main()
 """
-FAULT = """        if step == 3 and trial.config.model.size == 101 and trial.saved is None:
-            if trial.rank == 1:
-                __import__("os").kill(__import__("os").getpid(), 9)
-            __import__("time").sleep(60)  # else rank zero may finish first
-        if step == 3 and trial.config.model.size == 102:
-            raise ValueError("broken")
+FAULTS = """
+def fault(trial, step):
+    meet(trial)
+    size = trial.config.model.size
+    if step != 5 or (HERE / "calm").exists():
+        return
+    if size == 101 and trial.rank == 0 and first("waits"):
+        time.sleep(10**6)  # until the loss of the other worker ends it
+    if size == 101 and trial.rank == 1:
+        while not (HERE / "was-waits").exists():
+            time.sleep(0.05)
+        if first("dies"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    if size == 102:
+        raise ValueError("broken")
+    while size == 103 and not trial.stopping():
+        time.sleep(0.05)
 """
-ROWS = {"dies": 101, "breaks": 102, "c": 103, "d": 104, "e": 105}
+SIZES = {"dies": 101, "breaks": 102, "stops": 103, "d": 104, "e": 105}
+ROWS = ["base", *SIZES]
+WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 
 
-def test_no_placement_group_is_left(tmp_path: Path) -> None:
-    begins = "        total +="
-    rows = {
-        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
-        for name, size in ROWS.items()
-    }
-    folder = write_task(tmp_path, {begins: FAULT + begins}, rows)
-    words = ["task=small", "sweep.name=s", "train.steps=8", f"sweep.rows=[{','.join(['base', *ROWS])}]"]
-    done = subprocess.run(
-        [sys.executable, "-c", SWEEP, "sweep", *words, "cluster.workers=2"],
+def start(folder: Path) -> Running:
+    """Start the sweep; what is watched is the trial that is to be stopped."""
+    words = ["sweep", *WORDS, f"sweep.rows=[{','.join(ROWS)}]", "cluster.workers=2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", COUNTING, *words],
         cwd=folder,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
-        check=False,
+        start_new_session=True,
     )
-    output = done.stdout + done.stderr
-    assert done.returncode == 1, output
-    assert "left: []" in done.stdout, output
-    assert "groups made: 0" not in done.stdout, output
-    study = folder / "runs" / "s"
-    ends = {name: reasons(study / f"{name}-s1")[-1] for name in ("base", *ROWS)}
-    assert ends.pop("breaks") == "failed: ValueError: broken"
+    return Running(process, folder / "runs" / "s" / "stops-s1")
+
+
+def check_groups(output: str) -> None:
+    assert "left: []" in output, output
+    assert "groups made: 0" not in output, output
+
+
+def test_no_placement_group_is_left(
+    tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_faulty_task(furnish(tmp_path / "study"), "fault(trial, step)", FAULTS, rows_of_sizes(SIZES))
+    trials = {row: folder / "runs" / "s" / f"{row}-s1" for row in ROWS}
+    running = start(folder)
+    running.wait_for_step(2)
+    asked = ablate("stop", "stops-s1", "sweep.name=s", cwd=folder)
+    assert asked.returncode == 0, asked.stderr
+    assert "stops after the current step, with a checkpoint; the other trials go on" in asked.stdout
+    assert asked.stdout.endswith("Next: ablate status sweep.name=s\n")
+    code, output = running.finish()
+    assert code == 1, output
+    check_groups(output)
+    assert "stops-s1: stopping after the current step, with a checkpoint, as `ablate stop` asked" in output
+    assert output.endswith("Next: ablate sweep sweep.name=s cluster.workers=2\n")
+    ends = {row: reasons(trial)[-1] for row, trial in trials.items()}
+    assert (ends.pop("breaks"), ends.pop("stops")) == ("failed: ValueError: broken", "interrupted")
     assert set(ends.values()) == {"finished"}, output
-    assert reasons(study / "dies-s1")[0].startswith("worker lost: worker 1 (pid")
+    assert reasons(trials["dies"])[0].startswith("worker lost: worker 1 (pid")
+    assert newest_checkpoint(trials["stops"]) == 6, "the stop came in step 5, before a checkpoint"
+
+    (folder / "calm").touch()
+    code, output = start(folder).finish()
+    assert code == 0, output
+    check_groups(output)
+    monkeypatch.chdir(folder)
+    for row, trial in trials.items():
+        finished = undisturbed(folder, WORDS, row, tmp_path / row)
+        assert reasons(trial)[-1] == "finished"
+        assert json.loads((trial / "result.json").read_text())["scores"] == finished.scores
+        assert newest_state(trial / "checkpoints") == newest_state(tmp_path / row)
+        assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    assert [status for _, status in mlflow_runs(folder / "runs")] == ["FINISHED"] * len(ROWS)

@@ -9,23 +9,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from faulty_task import reasons, write_slow_task
+from faulty_task import reasons, train_to, write_paced_task
 from own_filesystem import in_memory, on_image
 from small_text import write_text
 from studies import ablate, lines, mlflow_runs
-from study_on_disk import FIX, FULL, READ_ONLY, Study, wait_for_line
+from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, printed, wait_for_line
 
 from transformer.config import DataConfig
 from transformer.data.prepare import prepare
 
 SLOW, LONG = pytest.mark.slow, [pytest.mark.slow, pytest.mark.faults]
 RAY = [pytest.mark.ray, *LONG]
+OF_TRIAL = {"config.yaml", "attempts.jsonl", "journal.jsonl", "result.json"}
+OF_CHECKPOINTS = {"owner.json", "state.pickle", "manifest.json"}
+"""What is written to a trial's folder, and to the folder of its checkpoints."""
 
 
 @pytest.fixture
 def study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
-    """The study's folder is the disk; MLflow's database lies beside it."""
-    cwd = write_slow_task(furnish(tmp_path / "study"))
+    """The study's folder is the disk, without MLflow's database."""
+    cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(cwd / "runs" / "s") as disk:
         yield Study(cwd, disk)
 
@@ -33,35 +36,56 @@ def study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
 @pytest.fixture
 def apart(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
     """Only the checkpoints lie on the disk."""
-    cwd = write_slow_task(furnish(tmp_path / "study"))
+    cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
-        yield Study(cwd, disk, (f"paths.checkpoints={disk.folder}",))
+        yield Study(cwd, disk, disk.folder)
+
+
+@pytest.fixture
+def trial(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
+    """Only the trial's folder is the disk, without its checkpoints."""
+    cwd, checkpoints = write_paced_task(furnish(tmp_path / "study")), tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    with in_memory(cwd / "runs" / "s" / "base-s1") as disk:
+        yield Study(cwd, disk, checkpoints)
 
 
 @pytest.fixture
 def freezing(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
     """Only the checkpoints lie on the disk, which can be frozen."""
-    cwd = write_slow_task(furnish(tmp_path / "study"))
+    cwd = write_paced_task(furnish(tmp_path / "study"))
     with on_image(tmp_path / "disk", tmp_path / "image") as disk:
-        yield Study(cwd, disk, (f"paths.checkpoints={disk.folder}",))
+        yield Study(cwd, disk, disk.folder)
+
+
+@pytest.fixture
+def freezing_study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
+    """The study's folder is the disk, which can be frozen."""
+    cwd = write_paced_task(furnish(tmp_path / "study"))
+    with on_image(cwd / "runs" / "s", tmp_path / "image") as disk:
+        (disk.folder / "lost+found").rmdir()
+        yield Study(cwd, disk)
 
 
 @pytest.mark.parametrize(
-    ("verb", "cause"),
+    ("verb", "workers", "cause", "seconds"),
     [
-        pytest.param("train", FULL, marks=SLOW),
-        pytest.param("sweep", FULL, marks=RAY),
-        pytest.param("sweep", READ_ONLY, marks=RAY),
+        pytest.param("train", 1, FULL, 0, marks=SLOW),
+        pytest.param("sweep", 1, FULL, 0, marks=RAY),
+        pytest.param("sweep", 1, READ_ONLY, 60, marks=RAY),
+        pytest.param("sweep", 2, FULL, 0, marks=RAY),
+        pytest.param("sweep", 2, READ_ONLY, 0, marks=RAY),
     ],
 )
 def test_storage_that_fails_for_a_while_loses_nothing(
-    verb: str, cause: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, workers: int, cause: str, seconds: int, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = study.start(verb)
-    running.wait_for_step(4)
+    running = study.start_held(verb, f"cluster.workers={workers}")
     study.break_it(cause)
+    study.go_on()
     notice = wait_for_line(running, f"{cause}; trying again for 2 min")
-    study.mend_it(cause)
+    time.sleep(seconds)
+    study.repair(cause)
     code, output = running.finish()
     assert code == 0, notice + output
     assert str(study.trial) in notice
@@ -78,11 +102,11 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
     verb: str, cause: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study.impatient()
-    running = study.start(verb)
-    running.wait_for_step(4)
+    running = study.start_held(verb)
     study.break_it(cause)
+    study.go_on()
     code, output = running.finish()
-    study.mend_it(cause)
+    study.repair(cause)
     assert code == 1, output
     assert "Traceback" not in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
@@ -99,11 +123,11 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
     verb: str, cause: str, apart: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apart.impatient()
-    running = apart.start(verb)
-    running.wait_for_step(4)
+    running = apart.start_held(verb)
     apart.break_it(cause)
+    apart.go_on()
     code, output = running.finish()
-    apart.mend_it(cause)
+    apart.repair(cause)
     assert code == 1, output
     assert "Traceback" not in output
     assert re.search(rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {cause}; {FIX[cause]}", output), output
@@ -118,15 +142,15 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
 def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
     verb: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = study.start(verb)
-    running.wait_for_step(4)
+    running = study.start_held(verb)
     study.break_it(READ_ONLY)
+    study.go_on()
     wait_for_line(running, f"{READ_ONLY}; trying again for 2 min")
     for _ in range(2):
         running.process.send_signal(signal.SIGINT)
         time.sleep(2)  # sooner, it would be the echo of the first
     code, output = running.finish()
-    study.mend_it(READ_ONLY)
+    study.repair(READ_ONLY)
     assert code == 130, output
     assert "Traceback" not in output
     assert f"To continue, run again: ablate {verb} task=small" in output
@@ -134,48 +158,72 @@ def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
     study.check_whole(tmp_path / "alone", monkeypatch)
 
 
-@pytest.mark.parametrize("limit", ["nr_blocks", "nr_inodes"])
-@pytest.mark.slow
-@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("verb", "place", "limit", "kinds"),
+    [
+        pytest.param("train", "study", "nr_blocks", {"study.json", "config.yaml"}, marks=LONG),
+        pytest.param("train", "study", "nr_inodes", {"study.json", "config.yaml"}, marks=LONG),
+        pytest.param("train", "trial", "nr_blocks", OF_TRIAL, marks=LONG),
+        pytest.param("train", "trial", "nr_inodes", OF_TRIAL, marks=LONG),
+        pytest.param("train", "apart", "nr_blocks", {"base-s1", "state.pickle"}, marks=LONG),
+        pytest.param("train", "apart", "nr_inodes", OF_CHECKPOINTS, marks=LONG),
+        pytest.param("sweep", "trial", "nr_blocks", OF_TRIAL, marks=RAY),
+        pytest.param("sweep", "apart", "nr_inodes", OF_CHECKPOINTS, marks=RAY),
+    ],
+)
 def test_a_disk_that_is_too_small_for_each_file_in_turn(
-    limit: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str,
+    place: str,
+    limit: str,
+    kinds: set[str],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It gets room for one more page, or one more file, whenever something does not fit."""
-    size, places = 1, set[str]()
+    """It gets room for one more page, or one more file, whenever something does not fit.
+
+    The error of a file that is open has no name: for one of the checkpoints, that of their folder is told.
+    """
+    study: Study = request.getfixturevalue(place)
+    study.impatient()
+    size, found, code = 2, set[str](), 1
+    (study.disk.folder / "ballast").write_bytes(bytes(5000))  # two pages; two files with the folder
     study.disk.resize(f"{limit}={size}")
-    while True:
-        running = study.start("train")
-        assert running.process.stdout
-        for line in running.process.stdout:
-            assert "Traceback" not in line, line
-            if FULL in line and not line.startswith("sync"):
-                places.add(line.partition(f": {FULL}")[0].rpartition(" ")[2].removeprefix(f"{study.disk.folder}/"))
-                size += 1
-                study.disk.resize(f"{limit}={size}")
+    while code:
+        assert code in (1, 2), "the preflight refuses a folder in which it can write nothing"
+        running = study.start(verb)
+        with printed(running) as output:
+            for line in output:
+                print(line, end="")
+                assert "Traceback" not in line, line
+                if FULL in line and not line.startswith("sync"):
+                    found.add(Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(".part"))
+                    size += 1
+                    study.disk.resize(f"{limit}={size}")
         code = running.process.wait()
-        if code == 0:
-            break
-        assert code == 1
     study.check_whole(tmp_path / "alone", monkeypatch)
-    assert places >= {"study.json", "base-s1/config.yaml"}, places
+    assert found >= kinds
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.faults
+@pytest.mark.parametrize("place", ["freezing", "freezing_study"])
 def test_storage_that_takes_seconds_for_each_write_loses_nothing(
-    freezing: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = freezing.start("sweep")
-    running.wait_for_step(4)
-    while not running.ended():
-        with freezing.disk.frozen():
+    study: Study = request.getfixturevalue(place)
+    running = study.start_held("sweep")
+    for step in range(HELD + 2, STEPS, 2):
+        with study.disk.frozen():
+            train_to(step, study.cwd)
             time.sleep(2)
-        time.sleep(0.2)
+        running.wait_for_step(step - 2)
+    study.go_on()
     code, output = running.finish()
     assert code == 0, output
-    assert reasons(freezing.trial) == ["finished"], output
-    freezing.check_whole(tmp_path / "alone", monkeypatch)
+    assert reasons(study.trial) == ["finished"], output
+    study.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.ray
@@ -185,9 +233,9 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
     freezing: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that waits for it cannot even be killed before it answers."""
-    running = freezing.start("sweep", "sweep.stall_minutes=0.2")
-    running.wait_for_step(4)
+    running = freezing.start_held("sweep", "sweep.stall_minutes=0.2")
     with freezing.disk.frozen():
+        freezing.go_on()
         notice = wait_for_line(running, "starting another attempt")
     code, output = running.finish()
     assert code == 0, notice + output
@@ -202,14 +250,14 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
 def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
     tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cwd = write_slow_task(furnish(tmp_path / "study"))
+    cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
         shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)
         place = f"tracking.uri=sqlite:///{disk.folder}/mlflow.db"
         study = Study(cwd, disk)
-        running = study.start("train", place)
-        running.wait_for_step(4)
+        running = study.start_held("train", place)
         disk.fill()
+        study.go_on()
         code, output = running.finish()
         assert code == 0, output
         assert "MLflow is not up to date; run `ablate sync`" in output

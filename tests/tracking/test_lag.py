@@ -93,10 +93,11 @@ def begun(folder: Path) -> Study:
     return study
 
 
-def synced(cases: list[tuple[Study, str, int]]) -> list[str]:
-    """What one process prints that carries each study to a URI, with a limit of the bytes of each file."""
+def synced(cases: list[tuple[Study, str, int]], here: Path) -> list[str]:
+    """What one process in ``here`` prints that carries each study to a URI, with a limit of the bytes of each file."""
     given = json.dumps([(str(study.folder), uri, size) for study, uri, size in cases])
-    done = subprocess.run([sys.executable, "-c", CASES, given], cwd=ROOT, capture_output=True, text=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", CASES, given], cwd=here, env=env, capture_output=True, text=True)
     return (done.stdout + done.stderr).splitlines()
 
 
@@ -111,9 +112,11 @@ def test_a_fault_of_a_store_is_reported_in_one_line(runs: Path, store: Store, tm
         (locked, "", 0),
         (studies[2], f"sqlite:///{tmp_path}/new.db", 300_000),
     ]
+    here = tmp_path / "here"
+    here.mkdir()
     with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "mlflow.db")) as other:
         other.execute("BEGIN EXCLUSIVE")
-        lines = synced(cases)
+        lines = synced(cases, here)
     causes = (
         "attempt to write a readonly database",
         "file is not a database",
@@ -126,6 +129,7 @@ def test_a_fault_of_a_store_is_reported_in_one_line(runs: Path, store: Store, tm
         assert cause in line
     assert "readonly" in lag(studies[0], None).words()
     assert json.loads((studies[0].folder / "mlflow-sync.json").read_text())["problems"]
+    assert not list(here.iterdir()), "MLflow makes a folder for SQLite's own form of address"
 
 
 def test_a_recovery_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
