@@ -32,6 +32,12 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
         withdraw(study, announcement.runner)
 
 
+def withdraw_own(study: Path) -> None:
+    """Of a process that cannot end in order."""
+    now = time.time()
+    withdraw(study, Runner(socket.gethostname(), os.getpid(), now, now, (), birth=own_birth()))
+
+
 class Announcement:
     """The runner's file, rewritten every ``BEAT_S`` seconds and when what it waits for changes."""
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 
 from rich.console import Console
 
+from sweeps.planning.holders import remove_own
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
+from sweeps.running.announced import withdraw_own
 from sweeps.running.open_study import open_study
 from sweeps.running.patient_record import unrecorded_as_error
-from sweeps.running.probe import probing
+from sweeps.running.probe import Probe, probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
@@ -78,7 +80,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
-        _watched(callback, storage, command),
+        _watched(callback, partial(_leave, plan.folder, probe, storage), command),
         naming(Path(storage)),
     ):
         names = list(recorders)
@@ -114,13 +116,13 @@ def _fit(settings: Settings, callback: Any, storage: str, **given: Any) -> None:
 
 
 @contextmanager
-def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
+def _watched(callback: Any, leave: Callable[[], None], command: list[str]) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line and the command to type."""
     from sweeps.running.cluster_watch import ClusterWatch
 
     def record(cause: str) -> None:
         callback.end(f"lost: {cause}")
-        shutil.rmtree(storage, ignore_errors=True)
+        leave()
 
     watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)
     watch.start()
@@ -128,6 +130,15 @@ def _watched(callback: Any, storage: str, command: list[str]) -> Iterator[None]:
         yield
     finally:
         watch.close()
+
+
+def _leave(study: Path, probe: Probe | None, storage: str) -> None:
+    """Remove what the run would remove if it ended in order: other machines cannot know that this process is gone."""
+    withdraw_own(study)
+    remove_own(study / ".locks")
+    if probe:
+        probe.remove()
+    shutil.rmtree(storage, ignore_errors=True)
 
 
 @contextmanager
