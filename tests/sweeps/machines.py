@@ -38,14 +38,16 @@ PROBE = "ip link add net0 type bridge && mount -t tmpfs none /mnt"
 def _health_checks(delay_ms: int, period_ms: int, timeout_ms: int, failures: int) -> dict[str, str]:
     """When Ray counts a node as lost."""
     limits = {"initial_delay_ms": delay_ms, "period_ms": period_ms, "timeout_ms": timeout_ms}
-    return {f"RAY_health_check_{name}": str(limit) for name, limit in (limits | {"failure_threshold": failures}).items()}
+    return {
+        f"RAY_health_check_{name}": str(limit) for name, limit in (limits | {"failure_threshold": failures}).items()
+    }
 
 
 NOTICED_SOON = _health_checks(1000, 1000, 1000, 3)
 NOTICED_WHEN_BUSY = _health_checks(2000, 2000, 2000, 5)
 """A node that this machine leaves without a CPU for some seconds is not lost."""
-RAYS_OWN = _health_checks(5000, 3000, 10000, 5)
-"""Its defaults."""
+NOTICED_BY_DEFAULT = _health_checks(5000, 3000, 10000, 5)
+"""Ray's own limits."""
 
 
 def _lacking() -> str:
