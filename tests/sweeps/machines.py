@@ -176,8 +176,8 @@ class Machines:
         self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._input, self._end_of_input = os.pipe()
-        self._switch = _first_process("switch", ["--net", "--uts"], self._input)
         try:
+            self._switch = _first_process("switch", ["--net", "--uts"], self._input)
             self._on_switch("ip", "link", "add", "net0", "type", "bridge")
             self._on_switch("ip", "link", "set", "net0", "up")
         except BaseException:
