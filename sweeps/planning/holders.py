@@ -37,14 +37,18 @@ def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
     """Within it, others that are refused one of the trials are told of this process."""
     command = shlex.join(["ablate", *map(without_password, sys.argv[1:])])
     holder = Holder(socket.gethostname(), os.getpid(), time.time(), command, tuple(trials), own_birth())
-    path = locks / f"{holder.host}-{holder.birth or holder.pid}.json"
     try:
         _remove_dead(locks)
-        path.write_text(json.dumps(asdict(holder)), "utf-8")
+        _own_file(locks).write_text(json.dumps(asdict(holder)), "utf-8")
         yield
     finally:
-        with suppress(OSError):  # storage that is read-only by now: others remove a dead process's file
-            path.unlink(missing_ok=True)
+        remove_own(locks)
+
+
+def remove_own(locks: Path) -> None:
+    """The file of this process."""
+    with suppress(OSError):  # storage that is read-only by now: others remove a dead process's file
+        _own_file(locks).unlink(missing_ok=True)
 
 
 def holder_of(locks: Path, trial: str) -> str:
@@ -56,6 +60,10 @@ def holder_of(locks: Path, trial: str) -> str:
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.since))
     held = span(max(0.0, time.time() - newest.since))
     return f"pid {newest.pid} on {newest.host} since {since} ({held} ago): {newest.command}"
+
+
+def _own_file(locks: Path) -> Path:
+    return locks / f"{socket.gethostname()}-{own_birth() or os.getpid()}.json"
 
 
 def _remove_dead(locks: Path) -> None:

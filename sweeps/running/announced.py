@@ -29,20 +29,28 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
     finally:
         announcement.ended.set()
         thread.join()
-        with suppress(OSError):  # a fault of storage must not hide why the sweep ends
-            withdraw(study, announcement.runner)
+        withdraw_own(study)
+
+
+def withdraw_own(study: Path) -> None:
+    """Remove the file of this process. A fault of storage must not hide why the sweep ends."""
+    with suppress(OSError):
+        withdraw(study, _runner())
+
+
+def _runner(trials: tuple[str, ...] = ()) -> Runner:
+    now = time.time()
+    return Runner(socket.gethostname(), os.getpid(), now, now, trials, birth=own_birth())
 
 
 class Announcement:
     """The runner's file, rewritten every ``BEAT_S`` seconds and when what it waits for changes."""
 
     def __init__(self, study: Path, trials: list[str], stopping: Stopping) -> None:
-        now = time.time()
         self.study, self.stopping, self.ended = study, stopping, threading.Event()
-        self.runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(trials), birth=own_birth())
+        self.runner = _runner(tuple(trials))
         self._written = 0.0
-        with suppress(OSError):
-            withdraw(study, self.runner)  # what an earlier process with this id left, such as a request to stop
+        withdraw_own(study)  # what an earlier process with this id left, such as a request to stop
         self._beat()
 
     def repeat(self) -> None:

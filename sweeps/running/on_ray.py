@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,16 @@ from typing import Any
 
 from rich.console import Console
 
+from sweeps.planning.holders import remove_own
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.preflight.node_facts import packages
+from sweeps.running.announced import withdraw_own
 from sweeps.running.open_study import open_study
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
-from sweeps.running.probe import probing
+from sweeps.running.probe import Probe, probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
@@ -79,7 +81,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
-        _watched(callback, storage, command),
+        _watched(callback, partial(_leave, plan.folder, probe, storage), command),
         at_place(storage),
     ):
         names = list(recorders)
@@ -121,13 +123,13 @@ def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None
 
 
 @contextmanager
-def _watched(callback: Any, storage: Path, command: list[str]) -> Iterator[None]:
+def _watched(callback: Any, leave: Callable[[], None], command: list[str]) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line and the command to type."""
     from sweeps.running.cluster_watch import ClusterWatch
 
     def record(cause: str) -> None:
         callback.end(f"lost: {cause}")
-        shutil.rmtree(storage, ignore_errors=True)
+        leave()
 
     watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)
     watch.start()
@@ -135,6 +137,15 @@ def _watched(callback: Any, storage: Path, command: list[str]) -> Iterator[None]
         yield
     finally:
         watch.close()
+
+
+def _leave(study: Path, probe: Probe | None, storage: Path) -> None:
+    """Remove what the run would remove if it ended in order: other machines cannot know that this process is gone."""
+    withdraw_own(study)
+    remove_own(study / ".locks")
+    if probe:
+        probe.remove()
+    shutil.rmtree(storage, ignore_errors=True)
 
 
 @contextmanager

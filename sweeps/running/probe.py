@@ -33,6 +33,10 @@ class Probe:
         except OSError:
             return False
 
+    def remove(self) -> None:
+        with suppress(OSError):  # storage that is read-only by now
+            self.path.unlink(missing_ok=True)
+
 
 @contextmanager
 def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
@@ -48,8 +52,7 @@ def probing(study: Path, place: str | None) -> Iterator[Probe | None]:
         probe.path.write_text(probe.content, "utf-8")
         yield probe
     finally:
-        with suppress(OSError):  # storage that is read-only by now
-            probe.path.unlink(missing_ok=True)
+        probe.remove()
 
 
 def _remove_dead(folder: Path) -> None:

@@ -1,16 +1,16 @@
 """Machines of a cluster, as namespaces of this one: own network, processes, host name and scratch disk; shared files.
 
-Nothing has to be removed: a machine is gone, with all of its processes, when its first process ends.
+Nothing has to be removed: a machine is gone, with all of its processes, when its first process ends. That one ends
+with the process that made the machine, however that ends.
 """
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,44 @@ SCRATCH = "/run/scratch"
 PORT = 6379
 STARTS = 3
 """How often Ray is started on a machine before that counts as impossible."""
-NOTICED_SOON = {
-    "RAY_health_check_initial_delay_ms": "1000",
-    "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "3",
-}
 FIRST_PROCESS = """
-import signal, socket, subprocess, sys
+import signal, socket, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who loses its parent here is reaped
 socket.sethostname(sys.argv[1])
 print(flush=True)
-signal.pause()
+sys.stdin.read()
 """
-needs_namespaces = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter"))),
-    reason="machines are made of Linux namespaces: this needs root, iproute2 and util-linux",
-)
+ISOLATED = ["--net", "--mount", "--uts", "--pid", "--ipc"]
+PROBE = "ip link add net0 type bridge && mount -t tmpfs none /mnt"
+
+
+def _health_checks(delay_ms: int, period_ms: int, timeout_ms: int, failures: int) -> dict[str, str]:
+    """When Ray counts a node as lost."""
+    limits = {"initial_delay_ms": delay_ms, "period_ms": period_ms, "timeout_ms": timeout_ms}
+    return {
+        f"RAY_health_check_{name}": str(limit) for name, limit in (limits | {"failure_threshold": failures}).items()
+    }
+
+
+NOTICED_SOON = _health_checks(1000, 1000, 1000, 3)
+NOTICED_WHEN_BUSY = _health_checks(2000, 2000, 2000, 5)
+"""A node that this machine leaves without a CPU for some seconds is not lost."""
+NOTICED_BY_DEFAULT = _health_checks(5000, 3000, 10000, 5)
+"""Ray's own limits."""
+
+
+def _lacking() -> str:
+    """Why no machine can be made here; "" if it can. Root in a container may lack the rights."""
+    try:
+        probe = ["unshare", *ISOLATED, "--fork", "--mount-proc", "sh", "-c", PROBE]
+        done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        return str(error)
+    return f"{done.stderr.strip()} ({done.returncode})" if done.returncode else ""
+
+
+LACKING = _lacking()
+needs_namespaces = pytest.mark.skipif(bool(LACKING), reason=f"machines are made of Linux namespaces: {LACKING}")
 
 
 @dataclass
@@ -91,16 +112,22 @@ class Machine:
         return [process for process in psutil.process_iter() if self._has(process) and title in _title(process)]
 
     def kill(self) -> None:
-        """As a power cut: every process at once."""
-        self.first.kill()
-        wait_until(lambda: not self.first.is_running() or _is_dead(self.first), f"the end of {self.name}", 60)
+        """Every process at once. The system still closes their connections: see ``Machines.lose``."""
+        with suppress(psutil.NoSuchProcess):
+            self.first.kill()
+        _wait_for_end(self.first, self.name)
 
     def kill_processes(self) -> None:
         """As a restart: its address, disk and name stay."""
-        for process in self.processes():
-            if process.pid != self.first.pid:
+        wait_until(lambda: not self._kill_others(), f"the end of all on {self.name}", 60)
+
+    def _kill_others(self) -> bool:
+        """Kill all but the first one; returns whether there were any. One may end, or begin, meanwhile."""
+        others = [process for process in self.processes() if process.pid != self.first.pid]
+        for process in others:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-        wait_until(lambda: len(self.processes()) <= 1, f"the end of all on {self.name}", 60)
+        return bool(others)
 
     def _has(self, process: psutil.Process) -> bool:
         try:
@@ -148,9 +175,14 @@ class Machines:
         self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self._switch = _first_process("switch", ["--net", "--uts"])
-        self._on_switch("ip", "link", "add", "net0", "type", "bridge")
-        self._on_switch("ip", "link", "set", "net0", "up")
+        self._input, self._end_of_input = os.pipe()
+        try:
+            self._switch = _first_process("switch", ["--net", "--uts"], self._input)
+            self._on_switch("ip", "link", "add", "net0", "type", "bridge")
+            self._on_switch("ip", "link", "set", "net0", "up")
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def head(self) -> Machine:
@@ -164,13 +196,13 @@ class Machines:
     def add(self, name: str, cpus: int = 1, host_is_local: bool = False, unshared: Sequence[Path] = ()) -> Machine:
         """A machine without Ray. ``host_is_local``: its host name means 127.0.0.1. It has ``unshared`` for itself."""
         machine = Machine(name, len(self.all) + 1, dict(self.env), cpus, host_is_local, unshared)
-        self.all.append(machine)
         self.boot(machine)
+        self.all.append(machine)
         return machine
 
     def boot(self, machine: Machine) -> None:
         """Start a machine, also one that was killed."""
-        machine.first = _first_process(machine.name, ["--net", "--mount", "--uts", "--pid", "--ipc", "--mount-proc"])
+        machine.first = _first_process(machine.name, [*ISOLATED, "--mount-proc"], self._input)
         port, pid = self._port(machine), machine.first.pid
         self._unplug(port)
         self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
@@ -180,20 +212,32 @@ class Machines:
             machine.run("ip", *words.split())
         self._disks(machine)
 
-    def start_ray(self, machine: Machine) -> None:
-        """As the head, or join it. Ray gives up after 30 s, which a busy machine may need, so it is tried again."""
+    def start_ray(self, machine: Machine, python: str = sys.executable) -> None:
+        """As the head, or join it, by this Python, by which its workers run, too.
+
+        Ray gives up after 30 s, which a busy machine may need, so it is tried again.
+        """
         for left in reversed(range(STARTS)):
-            if self._started(machine):
+            try:
+                ended = machine.popen(self._start(machine, python)).end(120)
+            except subprocess.TimeoutExpired as error:
+                ended = Ended(-1, str(error))
+            if ended.code == 0:
                 return
-            assert left, f"Ray did not start on {machine.name} {STARTS} times"
+            assert left, f"Ray did not start on {machine.name} {STARTS} times: {ended.output}"
             machine.kill_processes()
 
-    def _started(self, machine: Machine) -> bool:
-        ray = [str(Path(sys.executable).with_name("ray")), "start", f"--node-ip-address={machine.address}"]
+    def _start(self, machine: Machine, python: str) -> list[str]:
+        ray = [python, "-m", "ray.scripts.scripts", "start", f"--node-ip-address={machine.address}"]
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if machine is self.head else [f"--address={self.address}"]
         rest = [f"--num-cpus={machine.cpus}", "--num-gpus=0", "--disable-usage-stats", "--no-monitor"]
-        return machine.popen([*ray, *where, *rest]).end(120).code == 0
+        return [*ray, *where, *rest]
+
+    def lose(self, machine: Machine) -> None:
+        """As a power cut: all of its processes end, and nobody is told."""
+        self.cut(machine)
+        machine.kill()
 
     def cut(self, machine: Machine) -> None:
         """Its link carries nothing any more, and nobody is told."""
@@ -203,9 +247,11 @@ class Machines:
         self._on_switch("ip", "link", "set", self._port(machine), "master", "net0")
 
     def close(self) -> None:
-        for first in (*(machine.first for machine in self.all), self._switch):
-            with suppress(psutil.NoSuchProcess):
-                first.kill()
+        """End all machines, also one that failed to boot."""
+        os.close(self._end_of_input)
+        os.close(self._input)
+        for machine in self.all:
+            _wait_for_end(machine.first, machine.name)
 
     def _port(self, machine: Machine) -> str:
         return f"port{machine.number}"
@@ -230,25 +276,24 @@ class Machines:
 
 
 @contextmanager
-def machines(*names: str, **options: Any) -> Iterator[Machines]:
+def machines(*names: str, env: Mapping[str, str] | None = None, **options: Any) -> Iterator[Machines]:
     """Machines with Ray on each, the first one its head; ``options`` are those of ``add``."""
-    made = Machines()
-    try:
+    with closing(Machines(env)) as made:
         for name in names:
             made.add(name, **options)
         for machine in made.all:
             made.start_ray(machine)
         yield made
-    finally:
-        made.close()
 
 
-def _first_process(name: str, namespaces: list[str]) -> psutil.Process:
-    """A process that keeps new namespaces, until it is killed."""
+def _first_process(name: str, namespaces: list[str], stdin: int) -> psutil.Process:
+    """A process that keeps new namespaces until its input ends, or until it is killed."""
     words = ["unshare", *namespaces, "--fork", "--kill-child", "--", sys.executable, "-S", "-c", FIRST_PROCESS, name]
-    unshare = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-    assert unshare.stdout is not None
-    assert unshare.stdout.readline(), "no namespaces"
+    pipe = subprocess.PIPE
+    unshare = subprocess.Popen(words, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True)
+    assert unshare.stdout
+    assert unshare.stderr
+    assert unshare.stdout.readline(), unshare.stderr.read().decode()
     (first,) = psutil.Process(unshare.pid).children()
     return first
 
@@ -260,8 +305,13 @@ def _title(process: psutil.Process) -> str:
         return ""
 
 
+def _wait_for_end(first: psutil.Process, name: str) -> None:
+    """Of a first process, which ends after all others of its machine."""
+    wait_until(lambda: _is_dead(first), f"the end of {name}", 60)
+
+
 def _is_dead(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
         return True

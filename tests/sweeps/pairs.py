@@ -1,12 +1,11 @@
 """Sweeps of one translation trial with two workers: how they begin, and what is left of them once they have ended."""
 
-import json
 from pathlib import Path
 
-import psutil
-from same_bits import computed, differing, state_after
+from leftovers import check_no_locks, wait_for_end
+from same_results import check_same_results
 from small_text import TEXT
-from studies import SMALL, Running, ablate, lines, mlflow_runs, wait_until
+from studies import SMALL, Running, ablate
 
 STEPS, EVERY = 240, 20
 WORDS = [
@@ -37,39 +36,11 @@ def finish(folder: Path, *more: str) -> Path:
 
 
 def check_same(found: Path, expected: Path) -> None:
-    """Weights, moments, journal and scores are those of the undisturbed trial, and each step is there once."""
-    assert differing(state_after(found, STEPS), state_after(expected, STEPS)) == []
-    journals = [computed(lines(trial / "journal.jsonl")) for trial in (found, expected)]
-    assert [line["step"] for line in journals[0]] == list(range(10, STEPS + 1, 10))
-    assert [_without_checkpoint(line) for line in journals[0]] == [_without_checkpoint(line) for line in journals[1]]
-    scores = [computed(json.loads((trial / "result.json").read_text())["scores"]) for trial in (found, expected)]
-    assert scores[0] == scores[1]
+    """Result, weights, moments, journal and MLflow are those of the undisturbed trial, and each step is there once."""
+    check_same_results(found.parent, expected.parent)
 
 
 def check_nothing_left(folder: Path) -> None:
-    """No process, no lock, no announcement; one run in MLflow, which is finished."""
+    """No process, no lock, no announcement."""
     wait_for_end(folder)
-    study = folder / "runs" / "pair"
-    assert [path.name for path in (study / ".running").iterdir()] == []
-    assert [path.name for path in (study / ".locks").iterdir() if path.suffix == ".json"] == []
-    assert list((study / ".locks").glob(".seen-by-nodes*")) == []
-    assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
-
-
-def wait_for_end(folder: Path) -> None:
-    """Of all processes of its sweeps. Ray's agents notice the end of theirs within a minute or so."""
-    wait_until(lambda: not processes_of(folder), f"the end of {processes_of(folder)}")
-
-
-def processes_of(folder: Path) -> list[psutil.Process]:
-    """The processes that work in the folder, and still live."""
-    found = []
-    for process in psutil.process_iter(["cwd", "status"]):
-        if str(folder) in (process.info["cwd"] or "") and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
-
-
-def _without_checkpoint(line: dict[str, object]) -> dict[str, object]:
-    """A checkpoint is written in the background; which report is the first to tell it may differ."""
-    return {name: value for name, value in line.items() if name != "checkpoint"}
+    check_no_locks(folder / "runs" / "pair")

@@ -1,15 +1,15 @@
 """A sweep of one small translation trial on several machines, and what an undisturbed one ends with."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
+import psutil
 from faulty_task import reasons
+from leftovers import check_nothing_left
 from machines import Ended, Inside, Machine, Machines
+from same_results import check_same_results
 from small_text import TEXT
-from studies import SMALL, lines, mlflow_runs, wait_until
+from studies import SMALL, lines, wait_until
 
 EVERY = 20
 
@@ -54,12 +54,17 @@ class Sweep:
         return sum("end" not in line for line in lines(self.trial / "attempts.jsonl"))
 
 
+def workers(machine: Machine) -> list[psutil.Process]:
+    """Those on this machine that train."""
+    return machine.processes("ray::WorkerActor.run")
+
+
 def machine_of_a_worker(machines: Machines) -> Machine:
     """A machine with a worker, other than the head."""
     found: list[Machine] = []
 
     def looked() -> bool:
-        found[:] = [machine for machine in machines.all[1:] if machine.processes("ray::WorkerActor.run")]
+        found[:] = [machine for machine in machines.all[1:] if workers(machine)]
         return bool(found)
 
     wait_until(looked, "a worker on another machine than the head", 120)
@@ -67,23 +72,7 @@ def machine_of_a_worker(machines: Machines) -> Machine:
 
 
 def check_like(sweep: Sweep, undisturbed: Sweep) -> None:
-    """Same scores, same weights and every step once; one run in MLflow, and no worker is left."""
+    """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the cluster."""
     assert reasons(sweep.trial)[-1] == "finished"
-    journal = [line["step"] for line in lines(sweep.trial / "journal.jsonl")]
-    assert journal == list(range(10, sweep.steps + 1, 10))
-    result, expected = (json.loads((each.trial / "result.json").read_text()) for each in (sweep, undisturbed))
-    assert (result["scores"], result["flops"]) == (expected["scores"], expected["flops"])
-    assert newest_weights(sweep.trial) == newest_weights(undisturbed.trial)
-    assert ("base s1", "FINISHED") in mlflow_runs(sweep.folder / "runs")
-    wait_until(lambda: not workers(sweep.machines), "the end of all workers", 60)
-
-
-def newest_weights(trial: Path) -> dict[str, list[Any]]:
-    """Of the newest checkpoint of all attempts, as plain lists, which compare bit for bit."""
-    found = max(trial.glob("checkpoints/*/a*/step-*"), key=lambda path: int(path.name.removeprefix("step-")))
-    state = torch.load(found / "state.pt", weights_only=True)
-    return {name: tensor.tolist() for name, tensor in state["model"].items()}
-
-
-def workers(machines: Machines) -> list[Any]:
-    return [process for machine in machines.all for process in machine.processes("ray::WorkerActor")]
+    check_same_results(sweep.trial.parent, undisturbed.trial.parent)
+    check_nothing_left(sweep.machines, sweep.trial.parent)

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from machines import Machine, Machines, needs_namespaces
+from machines import NOTICED_SOON, Ended, Inside, Machine, Machines, needs_namespaces
 from small_text import TEXT, write_text
 from studies import SMALL, last, newest_checkpoint, wait_until
 
@@ -24,16 +25,12 @@ def commands(heading: str) -> list[str]:
 
 @pytest.fixture
 def two() -> Iterator[Machines]:
-    made = Machines()
-    try:
+    with closing(Machines()) as made:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *NOTICED_SOON):
+            del made.env[name]
         made.add("node-a", cpus=2)
         made.add("node-b", cpus=2)
-        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *(name for name in made.env if "health" in name)):
-            for machine in made.all:
-                del machine.env[name]
         yield made
-    finally:
-        made.close()
 
 
 def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
@@ -59,21 +56,41 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
     assert "Checked: places, tracking store, machines" in typed(two.head, settings, check, folder, *study)
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
-    watching = commands("## Watch and stop from a laptop")
-    for line in (line for line in watching if "stop" not in line):
-        assert typed(two.all[1], [], line, folder, "sweep.name=documented").strip(), line
-    long = [*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"]
-    for line in (line for line in watching if "stop" in line):
-        stopped_by(line.replace("big-s1", "base-s1"), two, settings, [sweep, *last(long)], folder)
+    watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
+    long = [sweep, *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"])]
+    running = started(two, settings, long, folder)
+    watched = looking(two.all[1], watch, "long: 1 running; about ", folder)
+    followed = looking(two.all[1], follow, "--- attempt 1, ", folder)
+    assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 1
+    assert "base-s1: interrupted at step " in watched.end().output
+    assert followed.end().code == 0
+    running = started(two, settings, long, folder)
+    assert stopped_by(stop, two, running, folder).code == 130
 
 
-def stopped_by(line: str, two: Machines, settings: list[str], sweep: list[str], folder: Path) -> None:
-    """A sweep on the head ends as the command on the other machine asks."""
+def started(two: Machines, settings: list[str], sweep: list[str], folder: Path) -> Inside:
+    """A sweep on the head that has saved a checkpoint."""
     trial = folder / "runs" / "long" / "base-s1"
     before = newest_checkpoint(trial)
     running = two.head.popen(["bash", "-ec", script(settings, " ".join(sweep), folder)], cwd=folder)
     wait_until(lambda: newest_checkpoint(trial) > before or running.ended(), "a checkpoint")
+    return running
+
+
+def looking(machine: Machine, line: str, first: str, folder: Path) -> Inside:
+    """A command that shows the sweep, with this at first, and goes on."""
+    view = machine.popen(["bash", "-ec", script([], f"{line} sweep.name=long", folder)], cwd=folder)
+    assert view.process.stdout
+    shown = view.process.stdout.readline()
+    assert shown.startswith(first), shown
+    assert not view.ended()
+    return view
+
+
+def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended:
+    """The sweep ends as the command on the other machine asks."""
     typed(two.all[1], [], line, folder, "sweep.name=long")
     ended = running.end()
     assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `ablate stop` asked", ended.output), ended.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
+    return ended

@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import newest_state, reasons, undisturbed, write_slow_task
+from leftovers import check_no_locks
 from studies import Running, ablate, lines, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -28,6 +29,7 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     (line,) = [text for text in output.splitlines() if "ended; the trials resume" in text]
     assert "Traceback" not in output
     assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: ablate" in line
+    check_no_locks(running.trial.parent)
     ray = [process for process in family if "tracking.sync" not in _command(process)]
     wait_until(lambda: not any(map(_lives, ray)), "the end of Ray's processes")
     again = ablate("sweep", *WORDS, cwd=folder)

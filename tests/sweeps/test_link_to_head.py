@@ -3,30 +3,23 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, write_slow_task
-from machines import Machines, needs_namespaces
+from machines import NOTICED_BY_DEFAULT, Machines, needs_namespaces
 from studies import lines, mlflow_runs, newest_checkpoint, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 STEPS, RATE, CUT_S = 500, 0.5, 20.0
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]"]
-RAYS_OWN = {
-    "RAY_health_check_initial_delay_ms": "5000",
-    "RAY_health_check_period_ms": "3000",
-    "RAY_health_check_timeout_ms": "10000",
-    "RAY_health_check_failure_threshold": "5",
-}
-"""Its defaults. A cluster that notices lost nodes within seconds gives up this machine's own node sooner."""
 
 
 def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path, furnish: Callable[[Path], Path]) -> None:
     folder = write_slow_task(furnish(tmp_path / "study"))
     trial = folder / "runs" / "s" / "base-s1"
-    made = Machines(RAYS_OWN)
-    try:
+    with closing(Machines(NOTICED_BY_DEFAULT)) as made:
         made.add("head", cpus=0)
         own = made.add("own", cpus=1)
         for machine in made.all:
@@ -37,10 +30,8 @@ def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path, fu
         time.sleep(CUT_S)
         made.restore(own)
         done = running.end()
-    finally:
-        made.close()
     assert done.code == 0, done.output
-    assert reasons(trial)[-1] == "finished"
+    assert reasons(trial) == ["finished"], done.output
     assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE
     assert newest_state(trial / "checkpoints") == (STEPS, STEPS * RATE)
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))

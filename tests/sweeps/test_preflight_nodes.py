@@ -5,20 +5,31 @@ import sys
 import sysconfig
 import venv
 from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents
-from machines import Ended, Machine, Machines, machines, needs_namespaces
+from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines, needs_namespaces
 from small_task import write_task
 from small_text import TEXT, write_text
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+PATIENT = """
+from functools import partial
+from sweeps import cli
+from sweeps.preflight import checks
+checks.nodes_of = partial(checks.nodes_of, answer_s=600.0)
+cli.main()
+"""
+"""The command, with ten minutes for the answers of nodes that import torch on a busy machine."""
 HANGS = """
 import socket, time
 if socket.gethostname() == "node":
     time.sleep(1000)
 """
+OURS = version("ablate-sweeps")
 pytestmark = [needs_namespaces, pytest.mark.ray, pytest.mark.slow]
 
 
@@ -34,22 +45,12 @@ def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ``alone`` has another folder, in which nothing can be written.
     """
     software = tmp_path_factory.mktemp("software")
-    made = Machines()
-    try:
+    with closing(Machines(NOTICED_BY_DEFAULT)) as made:
         made.start_ray(made.add("head"))
-        join(made, without_ours(made.add("bare")), python_without_ours(software / "python"))
-        join(made, with_others(made.add("other"), software / "other"))
-        join(made, read_only(made.add("alone", unshared=[folder]), folder))
+        made.start_ray(without_ours(made.add("bare")), python_without_ours(software / "python"))
+        made.start_ray(with_others(made.add("other"), software / "other"))
+        made.start_ray(read_only(made.add("alone", unshared=[folder]), folder))
         yield made
-    finally:
-        made.close()
-
-
-def join(made: Machines, machine: Machine, python: str = sys.executable) -> None:
-    """Start Ray by this Python. Its workers run by the same one."""
-    where = [f"--address={made.address}", f"--node-ip-address={machine.address}"]
-    rest = ["--num-cpus=1", "--num-gpus=0", "--disable-usage-stats"]
-    machine.run(python, "-m", "ray.scripts.scripts", "start", *where, *rest, timeout=300)
 
 
 def python_without_ours(folder: Path) -> str:
@@ -86,8 +87,16 @@ def read_only(machine: Machine, folder: Path) -> Machine:
 
 
 def check(cluster: Machines, folder: Path, *words: str) -> Ended:
-    """`ablate plan --check` on the head, its output on one line."""
-    done = cluster.head.ablate("plan", "--check", f"cluster.address={cluster.address}", *words, cwd=folder)
+    """`ablate plan --check` on the head, which waits for every node; its output on one line."""
+    return on_one_line(cluster.head.popen([sys.executable, "-P", "-c", PATIENT, *plan(cluster, *words)], cwd=folder))
+
+
+def plan(cluster: Machines, *words: str) -> list[str]:
+    return ["plan", "--check", f"cluster.address={cluster.address}", *words]
+
+
+def on_one_line(running: Inside) -> Ended:
+    done = running.end()
     return Ended(done.code, " ".join(done.output.split()))
 
 
@@ -97,7 +106,7 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
     assert done.code == 2
     for line in (
         "cluster.address (command line) on 10.77.0.2 (bare): ablate-sweeps is not installed install ablate-sweeps",
-        f"on 10.77.0.3 (other): ablate-sweeps 0.2.0 in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from 0.2.0",
+        f"on 10.77.0.3 (other): ablate-sweeps {OURS} in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from {OURS}",
         "on 10.77.0.3 (other): torch is 1.0 must be",
         f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: Read-only file system",
         f"data.train (command line) on 10.77.0.4 (alone): {folder}/train.txt does not exist",
@@ -120,12 +129,12 @@ def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_r
     shared, own = tmp_path.resolve() / "shared", tmp_path.resolve() / "own"
     own.mkdir()
     write_task(shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"})
-    with machines("head", "node", unshared=[own]) as made:
+    with machines("head", "node", env=NOTICED_BY_DEFAULT, unshared=[own]) as made:
         done = check(made, own, "sweep.rows=[base]")
         assert done.code == 0, done.output
         assert f"paths.runs: {own}/runs is not shared by 10.77.0.2 (node): what is saved there can be" in done.output
         assert f"paths.data: {own}/data is not shared by 10.77.0.2 (node): the data is prepared there" in done.output
-        done = check(made, shared, "task=small")
+        done = on_one_line(made.head.start(*plan(made, "task=small"), cwd=shared))
         assert done.code == 2, done.output
         assert "cluster.address (command line) on 10.77.0.2 (node): no answer within 60 s" in done.output
         assert "(head)" not in done.output

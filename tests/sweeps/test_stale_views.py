@@ -3,12 +3,12 @@
 Its process has a mount of its own, which hides the newest checkpoint for a while.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from faulty_task import SLOW, newest_state, reasons, undisturbed
+from machines import needs_namespaces
 from small_task import write_task
 from studies import Running, lines
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.faults,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a mount of its own needs root"),
+    needs_namespaces,
 ]
 STEPS = 30
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]", "cluster.workers=2"]

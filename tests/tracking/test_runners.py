@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from machines import needs_namespaces
 
 from tracking.process import has_ended, is_alive, own_birth
 from tracking.runners import SILENT_S, Runner, announce, known_runners, request_stop, runners, stop_requests, withdraw
@@ -71,14 +71,7 @@ def test_a_pid_of_another_container_with_this_host_name_is_not_asked_for(tmp_pat
     assert set(known_runners(tmp_path)) == {alive, silent}, "nobody here knows whether they ended"
 
 
-UNSHARED = """
-import subprocess, sys
-from tracking.process import has_ended, own_birth
-print(own_birth(), [has_ended(birth) for birth in sys.argv[1:]])
-"""
-
-
-def test_the_birth_of_a_process_is_its_own_in_each_container_and_for_each_use_of_a_pid() -> None:
+def test_the_birth_of_a_process_is_its_own_for_each_use_of_a_pid() -> None:
     own = own_birth()
     assert not has_ended(own)
     space, pid, ticks = own.split("-")
@@ -86,9 +79,20 @@ def test_the_birth_of_a_process_is_its_own_in_each_container_and_for_each_use_of
     assert has_ended(younger)
     assert not is_alive(os.getpid(), time.time(), younger)
     assert is_alive(os.getpid(), time.time() - 10 * 86400, own), "whatever the clock says"
-    if os.geteuid() != 0:
-        pytest.skip("a namespace of pids needs root")
-    words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", UNSHARED, own, younger]
+
+
+UNSHARED = """
+import subprocess, sys
+from tracking.process import has_ended, own_birth
+print(own_birth(), [has_ended(birth) for birth in sys.argv[1:]])
+"""
+
+
+@needs_namespaces
+def test_nobody_in_another_container_knows_whether_a_process_has_ended() -> None:
+    space, pid, ticks = (own := own_birth()).split("-")
+    words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", UNSHARED]
+    words += [own, f"{space}-{pid}-{int(ticks) + 1}"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     inside, found = done.stdout.split(maxsplit=1)
     assert inside.split("-")[0] != space

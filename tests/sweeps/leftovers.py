@@ -1,8 +1,8 @@
-"""What a sweep that has ended may leave on its cluster: nothing but Ray itself."""
+"""What a sweep that has ended may leave: on a cluster nothing but Ray itself, on this machine nothing."""
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -23,9 +23,28 @@ PATIENCE_S = 120.0
 
 def check_nothing_left(cluster: Machines, study: Path) -> None:
     """Raises AssertionError with what is left: processes (and with them ports), locks, placement groups."""
-    wait_until(lambda: not [*_processes(cluster)], f"the end of the sweep's processes: {[*_processes(cluster)]}", 120)
+    _wait_for_none("process", lambda: [*_processes(cluster)])
+    check_no_locks(study)
+    _wait_for_none("placement group", lambda: placement_groups(cluster))
+
+
+def wait_for_end(folder: Path) -> None:
+    """Of all processes that work in the folder. Ray's agents notice the end of theirs after a while."""
+    _wait_for_none("process", lambda: processes_of(folder))
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """The processes of this machine that work in the folder, and still live."""
+    return [
+        process
+        for process in psutil.process_iter(["cwd", "status"])
+        if Path(process.info["cwd"] or "").is_relative_to(folder) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def check_no_locks(study: Path) -> None:
+    """Raises AssertionError with the locks that are held, and with files of processes that are gone."""
     assert not (found := [*_locks(study)]), f"locks are left: {found}"
-    wait_until(lambda: not placement_groups(cluster), "the removal of all placement groups", PATIENCE_S)
 
 
 def placement_groups(cluster: Machines) -> list[str]:
@@ -33,6 +52,13 @@ def placement_groups(cluster: Machines) -> list[str]:
     printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address)
     states: list[str] = json.loads(printed.splitlines()[-1])
     return states
+
+
+def _wait_for_none(kind: str, left: Callable[[], Sequence[object]]) -> None:
+    try:
+        wait_until(lambda: not left(), f"no {kind}", PATIENCE_S)
+    except AssertionError:
+        raise AssertionError(f"after {PATIENCE_S:g} s, each {kind} of these is left: {left()}") from None
 
 
 def _processes(cluster: Machines) -> Iterator[str]:
@@ -52,7 +78,6 @@ def _title(process: psutil.Process) -> str:
 
 
 def _locks(study: Path) -> Iterator[str]:
-    """Locks that somebody holds, and files of processes that are gone."""
     for path in sorted((study / ".locks").iterdir()):
         if path.suffix == ".json" or path.name.startswith(".seen-by-nodes"):
             yield path.name

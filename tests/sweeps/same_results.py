@@ -1,4 +1,4 @@
-"""Whether a study that faults struck equals an undisturbed one: results, weights, journals, MLflow."""
+"""Whether a study that faults struck equals an undisturbed one: results, weights, moments, journals, MLflow."""
 
 import json
 import pickle
@@ -50,7 +50,8 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
 
 
 def _state(trial: Path, step: int) -> dict[str, Any]:
-    (folder,) = trial.glob(f"checkpoints/*/a*/step-{step}")
+    folder, *others = trial.glob(f"checkpoints/*/a*/step-{step}")
+    assert not others, f"{trial.name}: more than one attempt has saved step {step}"
     if (small := folder / "state.pickle").exists():
         return leaves(pickle.loads(small.read_bytes()))
     state = leaves(computed(torch.load(folder / "state.pt", weights_only=True)))
