@@ -1,6 +1,5 @@
 """Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
 
-import shutil
 import sys
 import sysconfig
 import venv
@@ -12,10 +11,10 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import contents
 from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines, needs_namespaces
+from other_packages import with_others
 from small_task import write_task
 from small_text import TEXT, write_text
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 PATIENT = """
 from functools import partial
 from sweeps import cli
@@ -65,19 +64,6 @@ def python_without_ours(folder: Path) -> str:
 
 def without_ours(machine: Machine) -> Machine:
     machine.env["PYTHONPATH"] = ""
-    return machine
-
-
-def with_others(machine: Machine, folder: Path) -> Machine:
-    """One line of ours differs there, and torch has another version."""
-    for name in ("sweeps", "tracking", "transformer"):
-        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "transformer" / "worker.py").open("a") as file:
-        file.write("# changed\n")
-    metadata = folder / "torch-1.0.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0\n")
-    machine.env["PYTHONPATH"] = str(folder)
     return machine
 
 
