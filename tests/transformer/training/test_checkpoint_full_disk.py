@@ -157,6 +157,17 @@ def test_a_write_that_finds_no_space_waits_until_there_is_some(
     assert newest_step(disk.url, 2) == 10
 
 
+def test_who_leaves_waits_for_no_space(disk: SmallDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "PATIENCE_S", 3600.0)
+    save(disk.url, 1, 5)
+    disk.fill()
+    with Checkpoints(disk.url, KEY, 2, keep=2) as checkpoints:
+        checkpoints.save(10, state(10, HALF))
+        assert "trying again" in next(checkpoints.until_written())
+    with pytest.raises(CheckpointError, match=FULL):
+        checkpoints.wait()
+
+
 def _work_on_a_disk_that_fills(assignment: Assignment, disk: SmallDisk) -> None:
     for event in work(assignment):
         if isinstance(event, Report) and files(disk.url, "a1/step-*/manifest.json"):
