@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from faulty_task import FUNCTIONS, HEAD
 from small_task import write_task
 
 SUMMED = {
@@ -13,9 +14,8 @@ SUMMED = {
     "        if step % ": "            if step % ",
     "            yield Report": "                yield Report",
     "            yield Checkpoint": "                yield Checkpoint",
-    "\nfrom collections.abc": """
-import os, sys, time
-from pathlib import Path
+    HEAD: FUNCTIONS
+    + """
 import torch
 
 def sum_over(trial, value):
@@ -31,7 +31,7 @@ from collections.abc""",
 
 
 def write_summing_task(folder: Path, each_step: str, functions: str = "", files: dict[str, str] | None = None) -> Path:
-    """``each_step`` is a statement after the sum of a step."""
+    """``each_step`` is a statement after the sum of a step; it may call ``functions`` and FUNCTIONS."""
     filled = {
         old: new.replace("{each_step}", each_step).replace("{functions}", functions) for old, new in SUMMED.items()
     }

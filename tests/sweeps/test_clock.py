@@ -1,8 +1,9 @@
 """The clock is set forth and back by an hour and a half while a sweep runs: nothing is lost or absurd.
 
-Every Python process of the sweep, and of the commands that watch it, has its clock from a file. Clocks that count from
-the start of the machine go on, as they do when a clock is set. Ray's own core keeps the real clock: libfaketime, which
-would change it, makes every sleep of Python fail (0.9.10).
+It is the clock of all Python processes, or of our commands alone: then workers and syncer keep the true time, as on
+other machines. A file tells them the time. Clocks that count from the start of the machine go on, as they do when a
+clock is set. Ray's own core keeps the real clock: under libfaketime (0.9.10), which would change it, Ray's processes do
+not start, and every sleep of Python fails.
 """
 
 import json
@@ -10,10 +11,11 @@ import os
 import re
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons
+from faulty_task import newest_state, reasons, train_to
 from studies import Running, ablate, lines, mlflow_runs
 from summing_task import write_summing_task
 
@@ -21,32 +23,40 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, RATE, EVERY = 200, 0.5, 4
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}", "sweep.rows=[base]"]
 JUMP_S = 5400
-
-
+OURS = "sweeps.cli"
+"""In the command lines of the sweep's own process, and of those that look at it."""
 SET = """
-import time
+import datetime as dates, sys, time
 from pathlib import Path
 
-real, offset = time.time, Path({offset!r})
-time.time = lambda: real() + float(offset.read_text())
-"""
+real, Real, offset = time.time_ns, dates.datetime, Path({offset!r})
 
+class Kind(type):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Real)
 
-WAITS = """
-def wait_for_leave(step):
-    while step > int(Path(__file__).with_name("leave").read_text()):
-        time.sleep(0.05)
+class datetime(Real, metaclass=Kind):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+
+if {of!r} in " ".join(sys.orig_argv):
+    time.time_ns = lambda: real() + int(offset.read_text()) * 10**9
+    time.time = lambda: time.time_ns() / 1e9
+    datetime.__module__, dates.datetime = "datetime", datetime  # as it is pickled
 """
 
 
 class Clock:
-    """The clock of all processes with ``env``."""
+    """The clock of the processes with ``env`` whose command line has ``of``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, of: str) -> None:
         folder.mkdir()
         self._offset = folder / "offset"
         self.set(0)
-        (folder / "sitecustomize.py").write_text(SET.format(offset=str(self._offset)))  # each Python imports it first
+        (folder / "sitecustomize.py").write_text(
+            SET.format(offset=str(self._offset), of=of)
+        )  # each Python imports it first
         self.env = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
     def set(self, seconds: int) -> None:
@@ -55,36 +65,34 @@ class Clock:
         before.replace(self._offset)
 
 
-def standing(folder: Path, clock: Clock) -> dict[str, object]:
+def standing(folder: Path, env: dict[str, str] | None) -> dict[str, object]:
     """Of the only trial, as ``ablate status`` shows it."""
-    done = ablate("status", "sweep.name=s", "--json", cwd=folder, env=clock.env)
+    done = ablate("status", "sweep.name=s", "--json", cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     return dict(found)
 
 
-def train_to(step: int, folder: Path) -> None:
-    """Let the trial go on to this step, and no further."""
-    before = folder / "leave.part"
-    before.write_text(f"{step}")
-    before.replace(folder / "leave")
-
-
+@pytest.mark.parametrize("of", ["", OURS])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_clock_that_is_set_changes_nothing(workers: int, tmp_path: Path, furnish: Callable[[Path], Path]) -> None:
-    folder = write_summing_task(furnish(tmp_path / "study"), "wait_for_leave(step)", WAITS)
-    clock, trial, began = Clock(tmp_path / "clock"), folder / "runs" / "s" / "base-s1", time.monotonic()
+def test_a_clock_that_is_set_changes_nothing(
+    workers: int, of: str, tmp_path: Path, furnish: Callable[[Path], Path]
+) -> None:
+    folder = write_summing_task(furnish(tmp_path / "study"), "wait_for_leave(trial, step)")
+    clock, trial, began = Clock(tmp_path / "clock", of), folder / "runs" / "s" / "base-s1", time.monotonic()
+    clock.set(JUMP_S)
     train_to(20, folder)  # whose report tells of the checkpoint before it
     words = [*WORDS, f"cluster.workers={workers}"]
     running = Running.start("sweep", *words, cwd=folder, trial=trial, env=clock.env)
     running.wait_for_step(20 - EVERY)
-    for offset, step in ((JUMP_S, 60), (-JUMP_S, 100), (0, 140)):
+    for offset, step in ((-JUMP_S, 60), (0, 100), (JUMP_S, 140)):
         clock.set(offset)
         train_to(step, folder)
         running.wait_for_step(step - EVERY)
-        found = standing(folder, clock)
-        assert (found["state"], found["step"], found["note"]) == ("running", step, "")
-        assert 0 <= float(str(found["seconds_left"])) < JUMP_S / 2
+        for env in (clock.env, None):  # also as a machine with the true time sees it
+            found = standing(folder, env)
+            assert (found["state"], found["step"], found["note"]) == ("running", step, "")
+            assert 0 <= float(str(found["seconds_left"])) < JUMP_S / 2
     train_to(STEPS, folder)
     code, output = running.finish()
     took = time.monotonic() - began
@@ -97,6 +105,8 @@ def test_a_clock_that_is_set_changes_nothing(workers: int, tmp_path: Path, furni
     assert 0 < result["seconds"] < took
     journal = lines(trial / "journal.jsonl")
     assert [line["step"] for line in journal] == list(range(EVERY, STEPS + 1, EVERY))
+    (asked,) = json.loads((trial.parent / "study.json").read_text())["asked"]
+    assert datetime.fromisoformat(asked["ts"]).timestamp() > time.time() + JUMP_S / 2, "the sweep's clock was set"
     times = [line["ts"] for line in journal]
-    assert max(times) - min(times) > JUMP_S, "the clock was set"
+    assert (max(times) - min(times) > JUMP_S) == (not of), "that of the workers was set, or was not"
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons
+from faulty_task import newest_state, reasons, rows_of_sizes
 from studies import ablate, lines, mlflow_runs
 from summing_task import write_summing_task
 
@@ -25,16 +25,9 @@ FAULTS = {
 LATE = "if trial.rank == 1: leave_after_the_result()"
 FUNCTIONS = """
 def leave_after_the_result():
-    while not (Path(__file__).parent / "runs" / "s" / "late-s1" / "result.json").exists():
+    while not (HERE / "runs" / "s" / "late-s1" / "result.json").exists():
         time.sleep(0.1)
     os._exit(0)
-
-def first(name):
-    try:
-        Path(__file__).with_name(f"was-{{name}}").touch(exist_ok=False)
-        return True
-    except FileExistsError:
-        return False
 
 def fault(trial, size, step):
 {faults}
@@ -42,8 +35,8 @@ def fault(trial, size, step):
 
 
 @dataclass
-class Ended:
-    """A sweep with a row per fault: its study, and what it printed."""
+class FailingPeers:
+    """A sweep with a row for each fault: its study, and what it printed."""
 
     study: Path
     output: str
@@ -51,37 +44,33 @@ class Ended:
 
 def write(folder: Path) -> Path:
     sizes = {name: size for size, name in enumerate([*FAULTS, "late"], 100)}
-    rows = {
-        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
-        for name, size in sizes.items()
-    }
     faults = [f"    if (size, step) == ({sizes[name]}, {FAULTY}):\n        {code}" for name, code in FAULTS.items()]
     faults += [f"    if (size, step) == ({sizes['late']}, {STEPS}):\n        {LATE}"]
     functions = FUNCTIONS.format(faults="\n".join(faults))
-    return write_summing_task(folder, "fault(trial, trial.config.model.size, step)", functions, rows)
+    return write_summing_task(folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes))
 
 
 @pytest.fixture(scope="module")
-def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> FailingPeers:
     folder = write(furnish(tmp_path_factory.mktemp("peers").resolve()))
     done = ablate("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS, 'late'])}]", cwd=folder, timeout=1800)
     assert done.returncode == 1, done.stdout + done.stderr
-    return Ended(folder / "runs" / "s", done.stdout + done.stderr)
+    return FailingPeers(folder / "runs" / "s", done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("row", ["first_fails", "second_fails"])
-def test_an_error_of_either_worker_fails_the_trial_at_once(ended: Ended, row: str) -> None:
+def test_an_error_of_either_worker_fails_the_trial_at_once(ended: FailingPeers, row: str) -> None:
     assert reasons(ended.study / f"{row}-s1") == ["failed: ValueError: broken"], ended.output
     assert f"{row}-s1: FAILED: ValueError: broken" in ended.output
     assert "in fault" in (ended.study / f"{row}-s1" / "error.txt").read_text()
 
 
-def test_the_reports_before_an_error_are_in_the_journal(ended: Ended) -> None:
+def test_the_reports_before_an_error_are_in_the_journal(ended: FailingPeers) -> None:
     steps = [line["step"] for line in lines(ended.study / "first_fails-s1" / "journal.jsonl")]
     assert steps == list(range(1, FAULTY))
 
 
-def test_a_worker_that_leaves_after_the_result_costs_no_attempt(ended: Ended) -> None:
+def test_a_worker_that_leaves_after_the_result_costs_no_attempt(ended: FailingPeers) -> None:
     assert reasons(ended.study / "late-s1") == ["finished"], ended.output
     assert "late-s1: a worker did not end in order after the result: worker 1 (pid " in ended.output
 
@@ -95,14 +84,14 @@ def test_a_worker_that_leaves_after_the_result_costs_no_attempt(ended: Ended) ->
         ("both_lose_each_other", r"RuntimeError: Connection closed by peer"),
     ],
 )
-def test_a_worker_that_leaves_starts_the_next_attempt(ended: Ended, row: str, cause: str) -> None:
+def test_a_worker_that_leaves_starts_the_next_attempt(ended: FailingPeers, row: str, cause: str) -> None:
     lost, end = reasons(ended.study / f"{row}-s1")
     assert re.fullmatch(f"worker lost: {cause}", lost), ended.output
     assert end == "finished"
 
 
 @pytest.mark.parametrize("row", ["first_leaves", "second_leaves", "second_ends", "both_lose_each_other", "late"])
-def test_what_went_on_is_the_same_as_base(ended: Ended, row: str) -> None:
+def test_what_went_on_is_the_same_as_base(ended: FailingPeers, row: str) -> None:
     """The rows differ in a size that computes nothing."""
     base, trial = ended.study / "base-s1", ended.study / f"{row}-s1"
     scores = [json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)]
@@ -111,6 +100,6 @@ def test_what_went_on_is_the_same_as_base(ended: Ended, row: str) -> None:
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(1, STEPS + 1))
 
 
-def test_mlflow_has_one_run_per_trial(ended: Ended) -> None:
+def test_mlflow_has_one_run_per_trial(ended: FailingPeers) -> None:
     statuses = sorted(status for _, status in mlflow_runs(ended.study.parent))
     assert statuses == ["FAILED"] * 2 + ["FINISHED"] * len(FAULTS)

@@ -1,41 +1,22 @@
 """Workers that hang, stop, exit or run out of memory, in one real sweep: each trial ends like an undisturbed one."""
 
 import json
-import pickle
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from ablate_in_folder import plan
-from small_task import write_task
+from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
 from studies import ablate, lines, mlflow_runs
 
-from sweeps.events import Event, Finished
-from sweeps.running.driver import work
-from sweeps.running.recorder import Recorder
-
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
 STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 6
 WORDS = ["task=small", "sweep.name=faults", f"train.steps={STEPS}", f"train.every={EVERY}"]
 FAULTS = ["hangs", "is_stopped", "exits", "exits_twice", "lacks_memory", "lacks_memory_twice", "breaks"]
 PLANTED = """
-import os, signal, sys, time
-from pathlib import Path
-
 FAULTS = {faults!r}
-
-def first(name, times=1):
-    for number in range(times):
-        try:
-            Path(__file__).with_name(f"{{name}}-{{number}}").touch(exist_ok=False)
-            return True
-        except FileExistsError:
-            pass
-    return False
 
 def fault(trial):
     name = dict(enumerate(FAULTS, 100)).get(trial.config.model.size)
@@ -47,11 +28,11 @@ def fault(trial):
         os.kill(os.getpid(), signal.SIGSTOP)
     if name == "exits" and first(name):
         os._exit(0)
-    if name == "exits_twice" and first(name, 2):
+    if name == "exits_twice" and (first("exits_once") or first(name)):
         sys.exit(0)
     if name == "lacks_memory" and first(name):
         bytearray(10**18)
-    if name == "lacks_memory_twice" and first(name, 9):
+    if name == "lacks_memory_twice":
         raise MemoryError("no room")
     if name == "breaks":
         raise ValueError("broken")
@@ -70,47 +51,26 @@ class Faulty:
         return self.cwd / "runs" / "faults" / f"{row}-s1"
 
     def reasons(self, row: str) -> list[str]:
-        return [line["reason"] for line in lines(self.trial(row) / "attempts.jsonl") if line.get("end")]
-
-
-def write_faulty_task(folder: Path) -> Path:
-    rows = {
-        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
-        for size, name in enumerate(FAULTS, 100)
-    }
-    before = "        if step % trial.config.train.every == 0:"
-    planted = {before: f"        if step == {FAULTY}:\n            fault(trial)\n{before}"}
-    head = {"\nfrom collections.abc": PLANTED.format(faults=FAULTS) + "\nfrom collections.abc"}
-    return write_task(folder, planted | head, rows)
+        return reasons(self.trial(row))
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> Faulty:
-    folder = write_faulty_task(furnish(tmp_path_factory.mktemp("faulty").resolve()))
+    folder = furnish(tmp_path_factory.mktemp("faulty").resolve())
+    sizes = {name: size for size, name in enumerate(FAULTS, 100)}
+    write_faulty_task(folder, f"if step == {FAULTY}: fault(trial)", PLANTED.format(faults=FAULTS), rows_of_sizes(sizes))
     rows = ",".join(["base", *FAULTS])
     done = ablate("sweep", *WORDS, f"sweep.rows=[{rows}]", "sweep.stall_minutes=0.4", cwd=folder)
     return Faulty(folder, done.returncode, done.stdout + done.stderr)
-
-
-def undisturbed(faulty: Faulty, row: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
-    """The same trial in this process, without a fault."""
-    monkeypatch.setenv("UNDISTURBED", "1")
-    monkeypatch.chdir(faulty.cwd)
-    (planned,) = plan(faulty.cwd, *WORDS, f"sweep.rows=[{row}]").trials
-    return list(work(replace(Recorder(planned).assignment(), checkpoints=str(folder)), 0, 1, "", lambda: False))
-
-
-def newest_state(checkpoints: Path) -> Any:
-    (path,) = checkpoints.glob(f"*/a*/step-{STEPS}/state.pickle")
-    return pickle.loads(path.read_bytes())
 
 
 @pytest.mark.parametrize("row", ["base", "hangs", "is_stopped", "exits", "exits_twice", "lacks_memory"])
 def test_a_trial_ends_with_the_bits_of_an_undisturbed_one(
     faulty: Faulty, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finished = undisturbed(faulty, row, tmp_path, monkeypatch)[-1]
-    assert isinstance(finished, Finished)
+    monkeypatch.setenv("UNDISTURBED", "1")
+    monkeypatch.chdir(faulty.cwd)
+    finished = undisturbed(faulty.cwd, WORDS, row, tmp_path)
     result = json.loads((faulty.trial(row) / "result.json").read_text())
     assert result["scores"] == finished.scores, faulty.output
     assert newest_state(faulty.trial(row) / "checkpoints") == newest_state(tmp_path)

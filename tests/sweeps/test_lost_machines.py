@@ -56,6 +56,8 @@ def resumed_at(output: str) -> list[int]:
     return [int(step) for step in re.findall(r"base-s1: resumed at step (\d+)", output)]
 
 
+@pytest.mark.faults
+@pytest.mark.everyday
 def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Path) -> None:
     """Two workers lie on two of three machines, then on the two that are left."""
     sweep = Sweep(three, folder, "killed", STEPS, workers=2)

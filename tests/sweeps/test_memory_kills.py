@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from faulty_task import newest_state, reasons
+from faulty_task import newest_state, reasons, rows_of_sizes
 from memory_group import MEBIBYTES, memory_group
 from studies import ablate, lines, mlflow_runs
 from summing_task import write_summing_task
@@ -15,20 +15,13 @@ from summing_task import write_summing_task
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, RATE, FAULTY = 12, 0.5, 7
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base,once,twice]"]
-ROWS = {
-    f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
-    for name, size in (("once", 101), ("twice", 102))
-}
 TAKES = """
 GROUP, HOW_OFTEN = Path({group!r}), {{101: 1, 102: 9}}
 
 def take_memory(trial):
     size = trial.config.model.size
-    for number in range(HOW_OFTEN.get(size, 0) if trial.rank == trial.world - 1 else 0):
-        try:
-            Path(__file__).with_name(f"took-{{size}}-{{number}}").touch(exist_ok=False)
-        except FileExistsError:
-            continue
+    often = HOW_OFTEN.get(size, 0) if trial.rank == trial.world - 1 else 0
+    if any(first(f"took-{{size}}-{{number}}") for number in range(often)):
         (GROUP / "cgroup.procs").write_text(str(os.getpid()))
         kept = [bytearray(b"x") * (64 << 20) for _ in range(2 * {mebibytes} // 64)]
         raise AssertionError(len(kept))
@@ -46,7 +39,8 @@ def test_a_worker_that_the_kernel_kills_is_short_of_memory(
     workers: int, group: Path, tmp_path: Path, furnish: Callable[[Path], Path]
 ) -> None:
     takes = TAKES.format(group=str(group), mebibytes=MEBIBYTES)
-    folder = write_summing_task(furnish(tmp_path / "study"), f"if step == {FAULTY}: take_memory(trial)", takes, ROWS)
+    rows = rows_of_sizes({"once": 101, "twice": 102})
+    folder = write_summing_task(furnish(tmp_path / "study"), f"if step == {FAULTY}: take_memory(trial)", takes, rows)
     done = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
     output = done.stdout + done.stderr
     assert done.returncode == 1, output

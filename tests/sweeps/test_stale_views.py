@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_task import SLOW, newest_state, reasons, undisturbed
+from faulty_task import newest_state, reasons, train_to, undisturbed, write_faulty_task
 from machines import needs_namespaces
-from small_task import write_task
 from studies import Running, lines
 
 pytestmark = [
@@ -20,11 +19,8 @@ pytestmark = [
 ]
 STEPS = 30
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base]", "cluster.workers=2"]
-HIDING = '''
-import ctypes, inspect, threading, time
-from pathlib import Path
-
-HERE = Path(__file__).parent
+HIDING = """
+import ctypes, inspect
 libc = ctypes.CDLL(None, use_errno=True)
 NEW_NAMESPACE, PRIVATE, BIND, DETACH = 0x20000, 0x44000, 0x1000, 2
 
@@ -49,36 +45,36 @@ if ranks == [STALE] and (HERE / "empty").is_dir():
     if STALE:
         threading.Timer(5, reveal, [hidden]).start()
 
-def started(trial):
-    """Workers that train together wait for each other before the first step."""
-    if not trial.saved:
-        return
-    (HERE / f"start-{trial.rank}").write_text(str(trial.saved.step))
-    if trial.rank == 0 and hidden:
-        reveal(hidden)
-    while len(list(HERE.glob("start-*"))) < trial.world:
-        trial.stopping()
-        time.sleep(0.1)
-'''
-SAVED = "    total = trial.saved.state if trial.saved else 0.0\n"
+def begin(trial, step):
+    if trial.saved and step == trial.saved.step + 1:
+        (HERE / f"saw-{trial.rank}").write_text(str(trial.saved.step))
+        if trial.rank == 0 and hidden:
+            reveal(hidden)
+        while len(list(HERE.glob("saw-*"))) < trial.world:  # workers that train together wait for each other
+            trial.stopping()
+            time.sleep(0.1)
+    wait_for_leave(trial, step)
+"""
 
 
 @pytest.mark.parametrize("stale", [0, 1])
 def test_all_workers_start_from_the_checkpoint_that_rank_zero_sees(
     stale: int, tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = {"\nfrom collections.abc": f"STALE = {stale}\n{HIDING}\nfrom collections.abc"}
-    folder = write_task(furnish(tmp_path / "study"), head | {SAVED: f"    started(trial)\n{SAVED}"} | SLOW)
+    functions = f"STALE = {stale}\n{HIDING}"
+    folder = write_faulty_task(furnish(tmp_path / "study"), "begin(trial, step)", functions)
+    train_to(8, folder)
     trial = folder / "runs" / "s" / "base-s1"
     running = Running.start("sweep", *WORDS, cwd=folder, trial=trial)
     running.wait_for_step(6)
     (folder / "empty").mkdir()
     for worker in running.workers():
         worker.kill()
+    train_to(STEPS, folder)
     code, output = running.finish()
     assert code == 0, output
     assert reasons(trial)[-1] == "finished"
-    starts = [int((folder / f"start-{rank}").read_text()) for rank in (0, 1)]
+    starts = [int((folder / f"saw-{rank}").read_text()) for rank in (0, 1)]
     hidden = int((folder / "hidden").read_text())
     assert starts == ([hidden] * 2 if stale else [hidden - 2] * 2), output
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))

@@ -18,7 +18,8 @@ from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, printed, wai
 from transformer.config import DataConfig
 from transformer.data.prepare import prepare
 
-SLOW, LONG = pytest.mark.slow, [pytest.mark.slow, pytest.mark.faults]
+LONG = [pytest.mark.slow, pytest.mark.faults]
+EVERYDAY = [*LONG, pytest.mark.everyday]
 RAY = [pytest.mark.ray, *LONG]
 OF_TRIAL = {"config.yaml", "attempts.jsonl", "journal.jsonl", "result.json"}
 OF_CHECKPOINTS = {"owner.json", "state.pickle", "manifest.json"}
@@ -70,7 +71,7 @@ def freezing_study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[
 @pytest.mark.parametrize(
     ("verb", "workers", "cause", "seconds"),
     [
-        pytest.param("train", 1, FULL, 0, marks=SLOW),
+        pytest.param("train", 1, FULL, 0, marks=EVERYDAY),
         pytest.param("sweep", 1, FULL, 0, marks=RAY),
         pytest.param("sweep", 1, READ_ONLY, 60, marks=RAY),
         pytest.param("sweep", 2, FULL, 0, marks=RAY),

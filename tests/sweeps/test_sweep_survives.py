@@ -14,7 +14,7 @@ from small_text import TEXT
 from studies import SMALL, Running, lines, mlflow_runs, mlflow_steps, newest_checkpoint, wait_until
 from typed import refusal, typed
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
 STEPS, EVERY = 220, 20
 TRIAL = [*SMALL, *TEXT, f"train.steps={STEPS}", f"train.checkpoint_every={EVERY}"]
 

@@ -17,7 +17,8 @@ HANGS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["waits", pytest.param("blocks signals", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("how", [pytest.param("waits", marks=pytest.mark.everyday), "blocks signals"])
 def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
