@@ -35,7 +35,7 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
             try:
                 found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
             except AssertionError as error:
-                subprocess.run(["cp", "-a", target.study, folder], check=False)  # its disk goes with this process
+                subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)  # its disk goes, too
                 raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
             _say(f"  {found[-1].words}")
         finish(target)
