@@ -35,7 +35,8 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
             try:
                 found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
             except AssertionError as error:
-                subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)  # its disk goes, too
+                # its disk goes with this process
+                subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)
                 raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
             _say(f"  {found[-1].words}")
         finish(target)
