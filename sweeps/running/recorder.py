@@ -63,7 +63,9 @@ class Recorder:
         }
 
     def begin(self) -> None:
-        """Record the start of the attempt before it starts."""
+        """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
+        if self.attempt > 1:
+            self.folder.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid(), own_birth())
         with suppress(OSError):

@@ -127,6 +127,16 @@ def test_no_attempt_stands_without_its_configuration(planned: PlannedTrial) -> N
     assert not planned.folder.attempts_path.exists()
 
 
+def test_no_later_attempt_begins_where_the_record_of_earlier_ones_is_gone(planned: PlannedTrial) -> None:
+    """Its filesystem was unmounted, and the folder below can be written."""
+    recorder = begun(planned)
+    recorder.give_up("worker lost: a cause")
+    shutil.rmtree(planned.folder.path)
+    with pytest.raises(OSError, match="the record of attempt 1 is gone"):
+        recorder.begin()
+    assert not planned.folder.path.exists()
+
+
 def test_the_configuration_stands_when_the_attempt_cannot_be_written(planned: PlannedTrial) -> None:
     recorder = Recorder(planned)
     planned.folder.attempts_path.mkdir(parents=True)
