@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 from dataclasses import asdict, replace
 from pathlib import Path
