@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from ablate_in_folder import plan
+from leftovers import wait_for_end
 from small_task import write_task
 from studies import ablate, lines, mlflow_runs
 
@@ -157,5 +157,4 @@ def test_the_sweep_ends_with_one_line_per_fault_and_nothing_is_left(faulty: Faul
     statuses = dict(mlflow_runs(faulty.cwd / "runs"))
     assert sorted(statuses.values()) == ["FAILED", "FAILED", *["FINISHED"] * (len(FAULTS) - 1)]
     assert not list((faulty.cwd / "runs" / "faults" / ".locks").glob(".seen-by-nodes*"))
-    left = [process for process in psutil.process_iter(["cwd"]) if str(faulty.cwd) in (process.info["cwd"] or "")]
-    assert not left
+    wait_for_end(faulty.cwd)
