@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
+from leftovers import wait_for_end
 from studies import ablate, lines, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
@@ -117,5 +117,4 @@ def test_the_sweep_ends_with_one_line_per_fault_and_nothing_is_left(faulty: Faul
     statuses = dict(mlflow_runs(faulty.cwd / "runs"))
     assert sorted(statuses.values()) == ["FAILED", "FAILED", *["FINISHED"] * (len(FAULTS) - 1)]
     assert not list((faulty.cwd / "runs" / "faults" / ".locks").glob(".seen-by-nodes*"))
-    left = [process for process in psutil.process_iter(["cwd"]) if str(faulty.cwd) in (process.info["cwd"] or "")]
-    assert not left
+    wait_for_end(faulty.cwd)
