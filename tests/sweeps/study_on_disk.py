@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 from faulty_task import SLOW, newest_state, undisturbed
+from leftovers import wait_for_end
 from own_filesystem import OwnFilesystem
 from small_task import write_task
 from studies import Running, ablate, lines, mlflow_runs
@@ -59,8 +59,7 @@ class Study:
 
     def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The bits of an undisturbed trial, each step once, one run in MLflow, and no process left."""
-        left = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.cwd)]
-        assert not left
+        wait_for_end(self.cwd)
         monkeypatch.chdir(self.cwd)
         finished = undisturbed(self.cwd, WORDS, "base", alone)
         assert json.loads((self.trial / "result.json").read_text())["scores"] == finished.scores
