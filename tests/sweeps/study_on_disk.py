@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Timer
 from typing import IO
 
-import psutil
 import pytest
 from faulty_task import newest_state, train_to, undisturbed, write_paced_task
+from leftovers import wait_for_end
 from own_filesystem import OwnFilesystem
 from studies import Running, ablate, lines, mlflow_runs
 
@@ -76,8 +76,7 @@ class Study:
 
     def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The bits of an undisturbed trial, each step once, one run in MLflow, and no process left."""
-        left = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.cwd)]
-        assert not left
+        wait_for_end(self.cwd)
         monkeypatch.chdir(self.cwd)
         finished = undisturbed(self.cwd, WORDS, "base", alone)
         assert json.loads((self.trial / "result.json").read_text())["scores"] == finished.scores
