@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 import psutil
-from machines import Machine
+from machine import Machine
 from target import BELL, SYNCER, TRAINS, TRIAL_PROCESS, WORKER, Target
 
 Repair = Callable[[], None]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from machines import Inside, Machine, Machines
+from machine import Inside, Machine
+from machines import Machines
 from own_filesystem import OwnFilesystem
 from studies import command, lines, wait_until
 

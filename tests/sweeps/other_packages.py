@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from machines import Machine
+from machine import Machine
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

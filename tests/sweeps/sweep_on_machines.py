@@ -6,7 +6,8 @@ from pathlib import Path
 import psutil
 from faulty_task import reasons
 from leftovers import check_nothing_left
-from machines import Ended, Inside, Machine, Machines
+from machine import Ended, Inside, Machine
+from machines import Machines
 from same_results import check_same_results
 from small_text import TEXT
 from studies import SMALL, lines, wait_until

@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from machines import NOTICED_SOON, Ended, Inside, Machine, Machines, needs_namespaces
+from machine import Ended, Inside, Machine
+from machines import NOTICED_SOON, Machines, needs_namespaces
 from small_text import TEXT, write_text
 from studies import SMALL, last, newest_checkpoint, wait_until
 

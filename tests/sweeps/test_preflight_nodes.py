@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents
-from machines import NOTICED_BY_DEFAULT, Ended, Inside, Machine, Machines, machines, needs_namespaces
+from machine import Ended, Inside, Machine
+from machines import NOTICED_BY_DEFAULT, Machines, machines, needs_namespaces
 from other_packages import with_others
 from small_task import write_task
 from small_text import TEXT, write_text
