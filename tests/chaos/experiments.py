@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from faults import DURING_RECOVERY, EVERYWHERE, LEAVE, LINK_CUT, NODE_LOST, OF_THE_SMALL_TASK, WORKER_KILLED, Fault
+from drawn_faults import DURING_RECOVERY, EVERYWHERE, LINK_CUT, NODE_LOST, OF_THE_SMALL_TASK, WORKER_KILLED
+from faults import LEAVE, Fault
 from small_task import write_task
 from small_text import TEXT, write_text
 from striking import Strike
