@@ -76,6 +76,8 @@ def _leaving(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if name == "stderr" and (error.errno in FIXES or error.errno == errno.EIO):
+            return  # whatever is said there, the exit code says it, too
         if error.errno == errno.EIO:
             raise BrokenPipeError(error.errno, "the terminal was closed") from error
         if error.errno not in FIXES or not _training.is_set():
@@ -152,7 +154,8 @@ def print_failure(error: OSError) -> None:
 
 def print_interruption(error: KeyboardInterrupt) -> int:
     """Print where each trial will resume, and the command to run. Returns the exit code."""
-    ERR.print("\nInterrupted.")
+    fault = error.fault if isinstance(error, Interrupted) else ""
+    ERR.print(f"\n[bold red]Failed[/]: {escape(fault)}" if fault else "\nInterrupted.", soft_wrap=True)
     for line in error.lines if isinstance(error, Interrupted) else ():
         ERR.print(f"  {escape(line)}", soft_wrap=True)
     ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)

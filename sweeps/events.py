@@ -91,13 +91,14 @@ class Lost:
     """A worker was lost; another attempt may succeed. The cause, and its details.
 
     ``memory``: it ran out of memory, so after a second time another attempt is hopeless. ``peer``: it only noticed that
-    another worker is gone.
+    another worker is gone. ``unfit``: its node would train other code, so the sweep must end.
     """
 
     cause: str
     details: str
     memory: bool = False
     peer: bool = False
+    unfit: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The nodes of a Ray cluster as JSON. A process of its own: a connection that hangs cannot be ended otherwise.
 
-``python -m sweeps.preflight.ask_cluster ADDRESS LIST_S ANSWER_S``, with the question to each node on standard input.
+``python -m sweeps.preflight.ask_cluster ADDRESS LIST_S ANSWER_S MARK``, with the question to each node on standard
+input. The answer's line begins with MARK, since Ray may print, too.
 """
 
 import json
@@ -24,7 +25,7 @@ def main() -> None:
     A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
     within ANSWER_S more has the answer None; one that was not asked has {}.
     """
-    address, list_s, answer_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    address, list_s, answer_s, mark = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
     question = json.load(sys.stdin)
     signal.alarm(list_s)
     try:
@@ -34,7 +35,7 @@ def main() -> None:
     signal.alarm(list_s + math.ceil(answer_s))
     if question is not None:
         _ask(nodes, question, answer_s)
-    print(json.dumps(nodes), flush=True)
+    print(f"{mark}{json.dumps(nodes)}", flush=True)
     ray.shutdown()
 
 

@@ -19,6 +19,7 @@ from transformer.schema import Problem, RefusedError
 CONNECT_S = 3.0
 """How long the head of a cluster may take to accept a connection."""
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
+MARK = "nodes: "
 NODES_S = 20
 """How long it may take to list its nodes."""
 JOINED_S = 10
@@ -95,7 +96,7 @@ def _refuse_silent_head(address: str) -> None:
 
 def _asked(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
     """The nodes of the cluster, from a process that has little time. Raises RefusedError."""
-    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s)]
+    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), MARK]
     answer = subprocess.run(
         command,
         input=json.dumps(question),
@@ -104,10 +105,10 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         check=False,
         env={**os.environ, "RAY_gcs_server_request_timeout_seconds": str(JOINED_S)},
     )
-    *_, printed = ["", *answer.stdout.splitlines()]
-    if printed.startswith("["):  # even if it could not leave the cluster in order
-        nodes: list[dict[str, Any]] = json.loads(printed)
-        return nodes
+    for line in answer.stdout.splitlines():
+        if line.startswith(MARK):  # even if it could not leave the cluster in order
+            nodes: list[dict[str, Any]] = json.loads(line.removeprefix(MARK))
+            return nodes
     if answer.returncode == -signal.SIGALRM:
         raise _unreached(address, f"it did not list its nodes within {NODES_S} s; is it a Ray head?")
     raise _unjoined(address, answer.stderr.strip())

@@ -29,7 +29,9 @@ class Bell:
         self.news = asyncio.Event()
 
     async def ring(self, key: str = ALL) -> None:
-        """For all trials, or for the one with this key."""
+        """For all trials, or for the one with this key. Again, it wakes nobody."""
+        if key in self.rung:
+            return
         self.rung.add(key)
         self.news.set()
         self.news = asyncio.Event()

@@ -58,7 +58,8 @@ class ClusterWatch:
     def _end(self, cause: str) -> None:
         """The main thread may be waiting for Ray and cannot end in order, so this thread ends the process."""
         try:
-            self._say(cause)
+            with suppress(Exception):  # what cannot be printed must not keep the rest from being done
+                self._say(cause)
             _silence()
             record = threading.Thread(target=self._record, args=(cause,), daemon=True)
             record.start()
@@ -73,8 +74,9 @@ class ClusterWatch:
 
 def _silence() -> None:
     """Drop what Ray prints from now on."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)

@@ -30,8 +30,8 @@ Stop = Callable[[], bool]
 
 def work(
     assignment: Assignment, rank: int, world: int, address: str, stop: Stop, chosen_start: ChosenStart | None = None
-) -> Iterator[Event]:
-    """One worker of the attempt. Only rank zero yields events, but every worker must be iterated to its end.
+) -> Generator[Event, None, None]:
+    """One worker of the attempt. Workers other than rank zero yield only notices; each must be iterated to its end.
 
     ``chosen_start`` passes rank zero's choice to workers on other nodes; those of one machine see the same folder.
     """

@@ -13,6 +13,7 @@ STOPPED_S = 10.0
 """If no look was taken for so long, this process itself was stopped meanwhile."""
 OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL)
 REFUSED, SILENT = "refused", "silent"
+COUNTS_AS = {"": (), REFUSED: (REFUSED, SILENT), SILENT: (SILENT,)}  # no head answers where connections are refused
 
 
 class HeadLink:
@@ -20,16 +21,21 @@ class HeadLink:
 
     def __init__(self, address: str, refused_s: float = REFUSED_S, silent_s: float = SILENT_S) -> None:
         self._address, self._allowed_s = address, {REFUSED: refused_s, SILENT: silent_s}
-        self._failed = False
-        self._since = self._looked = time.monotonic()
+        self._since: dict[str, float] = {}  # by the kind of failure
+        self._looked = time.monotonic()
 
     def fault(self) -> str | None:
         """Try to connect; returns why the head counts as gone, if it does."""
-        failure, now = self._tried(), time.monotonic()
-        if not (self._failed and failure) or now - self._looked > STOPPED_S:
-            self._since = now
-        self._failed, self._looked = bool(failure), now
-        gone = failure and now - self._since > self._allowed_s[failure]
+        stopped = time.monotonic() - self._looked > STOPPED_S
+        failure = self._tried()
+        self._looked = now = time.monotonic()
+        if stopped or not failure:
+            self._since = {}
+        if failure == SILENT:
+            self._since.pop(REFUSED, None)
+        for kind in COUNTS_AS[failure]:
+            self._since.setdefault(kind, now)
+        gone = any(now - since > self._allowed_s[kind] for kind, since in self._since.items())
         return f"Ray's head at {self._address} no longer answers" if gone else None
 
     def _tried(self) -> str:

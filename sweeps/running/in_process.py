@@ -1,7 +1,7 @@
 """One trial in this process, without Ray; its further workers are processes of this machine."""
 
 import traceback
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from rich.console import Console
@@ -75,8 +75,9 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         peers_of(assignment, workers) as (address, peers),
         StallHere(peers, stall_s, partial(_take, recorder, progress), progress.close).watching(),
         stopping.gentle(),
+        closing(work(assignment, 0, workers, address, stop)) as events,  # so that its checkpoints wait for nothing
     ):
-        for event in work(assignment, 0, workers, address, stop):
+        for event in events:
             alive()
             _take(recorder, progress, event)
             if isinstance(event, Stopped):

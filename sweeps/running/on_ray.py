@@ -28,7 +28,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
-from transformer.processes.storage import at_place
+from transformer.processes.storage import FIXES, at_place
 from transformer.schema import Problem, RefusedError
 
 RAY_ENV = {
@@ -117,7 +117,7 @@ def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None
     try:
         tuner.fit()
     except tune.TuneError as error:
-        if isinstance(error.__context__, OSError):  # such as a full disk of Tune's own files
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
             raise error.__context__ from None
         raise
 

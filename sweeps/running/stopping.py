@@ -14,19 +14,19 @@ ONCE = "Stopping after the current step, with a checkpoint. Press Ctrl-C again t
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended the run: its number, and one line per trial that was running.
+    """A signal, or a ``fault``, ended the run: its number, and one line per trial that was running.
 
     ``at_once`` is set by a second signal: then the run waits for nothing more.
     """
 
-    def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False) -> None:
+    def __init__(self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = "") -> None:
         super().__init__()
-        self.number, self.lines, self.at_once = number, lines, at_once
+        self.number, self.lines, self.at_once, self.fault = number, lines, at_once, fault
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C, 143 after SIGTERM."""
-        return 128 + self.number
+        """As a shell reports it: 130 after Ctrl-C, 143 after SIGTERM. 1 after a fault."""
+        return 1 if self.fault else 128 + self.number
 
 
 class Stopping:
@@ -36,6 +36,7 @@ class Stopping:
         self.number: int | None = None
         self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
         self.waiting = ""  # for what the trials wait, if they do
+        self.fault = ""  # why the sweep stops by itself
         self._gentle = self._at_once = False
         self._since = 0.0
         self._lines: tuple[str, ...] = ()  # kept once set: a second signal brings none
@@ -84,10 +85,16 @@ class Stopping:
         self.number, self._since, self._at_once = number, now, again
         return True
 
+    def end(self, fault: str) -> None:
+        """Ask all trials to stop, as SIGTERM does, for this reason."""
+        if not self.requested():
+            self.fault = fault
+            self.note(signal.SIGTERM)
+
     def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
         """The exception to raise once the trials have stopped, with one line per trial."""
         self._lines = lines or self._lines
-        return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once)
+        return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once, self.fault)
 
     def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
         """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""

@@ -48,7 +48,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.again: list[str] = []  # trials for the next round, because their process died before they began
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
-        self.heard = 0.0  # when the bell last rang for all of them
+        self.rang_at = 0.0  # when the bell last rang for all of them
         self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,6 +71,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             return
         if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
             self.progress.take(name, event)
+            if isinstance(event, Lost) and event.unfit:  # each trial that comes to this node would fail
+                self.stopping.end(event.cause)
             if isinstance(event, Finished | Failed | Stopped):
                 self.running.discard(name)
 
@@ -82,7 +84,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self._stop()
         for name in self.stopping.trials - self.stopped:
             self._stop_one(name)
-        if time.monotonic() - self.heard > RING_S:
+        if time.monotonic() - self.rang_at > RING_S:
             self._ring()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -132,7 +134,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         return recorded(act, self.recorders[name].folder.path, partial(self.progress.notice, name))
 
     def _stop(self) -> None:
-        """Ring the bell once; raises Interrupted when no trial is running."""
+        """Ask all trials to stop; raises Interrupted when none is running."""
         if not self.rang:
             self.rang = True
             self._ring()
@@ -149,7 +151,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def _ring(self) -> None:
         """For all that were asked to stop, again and again: the bell's process may have died meanwhile."""
-        self.heard = time.monotonic()
+        self.rang_at = time.monotonic()
         keys = [self.recorders[name].planned.trial.key for name in self.stopped & self.recorders.keys()]
         for key in [ALL] * self.rang + keys:
             self.bell.ring.remote(key)

@@ -120,7 +120,10 @@ def _refuse_others(places: list[Place], packages: Packages | None) -> None:
     """Raises LostWorkerError if a node has others than these: the trial would train with other code."""
     for place in places:
         if packages and (problem := next(other_packages(place.packages, packages), None)):
-            raise LostWorkerError(Lost(f"{place.host}: {problem.found}; {problem.allowed}", ""))
+            words = f"{problem.found}; {problem.allowed}"
+            if (place.packages["place"], place.packages["torch"]) == (packages["place"], packages["torch"]):
+                words = f"the files of ablate-sweeps in {packages['place']} changed after the sweep began"
+            raise LostWorkerError(Lost(f"{place.host}: {words}", "", unfit=True))
 
 
 def _places(workers: list[Any], probe: Probe | None, within_s: float) -> list[Place]:

@@ -99,6 +99,16 @@ def test_a_bell_whose_process_was_killed_rings_again(nodes: list[str]) -> None:
     assert node_of(bell) == nodes[0]
 
 
+def test_a_ring_that_is_known_wakes_nobody(nodes: list[str]) -> None:
+    bell = start_bell()
+    ray.get(bell.ring.remote("one"))
+    waiting = bell.for_whom.remote(1, 600.0)
+    ray.get(bell.ring.remote("one"))
+    assert ray.wait([waiting], timeout=1)[0] == []
+    ray.get(bell.ring.remote())
+    assert ray.get(waiting) == ["", "one"]
+
+
 def test_all_listeners_hear_the_bell(nodes: list[str]) -> None:
     bell = start_bell()
     calls = [bell.for_whom.remote(0, 600.0) for _ in range(3)]

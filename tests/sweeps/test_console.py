@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from faulty_task import reasons, train_to, write_paced_task
 from small_task import write_task
-from studies import command
+from studies import command, wait_until
 
 PRINTING = """
 import sys
@@ -45,6 +46,19 @@ def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
         done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=full, timeout=600, check=False)
     assert done.returncode == 0
     assert (tmp_path / "runs" / "small-full" / "base-s1" / "result.json").exists()
+
+
+def test_a_signal_has_its_exit_code_where_nothing_can_be_printed(tmp_path: Path) -> None:
+    write_paced_task(tmp_path)
+    train_to(5, tmp_path)
+    with Path("/dev/full").open("w") as full:
+        words = command("train", "task=small", "row=base", "train.steps=50")
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=full, stderr=full)
+    trial = tmp_path / "runs" / "small-full" / "base-s1"
+    wait_until(lambda: (trial / "journal.jsonl").exists() or process.poll() is not None, "training")
+    process.terminate()
+    assert process.wait(600) == 143
+    assert reasons(trial) == ["interrupted"]
 
 
 def test_a_table_that_does_not_fit_is_an_error(tmp_path: Path) -> None:

@@ -9,30 +9,31 @@ from machines import machines, needs_namespaces
 from other_packages import with_others
 from studies import wait_until
 
-OURS = version("ablate-sweeps")
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
-WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.max_failures=0", "train.steps=50")
+WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=50")
+OURS = version("ablate-sweeps")
 
 
 def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
+    """The sweep stops, and the trials that wait lose no attempt. Typed again it is refused until that node is right."""
     folder = tmp_path.resolve() / "work"
     write_paced_task(folder)
     train_to(5, folder)
     trials = folder / "runs" / "s"
     with machines("head") as made:
-        sweep = made.head.start(*WORDS, f"cluster.address={made.address}", cwd=folder)
+        words = *WORDS, f"cluster.address={made.address}"
+        sweep = made.head.start(*words, cwd=folder)
         wait_until(lambda: sweep.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
         assert not sweep.ended(), sweep.end().output
         other = with_others(made.add("other"), tmp_path / "software")
         made.start_ray(other)
-        wait_until(
-            lambda: sweep.ended() or (trials / "square-s1" / "error.txt").exists(), "the end of the second trial"
-        )
-        train_to(1000, folder)
-        ended = sweep.end()
+        ended, again = sweep.end(), made.head.ablate(*words, cwd=folder)
+    differs = f"ablate-sweeps {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
     assert ended.code == 1, ended.output
-    (reason,) = reasons(trials / "square-s1")
-    assert f"other: ablate-sweeps {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}" in reason
-    assert "must be the same version or commit on every node" in reason
-    assert not (trials / "square-s1" / "journal.jsonl").exists()
-    assert reasons(trials / "base-s1") == ["finished"]
+    assert f"Failed: other: {differs}" in " ".join(ended.output.split())
+    assert "To continue, run again: ablate sweep" in " ".join(ended.output.split())
+    assert again.code == 2
+    assert differs in " ".join(again.output.split())
+    assert reasons(trials / "base-s1") == ["interrupted"]
+    assert not [*trials.glob("*/error.txt")]
+    assert [path.parent.name for path in trials.glob("*/journal.jsonl")] == ["base-s1"]

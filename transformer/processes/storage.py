@@ -19,8 +19,9 @@ PAUSE_S = 1.0
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT
-HOSTS_AWAY = errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EBUSY, errno.EREMOTEIO
-AWAY = dict.fromkeys(DISKS_AWAY + HOSTS_AWAY, "check that it can be reached")
+HOSTS_AWAY = errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EBUSY
+SERVER_FAULT: int = getattr(errno, "EREMOTEIO", errno.EIO)  # macOS lacks it
+AWAY = dict.fromkeys((*DISKS_AWAY, *HOSTS_AWAY, SERVER_FAULT), "check that it can be reached")
 FIXES = FULL | READ_ONLY | AWAY
 """What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
 NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
