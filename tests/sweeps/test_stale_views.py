@@ -1,6 +1,6 @@
 """A worker that sees an older state of the shared folder, as on NFS: all start from the checkpoint of rank zero.
 
-Its process has a mount of its own, which hides the newest checkpoint for a while.
+Its process has a mount of its own, which hides the newest checkpoint for a minute, or until it trains.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ if ranks == [STALE] and (HERE / "empty").is_dir():
     hidden = max(steps, key=lambda step: int(step.name.removeprefix("step-")))
     hide(hidden)
     if STALE:
-        threading.Timer(5, reveal, [hidden]).start()
+        threading.Timer(60, reveal, [hidden]).start()
 
 def begin(trial, step):
     if trial.saved and step == trial.saved.step + 1:
