@@ -1,8 +1,10 @@
-"""The order of the test files, and the wheel."""
+"""The order of the test files, what CI may skip, and the wheel."""
 
+import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one process waiting."""
     ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI only tests that need CUDA are skipped: whatever else a test lacks there, `.ci/run` has to install."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and item.get_closest_marker("gpu") is None:
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,7 @@ def status(
     from sweeps.standings import status_json
     from sweeps.standings_table import status_tables
     from tracking.lag import lag
+    from tracking.read_ahead import read_ahead
     from tracking.uri import default_uri
 
     if (curves or metric) and as_json:
@@ -67,6 +68,7 @@ def status(
     if watch:
         _watch(study)
         study = read_study(study.folder)
+    read_ahead(study)
     behind = lag(study, settings.tracking.uri)
     lines = status_json(study, behind)
     if as_json:
