@@ -53,7 +53,7 @@ class _Checked:
         kept = list(dict.fromkeys(names))
         for name in [name for name in kept if name not in allowed]:
             near = nearest(name, allowed)
-            self.problems.append(Problem(key, f'names "{name}", which is no {what}', _one_of(allowed), near))
+            self.problems.append(Problem(key, f'names "{name}", which is not a {what}', _one_of(allowed), near))
         return [name for name in kept if name in allowed]
 
     def listed(self, key: str, text: str, allowed: Sequence[str], what: str) -> list[str]:
@@ -113,7 +113,7 @@ def _selections(overrides: Sequence[str]) -> list[Problem]:
     """Overrides that look as if they chose rows."""
     allowed = "choose rows of the table with --rows NAME,NAME"
     return [
-        Problem(text.partition("=")[0], "chooses no row of a table", allowed)
+        Problem(text.partition("=")[0], "does not select rows of a table", allowed)
         for text in chosen(list(overrides), NO_SELECTION)
     ]
 

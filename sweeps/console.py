@@ -22,7 +22,7 @@ from tracking.uri import without_password
 from transformer.processes.storage import FIXES
 from transformer.schema import RefusedError
 
-FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check who may read and write it")
+FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 
 
 class DiscreetConsole(Console):

@@ -87,7 +87,7 @@ def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
 
 
 class _Runners:
-    """What the processes that run now mean for the trials that have not ended."""
+    """What the processes that run now mean for the trials that still run or wait."""
 
     def __init__(self, study: Study, known: Sequence[Runner]) -> None:
         self._waits, self._stops = dict[str, str](), set[str]()
@@ -118,7 +118,7 @@ class _Rows:
         return self._config(row)[0]
 
     def scores_differ(self, row: str, result: dict[str, Any] | None) -> bool:
-        """Whether a finished trial was scored with other settings than the study has now."""
+        """Whether a finished trial was scored with different settings than the study has now."""
         scoring = self._config(row)[1]
         if result is None or scoring is None:
             return False

@@ -46,7 +46,7 @@ def others_table(study: Study, lines: Sequence[Line], named: int | None = None) 
     others = sorted((line for line in lines if line["state"] not in CALM), key=_turn)
     if not others or not _is_large(lines):
         return None
-    return _trials(study, others, "Neither finished nor waiting", named or NAMED)
+    return _trials(study, others, "Running, or in need of attention", named or NAMED)
 
 
 def _is_large(lines: Sequence[Line]) -> bool:

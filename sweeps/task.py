@@ -178,7 +178,7 @@ class Task(Generic[Config]):
     problems: Callable[[Config], Iterable[Problem]] = _nothing
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = _nothing
-    """What is allowed but hardly meant, in one line each; the path is that of the prepared data, if there is any."""
+    """What is valid but probably unintended, in one line each; the path is that of the prepared data, if any."""
     data_problems: Callable[[Config], Iterable[Problem]] = _nothing
     """What is wrong with data that is not prepared yet, as far as a few seconds show."""
     title: Callable[[Config], str | None] = _own_name

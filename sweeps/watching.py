@@ -26,7 +26,7 @@ UNSENT = Lag("", {}, 0, None, ())
 
 
 def watch(study: Study, console: Console, pause: Callable[[float], None] = time.sleep) -> list[Line]:
-    """Show the study every ``REFRESH_S`` seconds or less often, until nothing runs any more; returns its last lines.
+    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running; returns its last lines.
 
     In a terminal as a table, else a line for each change.
     """

@@ -1,5 +1,4 @@
-"""The best score that a trial reported while it trained, and the step of that report: beside the last checkpoint, whose
-scores the table shows."""
+"""The best score that a trial reported while it trained, and its step. The table shows the last checkpoint's scores."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -44,8 +44,8 @@ def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
     verb = "is" if family == "1 row" else "are"
     tests = "Dunnett's test, and Welch's with Holm's correction"
     both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
-    alone = " †: a difference by Dunnett's test alone, which takes all rows to vary alike." * ("†" in marks)
-    rest = " Without a mark no difference is shown, which does not mean that there is none."
+    alone = " †: a difference by Dunnett's test alone, which assumes equal variances." * ("†" in marks)
+    rest = " No mark means that no difference was shown, not that there is none."
     return f"Over seeds, {family} {verb} tested against {reference}: {tests}.{both}{alone}{rest}"
 
 
@@ -83,7 +83,7 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 
 
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
-    """Such as "2 seeds", or "BLEU: all seeds alike" where another metric is tested."""
+    """Such as "2 seeds", or "BLEU: no variance over seeds" where another metric is tested."""
     tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
     reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
@@ -100,8 +100,7 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
     shown = any(test.p_holm <= LEVEL for test in tests)
     mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
     yield (
-        f"{mark} over the {noun}s of its one seed ({how}). "
-        "One seed shows no more than that: another seed may differ as much."
+        f"{mark} over the {noun}s of its one seed ({how}). This covers one seed only; another seed may differ as much."
     )
 
 

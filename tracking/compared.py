@@ -120,7 +120,7 @@ def _metric(first: Side, second: Side, metric: Metric, set_name: str) -> MetricC
     tests = {} if found is None else found.tests if tested is metric else exponential(found)
     spreads = [spread(of) if tested is metric else exponential_spread(of) for of in values.values()]
     one, other = (None if each is None else each.mean for each in spreads)
-    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values.values())))) or "all seeds alike"
+    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values.values())))) or "no variance over seeds"
     seeds = (len(values[FIRST]), len(values[SECOND]))
     over_samples = _over_samples(first, second, metric, set_name)
     over_seeds = tests.get(SECOND)

@@ -1,4 +1,4 @@
-"""One run beside base and the paper, as metrics of the run."""
+"""One run compared with base and the paper, as metrics of the run."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -58,7 +58,7 @@ def scores(formula: str, sums_KC: Floats, samples: int, partly: bool = False) ->
         case "ngram_f":
             return _ngram_f(sums_KC)
         case _:
-            raise ValueError(f"{formula} is no formula")
+            raise ValueError(f"{formula} is not a formula")
 
 
 def _columns(lines: Sequence[Mapping[str, Any]], name: str) -> Floats:

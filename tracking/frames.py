@@ -64,7 +64,7 @@ def _read(folder: Path) -> Study:
 
 
 def _named_alike(folder: Path) -> list[str]:
-    """The study beside this folder whose name is nearest."""
+    """The study next to this folder whose name is nearest."""
     beside = [place.name for place in study_folders(folder.parent)]
     return [str(folder.parent / name) for name in get_close_matches(folder.name, beside, n=1)]
 

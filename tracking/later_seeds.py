@@ -32,7 +32,7 @@ class LaterSeeds:
         """Such as "Seeds were added twice after first results (4, 5, 6): …", or nothing."""
         listed = ", ".join(map(str, self.seeds))
         added = f"Seeds were added {_often(self.times)} after first results ({listed}): p values assume a fixed number."
-        dropped = f"Trials were dropped {_often(self.drops)} after first results: p values do not know of them."
+        dropped = f"Trials were dropped {_often(self.drops)} after first results: p values do not account for that."
         return " ".join([added] * bool(self.times) + [dropped] * bool(self.drops))
 
 

@@ -17,7 +17,7 @@ LONGEST_OF_RUN = 8_000
 
 
 def run_note(study: Study, trial: Trial, row: TableRow) -> str:
-    """Markdown: the row, its result beside base and the published one, and its costs."""
+    """Markdown: the row, its result, those of base and the published one, and its costs."""
     name = f"**{trial.row}**" if trial.group == trial.row else f"**{trial.group}, {trial.row}**"
     about = f"{name}, seed {trial.seed} of study {study.name}: {trial.change}".rstrip(": ")
     lines = [f"{about}."]
@@ -36,7 +36,7 @@ def study_note(study: Study, rows: Sequence[TableRow]) -> str:
     head = ["", "row", "change", *labels, "params", "seeds"]
     lines = [head, ["---"] * len(head), *(_short(card, row) for row in rows)]
     table = "\n".join("| " + " | ".join(map(_escape, line)) + " |" for line in lines)
-    again = "\n".join(["To make it again:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
+    again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
     text = "\n\n".join([_first_line(study, rows), table, caption(card, rows), again])
     return _cut(text, LONGEST)
 

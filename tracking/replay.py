@@ -102,7 +102,7 @@ class Replay:
             return notices
 
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
-        """Points sent; None when the trial has not begun."""
+        """Points sent; None before the trial has started."""
         folder = study.trial_folder(trial)
         attempts = folder.attempts()
         if not attempts:

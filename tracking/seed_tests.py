@@ -1,4 +1,4 @@
-"""Differences between rows tested over seeds: Dunnett's test of every row against one reference, and Welch's beside it.
+"""Differences between rows tested over seeds: Dunnett's test of every row against one reference, and Welch's with it.
 
 The formulas, with an example by hand, are in docs/statistics.md.
 """
@@ -126,7 +126,7 @@ def family(values: Values, reference: str) -> Family | None:
     df = sum(map(len, groups.values())) - len(groups)
     pooled_sd = math.sqrt(sum((len(each) - 1) * _variance(each) for each in groups.values()) / df)
     if not pooled_sd > 1e-12 * max(abs(value) for each in groups.values() for value in each):
-        return _untested(values, reference, dict.fromkeys(groups, "all seeds alike") | reasons)
+        return _untested(values, reference, dict.fromkeys(groups, "no variance over seeds") | reasons)
     return _tested(groups, reference, reasons, pooled_sd, df)
 
 

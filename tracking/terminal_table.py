@@ -55,7 +55,7 @@ def render(
 
 
 def _with_verdicts(card: Card, view: View, findings: Findings) -> View:
-    """Verdicts have a table of their own, since a terminal has no room beside everything else."""
+    """Verdicts have a table of their own, since a terminal has no room next to everything else."""
     if not view.verdicts or view.columns:
         return view
     names = [metric.name for metric in card.tabled if metric.name in findings.verdicts]
@@ -90,7 +90,7 @@ def _possible(
     card: Card, rows: Sequence[TableRow], width: int, view: View, findings: Findings
 ) -> list[tuple[Column, int]]:
     """The columns in their order, each with the least width of a terminal that shows it. A standard deviation stands
-    below its mean where there is no room beside it."""
+    below its mean where there is no room next to it."""
     beside = _by_width(card, rows, text_columns(card, rows, view, findings, "±"), view, SCORES_WIDTH)
     least = max(least for column, least in beside if column.name not in COST_WIDTHS or view.columns)
     if width >= least:

@@ -54,7 +54,7 @@ def words(row: TableRow, metric: Metric, findings: Findings) -> str:
 
 def _needed(row: TableRow, metric: Metric, findings: Findings) -> str:
     seeds = findings.seeds[metric.name].needed.get(row.row)
-    return f"would need ≥ {seeds} seeds" if seeds else "more than 1000 seeds would not be enough"
+    return f"would need ≥ {seeds} seeds" if seeds else "would need more than 1000 seeds"
 
 
 def _of_samples(row: TableRow, found: SentenceTests) -> dict[str, Any]:

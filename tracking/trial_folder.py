@@ -47,7 +47,7 @@ class Attempt:
         return is_here(self.host, self.birth)
 
     def lives(self) -> bool:
-        """Whether it has not ended and its process runs on this machine."""
+        """Whether it is open and its process runs on this machine."""
         return self.ended is None and self.is_here and is_alive(self.pid, self.began, self.birth)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-FIX = "Take an earlier checkpoint, or train again with a smaller train.lr_factor."
+FIX = "Use an earlier checkpoint, or train again with a smaller train.lr_factor."
 
 
 class NotFiniteError(ArithmeticError):

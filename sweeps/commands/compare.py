@@ -19,7 +19,7 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
-    """Compare two trials, rows or studies: settings, metrics with both kinds of chance, the most different samples."""
+    """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
     from sweeps.comparing.sides import by_output, chosen_metrics, named_sides
     from sweeps.comparing.texts import with_texts
 

@@ -14,7 +14,7 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=
 
 @guarded
 def stop(arguments: Arguments = None) -> None:
-    """Stop a running sweep, or only the named trials, after the current step. Works from any machine of the study."""
+    """Stop a running sweep, or only the named trials, after the current step; from any machine of the study."""
     from sweeps.running.following import named_trials, request
 
     trials, study, overrides, _ = named_trials(arguments or [], running=True)
@@ -29,7 +29,7 @@ def stop(arguments: Arguments = None) -> None:
 @guarded
 def logs(
     arguments: Arguments = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with new lines until the trial ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")] = False,
 ) -> None:
     """Print what the processes of a trial printed, and why it failed."""
     from sweeps.running.following import named_trials, one_trial, shown_log

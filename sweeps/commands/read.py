@@ -18,7 +18,7 @@ from tracking.runners import runners
 from tracking.study import Study, read_study
 from transformer.schema import Problem, RefusedError
 
-Watch = Annotated[bool, typer.Option("--watch", help="Look every 2 s, until nothing runs any more.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 
 
 @guarded
@@ -59,7 +59,7 @@ def status(
         found = "prints the state of trials, and draws no curves"
         raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
     if watch and (as_json or curves or metric):
-        found = "shows the states of trials until nothing runs any more"
+        found = "shows the states of trials until nothing is running"
         raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])
     study, settings = taken_study(overrides)
     if curves or metric:
@@ -87,7 +87,7 @@ def status(
 
 
 def _watch(study: Study) -> None:
-    """Until nothing runs any more, or Ctrl-C, which stops only the watching."""
+    """Until nothing is running, or Ctrl-C, which stops only the watching."""
     from sweeps.watching import watch
 
     try:

@@ -31,7 +31,7 @@ def shown(
     yield metrics_table([(None if only is None else each.sides[0].trials[0].row, each) for each in found])
     for name, rows in zip((first, second), only or ((), ()), strict=True):
         if rows:
-            yield f"[dim]Not compared, of {escape(name)}: {escape(', '.join(rows))}[/]"
+            yield f"[dim]Not compared, since unfinished in one study ({escape(name)}): {escape(', '.join(rows))}[/]"
     yield from _samples(found[0], samples)
     yield ""
 
@@ -66,14 +66,14 @@ def notes(found: Sequence[Compared]) -> list[str]:
     noun = found[0].sides[0].study.task.sample
     lines = []
     if any(metric.over_seeds for metric in metrics):
-        lines.append("Over seeds: Student's t, which takes one variance for both, and Welch's p.")
+        lines.append("Over seeds: Student's t-test, which assumes equal variances, and Welch's p.")
     tests = [test for metric in metrics for test in metric.over_samples.values() if isinstance(test, SentenceTest)]
     if tests:
         sizes = " or ".join(map(str, sorted({test.sentences for test in tests})))
         lines.append(
             f"Over {noun}s: paired bootstrap of one trial each, {DRAWS} draws of {sizes} {noun}s; p is two-sided."
         )
-        lines.append(f"It says nothing of other seeds, as the seeds say nothing of other {noun}s.")
+        lines.append(f"Each test covers one source of variation: seeds or {noun}s.")
     return lines
 
 

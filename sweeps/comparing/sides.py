@@ -45,7 +45,7 @@ class Sides:
 
     @property
     def only(self) -> tuple[list[str], list[str]]:
-        """Rows of two studies that are not compared, since the other one has not finished them."""
+        """The rows of each study that are left out: one of the two studies has no finished trial of them."""
         if not self.of_studies:
             return [], []
         shared = {first.trials[0].row for first, _ in self.pairs}
@@ -85,7 +85,7 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
         of for pair in sides.pairs for side in pair for r in side.results.values() for of in r["scores"]
     )
     if set_name is not None and set_name not in sets:
-        allowed = f"must be one of {', '.join(sets)}, on which trials are evaluated"
+        allowed = f"must be an evaluated set: {', '.join(sets)}"
         problems.append(Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets)))
     if problems:
         raise RefusedError(problems, OUTCOME)
@@ -138,14 +138,14 @@ def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
     """Why the two cannot be compared, whatever they hold."""
     same = first.study.folder == second.study.folder
     if same and first.trials == second.trials:
-        yield Problem(KEY, f"are the same: {first.name}", "name two different ones")
+        yield Problem(KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
     elif (first.row is None) != (second.row is None):
         whole, part = (first, second) if first.row is None else (second, first)
-        found = f"are a study, {whole.name}, and a part of one, {part.name}"
+        found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
         yield Problem(KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
     elif first.study.task.name != second.study.task.name:
-        found = f"are of the tasks {first.study.task.name} and {second.study.task.name}"
-        yield Problem(KEY, found, "must be of one task, since others have other metrics")
+        found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
+        yield Problem(KEY, found, "must belong to one task: metrics differ between tasks")
 
 
 def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
@@ -165,9 +165,9 @@ def _side(named: Named) -> Side:
 
 
 def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
-    allowed = "must be finished; `ablate status` shows the state of each trial, `ablate sweep` resumes them"
+    allowed = "must be finished; `ablate status` shows where each trial stands, and `ablate sweep` resumes it"
     if not pairs:
-        yield Problem(KEY, f"{first.name} and {second.name} have finished no row in common", allowed)
+        yield Problem(KEY, f"{first.name} and {second.name} have no finished row in common", allowed)
     for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
         if not side.trials:
             states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}

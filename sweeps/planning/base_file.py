@@ -35,7 +35,7 @@ def _key_faults(group: str, node: yaml.Node, needed: list[str], schema: Schema) 
     known = [key.partition(".")[2] for key in _below(group, schema)[1:]]
     if not isinstance(node, yaml.MappingNode):
         yield FormFault(
-            group, "is no group", f"must hold {', '.join(known)}", line_of(node), None, _below(group, schema)
+            group, "is not a group", f"must hold {', '.join(known)}", line_of(node), None, _below(group, schema)
         )
         return
     missing = [f"{group}.{name}" for name in needed if name not in names(node)]

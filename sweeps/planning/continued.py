@@ -259,7 +259,7 @@ class _Continued:
             group for group in self.typed.choices if any(key.startswith(f"{group}.") for key in self.schema.scores)
         ]
         if others and keys:
-            found = f"would leave {', '.join(others)} scored with other settings"
+            found = f"would leave {', '.join(others)} scored with different settings"
             allowed = "use it with `ablate sweep` to score all trials again"
             raise RefusedError([Problem(key, found, allowed) for key in keys])
 

@@ -93,7 +93,9 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     module, found = content.__name__, getattr(content, attribute, None)
     tasks = [other for other, value in vars(content).items() if isinstance(value, Task)]
     near = nearest(attribute, tasks) or next(iter(tasks), None)
-    what = f"whose {attribute} is {_kind(found)}, no Task" if found is not None else f"but {module} has no {attribute}"
+    what = (
+        f"whose {attribute} is {_kind(found)}, not a Task" if found is not None else f"but {module} has no {attribute}"
+    )
     allowed = "must name a sweeps.task.Task" + (f", such as {module}:{near}" if near else "")
     meant = f"task={module if near == ATTRIBUTE else f'{module}:{near}'}" if near else None
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, meant)])

@@ -88,7 +88,7 @@ def _twice(key: str) -> Problem:
 def _list_problem(tree: type, key: str, values: Any) -> Problem | None:
     """What is wrong with the form of a list. Its values are checked with the rows that they make."""
     if not isinstance(values, list) and not _is_plain(values):
-        return Problem(key, "is no list", "must be a list of values, written out")
+        return Problem(key, "is not a list", "must be a list of values, written out")
     if not isinstance(values, list):
         near = f"{key}: [{', '.join(_words(values))}]"
         return Problem(key, f"is {_shown(values)}", "must be a list of values", near)

@@ -103,7 +103,7 @@ def _make(made: MadeRows, maker: str, lists: Lists, base: Mapping[str, Any], pla
         else:
             left_out.append(", ".join(f"{key} {_text(value)}" for key, value in values.items()))
     if left_out and not new and not lists.problems:
-        allowed = "give a value that base does not have before scaling"
+        allowed = "add a value that differs from base's before scaling"
         found = f"makes no row: base has {'; '.join(left_out)}"
         made.problems.append(Problem(maker, found, allowed, None, place(maker)))
     elif left_out:

@@ -42,7 +42,7 @@ def study_to_read(overrides: list[str] | None) -> Taken:
         raise RefusedError(map(damaged, faults))
     if not found:
         return Taken(named_study(settings), settings)
-    unread = tuple(f"Passed over: {fault}" for fault in faults)
+    unread = tuple(f"Skipped: {fault}" for fault in faults)
     return Taken(found[0], _named(settings, found[0].name), (*_choice(found), *unread))
 
 

@@ -152,7 +152,9 @@ class _Reader:
             allowed = "make rows of them with sweep.vary, or list rows in sweep.rows and seeds in sweep.seeds"
             self._refuse(key, "lists several values", allowed, self.meanings.listing(key, text), guess=key in MAKERS)
         elif override.kind == "add":
-            self._refuse(key, 'begins with "+", which adds a key', "every key exists; leave out +", f"{key}={text}")
+            self._refuse(
+                key, 'begins with "+", which adds a key', "every key already exists; remove the +", f"{key}={text}"
+            )
         elif key in self.library.groups:
             self._check_option(override, text)
         return len(self.problems) == before

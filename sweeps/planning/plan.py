@@ -178,7 +178,7 @@ def _turns(trials: Iterable[PlannedTrial]) -> dict[str, int]:
 
 
 def cautions(plan: Plan) -> Iterator[str]:
-    """What is allowed but hardly meant: one line per fault, with the trials that have it."""
+    """What is valid but probably unintended: one line per fault, with the trials that have it."""
     found: dict[str, list[str]] = {}
     for planned in plan.pending:
         for line in planned.task.cautions(planned.config, planned.prepared_folder):
@@ -218,7 +218,7 @@ def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     if version := _older_version(stored, planned):
         word = "semantics" if planned.task.name == FIRST_TASK else "version"
         found = f"names a study whose {name} was trained with {word} {version}"
-        found += f"; {word} {planned.task.version} gives other weights for the same settings"
+        found += f"; {word} {planned.task.version} trains to different weights with the same settings"
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
         return Problem("sweep.name", found, allowed, None, place)
     differing = _differing_keys(stored, planned) or ["the text of its data"]

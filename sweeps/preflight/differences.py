@@ -31,7 +31,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     for key, folder in shared_folders(shared.paths).items():
         names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]
         if names:
-            effect = "what is saved there can be resumed only there" if key == saved else data
+            effect = "checkpoints saved there can be resumed only there" if key == saved else data
             yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
 
 

@@ -55,7 +55,8 @@ def _folder_problems(key: str, folder: str) -> Iterator[Problem]:
     path = Path(folder)
     existing = nearest_existing(path)
     if not existing.is_dir():
-        found = f"is {folder}, which is no folder" if existing == path else f"is {folder}, but {existing} is no folder"
+        what = "which" if existing == path else f"but {existing}"
+        found = f"is {folder}, {what} is not a folder"
         yield Problem(key, found, "must be a folder, or a new name in one")
     elif long := [part for part in path.parts if len(part.encode()) > LONGEST_PART]:
         found = f"has a folder whose name takes {len(long[0].encode())} bytes"

@@ -42,7 +42,8 @@ def store_notices(uri: str | None) -> Iterator[str]:
         socket.create_connection((parts.hostname, port), timeout=ANSWER_S).close()
     except OSError as error:
         cause = error.strerror or error
-        yield f"No answer from {without_password(uri)} now ({cause}). Journals wait; `ablate sync` carries them later."
+        where = without_password(uri)
+        yield f"No answer from {where} now ({cause}). Reports stay on disk; `ablate sync` sends them later."
 
 
 def _kind(uri: str) -> str:
@@ -56,7 +57,7 @@ def _database_file_problems(key: str, path: Path, made_later: bool) -> Iterator[
         with path.open("rb") as file:
             start = file.read(len(SQLITE_HEADER))
         if start and start != SQLITE_HEADER:
-            yield Problem(key, f"has {path}, which is no SQLite database", "move the file away, or name another")
+            yield Problem(key, f"has {path}, which is not an SQLite database", "move the file away, or name another")
         elif not os.access(path, os.W_OK):
             yield Problem(key, f"has {path}, which is read-only", "must be a database that can be written to")
     elif made_later:

@@ -72,7 +72,7 @@ def not_syncing(study: Path) -> Iterator[None]:
     try:
         lock = FileLock(study / ".sync.lock", timeout=0).acquire()
     except Timeout:
-        found = f"{study.name} is being carried to MLflow by another process"
+        found = f"{study.name} is being synced to MLflow by another process"
         raise RefusedError([Problem("STUDY", found, "wait for it")], UNTOUCHED) from None
     with lock:
         yield

@@ -181,7 +181,7 @@ class CheckpointStore:
         except FileNotFoundError:
             raise DamagedCheckpointError(f"{name} is missing") from None
         if not file.is_file():
-            raise DamagedCheckpointError(f"{name} is no file")
+            raise DamagedCheckpointError(f"{name} is not a file")
 
     def _loaded(self, place: str, folder: Path) -> Any:
         """The files are whole: an error means that today's code cannot read them."""

@@ -111,7 +111,7 @@ class _Drive:
         assert self.task.work is not None
         found = self.task.work(trial)
         if not isinstance(found, Iterable):
-            raise WrongYieldError(f"work must be a generator, which yields, but it returned {found!r:.40}")
+            raise WrongYieldError(f"work must be a generator function, but it returned {found!r:.40}")
         return iter(found)
 
     def _trial(self, restored: Restored | None) -> Trial[Any]:
@@ -151,7 +151,7 @@ class _Drive:
         metrics = numbers(found.metrics, f"the report of step {step}")
         for name in sorted(metrics.keys() - finite(metrics).keys() - self.told):
             self.told.add(name)
-            yield Noticed(f"{name} is {metrics[name]} at step {step}; the journal leaves out such values")
+            yield Noticed(f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values")
         report = replace(found, step=step, metrics=finite(metrics), checkpoint=self.safe)
         self.last, self.safe = max(self.last, step), None
         self.reports.append(report)

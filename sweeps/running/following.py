@@ -20,8 +20,8 @@ LOOK_S = 0.5
 NOTHING = "Nothing was stopped."
 STOPS = "stops after the current step, with a checkpoint"
 NO_PRINT = "Nothing was printed."
-NO_LOG = "{name} has printed nothing yet. `ablate train` prints to its own terminal.\n"
-NOT_BEGUN = "{name} has not begun.\n"
+NO_LOG = "{name} has no output yet. `ablate train` prints to its own terminal.\n"
+NOT_BEGUN = "{name} is not started yet.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
@@ -48,9 +48,11 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
     """
     trials, live = [trial_named(study, name, NOTHING) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
-        found = f"is {study.name}, of which nothing runs{_silent(study)}"
+        found = f"is {study.name}, which is not running{_silent(study)}"
         status = shlex.join(["ablate", "status", *called(study.folder)])
-        raise RefusedError([Problem("sweep.name", found, f"`{status}` shows where its trials stand")], NOTHING)
+        raise RefusedError(
+            [Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")], NOTHING
+        )
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems, NOTHING)
     asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
@@ -101,26 +103,34 @@ def _running_study(overrides: list[str]) -> Study:
     if len(running) == 1:
         return running[0]
     names = ", ".join(study.name for study in running)
-    found = f"is missing, and {names} run" if running else f"is missing, and no study runs in {runs}"
-    allowed = f"name one, such as sweep.name={running[0].name}" if running else "`ablate studies` lists what is there"
+    if running:
+        found = f"is missing, and several studies are running: {names}"
+        allowed = f"name one, such as sweep.name={running[0].name}"
+    else:
+        found = f"is missing, and no study in {runs} is running"
+        allowed = "must be a running study; `ablate studies` lists all"
     raise RefusedError([Problem("sweep.name", found, allowed)], NOTHING)
 
 
 def _silent(study: Study) -> str:
-    """Such as "; pid 42 on node7 gave no sign for 12 min"."""
+    """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
     lost = [runner for runner in known_runners(study.folder) if not (runner.is_here or runner.lives())]
     ago = [(f"pid {runner.pid} on {runner.host}", time.time() - runner.seen) for runner in lost]
-    return "".join(f"; {who} gave no sign for {as_time(since)}" for who, since in ago)
+    return "".join(f"; {who} gave no heartbeat for {as_time(since)}" for who, since in ago)
 
 
 def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
     state = study.trial_folder(trial).state(trial.key)
     if state in ("finished", "failed"):
-        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a trial that runs or waits")
+        return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a running or waiting trial")
     if any(trial.name in runner.trials for runner in live):
         return None
     places = ", ".join(f"pid {runner.pid} on {runner.host}" for runner in live)
-    return Problem("TRIAL", f"is {trial.name}, which is not among the trials of {places}", "`ablate status` shows them")
+    return Problem(
+        "TRIAL",
+        f"is {trial.name}, which is not part of what runs ({places})",
+        "must be one of its trials; `ablate status` lists them",
+    )
 
 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
@@ -135,7 +145,7 @@ def _end(study: Study, runner: Runner, trial: Trial) -> str:
     """How the trial ends that the process was asked to stop."""
     newest = next(reversed(study.trial_folder(trial).attempts()), None)
     if newest is None or not runner.began_attempt(newest):
-        return "will not begin"
+        return "will not start"
     return STOPS if newest.ended is None else "has stopped"
 
 

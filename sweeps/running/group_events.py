@@ -155,4 +155,4 @@ def unseen(places: list[Place], probe: Probe | None) -> Iterator[Noticed]:
     """A notice for each node that does not see the folder of the checkpoints."""
     for host in dict.fromkeys(place.host for place in places if not place.sees_folder):
         folder = probe.folder.removesuffix("/.locks") if probe else ""
-        yield Noticed(f"{host} does not see {folder}: what it saves can be resumed only there; share that folder")
+        yield Noticed(f"{host} does not see {folder}: its checkpoints can be resumed only there; share that folder")

@@ -185,7 +185,7 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     except Exception as error:  # Ray fails to start with many types of errors, even a bare Exception
         found = f"Ray did not start on this machine: {error}" if here else f"{cluster.address}: {error}"
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
-        looking = "free memory, processors and space in /tmp, or read the logs in /tmp/ray/session_latest/logs"
+        looking = "free up memory, CPUs and space in /tmp, or read the logs in /tmp/ray/session_latest/logs"
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()

@@ -130,7 +130,7 @@ class Progress:
 
     def stop_one(self, name: str, begun: bool) -> None:
         """Show that one trial was asked to stop, and that the others go on."""
-        after = "stopping after the current step, with a checkpoint" if begun else "it will not begin"
+        after = "stopping after the current step, with a checkpoint" if begun else "it will not start"
         self.trials[name].state = self.trials[name].state if begun else "stopped"
         self._say(f"{name}: {after}, as `ablate stop` asked")
 

@@ -25,7 +25,7 @@ WHAT_FOLLOWS = {
 }
 FINISHED = {
     "provenance.json": f"the trial is finished, so it is not written again; {NO_VOCABULARY}",
-    "journal.jsonl": "the trial is finished, so these reports stay lost",
+    "journal.jsonl": "the trial is finished, so these reports cannot be recovered",
 }
 """The same for a finished trial, which has no further attempt."""
 
@@ -41,7 +41,7 @@ def readable(plan: Plan, console: Console) -> Plan:
         refuse_unreadable(plan)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
-        console.print(escape(f"{name}: {faults}; it stays as it is, and the trial is skipped"), soft_wrap=True)
+        console.print(escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"), soft_wrap=True)
     return kept
 
 

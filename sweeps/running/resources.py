@@ -14,8 +14,8 @@ ASK_EVERY_S = 5.0
 def strategy(cluster: Cluster) -> str:
     """A worker group lies on one node if every node that takes a worker has room for all of them.
 
-    Else Ray puts as many workers as possible on one node, and the others on more: where only some nodes could hold a
-    group, the others would stay idle.
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
+    hold a group, the others would stay idle.
     """
     usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
     return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"

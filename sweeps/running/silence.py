@@ -19,8 +19,8 @@ def period(stall_s: float) -> float:
 class Silence:
     """How long ago the count of each worker changed; ``count`` gives that of a rank.
 
-    Workers wait for each other, so one that hangs silences all. The attempt has stalled when all workers that have not
-    finished are silent. Time in which nobody looked does not count: the sweep itself may have been stopped. Before the
+    Workers wait for each other, so one that hangs silences all. The attempt has stalled when all unfinished workers
+    are silent. Time in which nobody looked does not count: the sweep itself may have been stopped. Before the
     first sign of any worker, ``starting_s`` is allowed.
     """
 

@@ -33,10 +33,10 @@ def stacks_of(pid: int) -> str:
     """The stacks of a process of this machine, or why there are none."""
     try:
         if (status := psutil.Process(pid).status()) in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
-            return f"the process is {status}, so it has no stack to show; it resumes with `kill -CONT {pid}`"
+            return f"the process is {status}, so it has no stack; resume it with `kill -CONT {pid}`"
         path = _file_of(pid)
         if path is None:
-            return "the process offers no stacks"
+            return "the process has no stack dump enabled"
         os.kill(pid, SIGNAL)
         return _written(path)
     except (psutil.Error, OSError) as error:
@@ -58,4 +58,4 @@ def _written(path: Path) -> str:
         before, text = text, path.read_text("utf-8", "replace")
         if text and text == before:
             break
-    return text.strip() or "the process wrote no stack; it may wait within the kernel"
+    return text.strip() or "the process wrote no stack; it may be blocked in the kernel"

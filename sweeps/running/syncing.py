@@ -1,4 +1,4 @@
-"""The process that carries a study's journals to MLflow, while a plan runs and at its end."""
+"""The process that syncs a study's journals to MLflow, while a plan runs and at its end."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def sync_environment(settings: Settings) -> dict[str, str]:
 
 @contextmanager
 def syncing(settings: Settings, console: Console) -> Iterator[None]:
-    """A process that carries the study's journals to MLflow; at the end, wait until it has carried everything.
+    """A process that syncs the study's journals to MLflow; at the end, wait until it has sent everything.
 
     A run that is left at once does not wait: `ablate sync` carries the rest.
     """
@@ -47,7 +47,7 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         patience = 0.0 if error.at_once else CARRYING_S
         raise
     finally:
-        with console.status("Carrying the last results to MLflow"):
+        with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
             console.print("MLflow is not up to date; run `ablate sync`")
@@ -104,7 +104,7 @@ class Syncer:
                 return
             if time.monotonic() - began > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
-            fault = f"The process that carries journals to MLflow ended with {_ending(code)}"
+            fault = f"The process that syncs journals to MLflow ended with {_ending(code)}"
             self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
             if self._closing.wait(pause) or not self._start_again():
                 return

@@ -143,9 +143,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             raise self.stopping.interrupted(self.progress.left())
 
     def _stop_one(self, name: str) -> None:
-        """Ring the bell for one trial; one that has not begun will not begin."""
+        """Ring the bell for one trial; a pending one never starts."""
         self.stopped.add(name)
-        if name in self.recorders and self.recorders[name].planned.trial.name not in self.progress.ended():
+        if name in self.recorders and name not in self.progress.ended():
             self._ring()
             self.progress.stop_one(name, begun=name in self.running)
 

@@ -103,7 +103,7 @@ def _run(events: Iterator[Event], tell: Callable[[Event], None]) -> bool:
     finished = False
     for event in events:
         if finished and isinstance(event, Failed | Lost):  # the result stands, but these workers are not used again
-            tell(Noticed(f"a worker did not end in order after the result: {event.cause}"))
+            tell(Noticed(f"a worker did not exit cleanly after the result: {event.cause}"))
             return False
         if isinstance(event, Lost):
             raise LostWorkerError(event)

@@ -19,7 +19,7 @@ def next_step(step: Any, before: int, kind: str) -> int:
     try:
         number = operator.index(step)
     except TypeError:
-        raise WrongYieldError(f"a {kind} has the step {step!r:.40}, which is no whole number") from None
+        raise WrongYieldError(f"a {kind} has step {step!r:.40}, which is not a whole number") from None
     if number <= before:
         advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
         raise WrongYieldError(f"a {kind} of step {number} follows that of step {before}, but {advice}")
@@ -33,7 +33,7 @@ def numbers(values: Mapping[str, Any], where: str) -> dict[str, float]:
         try:
             found[str(name)] = float(value)
         except (TypeError, ValueError):
-            raise WrongYieldError(f"{where} has {name} {value!r:.40}, which is no number") from None
+            raise WrongYieldError(f"{where} has {name} {value!r:.40}, which is not a number") from None
     return found
 
 
@@ -56,7 +56,7 @@ def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[
     """The file of a set's samples, by its path; none without samples."""
     lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]
     if lines and not is_artifact_name(f"samples/{set_name}.jsonl"):
-        raise WrongYieldError(f"the set {set_name} has samples, so its name must be that of a file")
+        raise WrongYieldError(f"the set {set_name} has samples, so its name must be a valid file name")
     return {statistics_name(set_name): statistics_text(head, lines)} if lines else {}
 
 

@@ -65,7 +65,7 @@ def _fault(name: str, here: Path) -> tuple[str, str] | None:
     if name in OURS or entry_points(group=GROUP, name=name):
         return ", an installed task", "must be a new name"
     if _is_installed(name, here):
-        return f", an installed module, which {name}.py would hide", "must be a new name"
+        return f", an installed module, which {name}.py would shadow", "must be a new name"
     return None
 
 
@@ -88,7 +88,7 @@ def _place_problems(name: str, here: Path) -> Iterator[Problem]:
         yield Problem("NAME", f'is "{name}", but the package {name}/ is here', "must be a new name")
     for folder in ("", "conf", "conf/task"):
         if os.path.lexists(here / folder) and not (here / folder).is_dir():
-            yield Problem(folder, "is no folder", "rename it, or work in another folder")
+            yield Problem(folder, "is not a folder", "rename it, or work in another folder")
         elif (here / folder).is_dir() and not os.access(here / folder, os.W_OK | os.X_OK):
             yield Problem(folder or str(here), "cannot be written to", "change its permissions, or use another folder")
     for path in (f"{name}.py", f"conf/task/{name}"):

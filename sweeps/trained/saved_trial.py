@@ -197,7 +197,7 @@ def _unknown(name: str, shared: Settings, known: list[str], everywhere: list[str
 
 def _not_finished(path: Path, state: str) -> Problem:
     fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    allowed = "must be finished; `ablate status` shows the state of each trial, `ablate sweep` resumes them"
+    allowed = "must be finished; `ablate status` shows where each trial stands, and `ablate sweep` resumes it"
     return Problem("TRIAL", f"{path.name} {fault}", allowed)
 
 

@@ -56,7 +56,7 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
         "source",
         "reference",
         "a_heads_1-s1",
-        "It says nothing of other seeds",
+        "Each test covers one source of variation: seeds or sentences.",
     ):
         assert words in text
     assert text.splitlines()[-1] == f"Next: ablate table {ONE}"
@@ -127,7 +127,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     assert "train.warmup_steps" in found["pairs"][0]["configuration"]
     text = shown(folder, *names)
     assert "one and two: differences are two − one" in text
-    assert "Not compared, of one: a_heads_4" in text
+    assert "Not compared, since unfinished in one study (one): a_heads_4" in text
 
 
 def test_two_studies_of_one_name_are_told_apart_by_their_folders(folder: Path, own: Path) -> None:
@@ -153,7 +153,7 @@ def test_parts_of_two_studies(folder: Path, names: tuple[str, str]) -> None:
         (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
         (("base", "heads_1"), "did you mean a_heads_1?"),
         (("base", "base"), "are the same: base"),
-        (("one", "base"), "are a study, one, and a part of one, base"),
+        (("one", "base"), "are a whole study, one, and a row or trial, base"),
         (("one", "base"), "did you mean one/base?"),
         (("base", "a_heads_1", "--metric", "blue"), "did you mean bleu?"),
         (("base", "a_heads_1", "--set", "tset"), "did you mean test?"),
@@ -225,4 +225,4 @@ def test_a_task_without_counts_says_so_in_words(tmp_path: Path) -> None:
 
 def test_studies_of_two_tasks_are_refused(own: Path) -> None:
     sentence_studies.make(own / "runs/reading", {"base": 0.5}, (1,))
-    assert "are of the tasks translation and reading" in refusal(own, "compare", "one", "reading")
+    assert "belong to different tasks, translation and reading" in refusal(own, "compare", "one", "reading")

@@ -23,7 +23,7 @@ def reported(study: Study, trial: str, values: dict[int, float], metric: str = "
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Two seeds of base and of a row, and a row that has not begun. No trial has a result, and there is no MLflow."""
+    """Two seeds of base and of a row, and a row that is not started. No trial has a result, and there is no MLflow."""
     study = make_study(tmp_path / "runs" / "three", {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1]})
     for trial, factor in (("base-s1", 1.0), ("base-s2", 1.2), ("a_heads_1-s1", 2.0), ("a_heads_1-s2", 3.0)):
         reported(study, trial, {step: factor * value for step, value in FALLING.items()})

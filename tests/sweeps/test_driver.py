@@ -149,26 +149,26 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({WORK: 'yield Evaluation("dev", {"scores": total})'}, "work ended without score of dev"),
     (
         {WORK: 'yield Evaluation("dev", {"score": "good"})'},
-        "the evaluation of dev has score 'good', which is no number",
+        "the evaluation of dev has score 'good', which is not a number",
     ),
     (
         {WORK: 'yield Evaluation("dev", {"score": total}, samples=[{"hit": "yes"}])'},
-        "sample 1 of dev has hit 'yes', which is no number",
+        "sample 1 of dev has hit 'yes', which is not a number",
     ),
     (
         {WORK: 'yield Evaluation("dev", {"score": total}, samples=[{"hit": 1}, 2])'},
         "sample 2 of dev must map names to numbers, but is 2",
     ),
-    ({WORK: 'yield Evaluation("dev", {"score": None})'}, "the evaluation of dev has score None, which is no number"),
+    ({WORK: 'yield Evaluation("dev", {"score": None})'}, "the evaluation of dev has score None, which is not a number"),
     ({WORK: "yield total"}, "work must yield Report, Checkpoint, Evaluation, Noticed or Costs, not float"),
     ({WORK: 'yield {"score": total}'}, "Noticed or Costs, not dict"),
     ({WORK: 'raise KeyError("gone")'}, "gone"),
-    ({"1 / total": "None"}, "the report of step 2 has train/loss None, which is no number"),
+    ({"1 / total": "None"}, "the report of step 2 has train/loss None, which is not a number"),
     ({"Report(step,": "Report(2,"}, "a report of step 2 follows that of step 2, but steps must increase"),
     ({"Checkpoint(step,": "Checkpoint(2,"}, "a checkpoint of step 2 follows that of step 2"),
     ({"Checkpoint(step,": "Checkpoint(0,"}, "a checkpoint of step 0 follows that of step 0"),
-    ({"Report(step,": "Report(step / 2,"}, "a report has the step 1.0, which is no whole number"),
-    ({"work=work": "work=lambda trial: None"}, "work must be a generator, which yields, but it returned None"),
+    ({"Report(step,": "Report(step / 2,"}, "a report has step 1.0, which is not a whole number"),
+    ({"work=work": "work=lambda trial: None"}, "work must be a generator function, but it returned None"),
     *(
         ({WORK: f'yield Evaluation("dev", {{"score": total}}, {{"{name}": "a"}})'}, f"the artifact {name} must lie")
         for name in ("result.json", "../a.txt", "/a/b.txt", "a/../../b.txt", "checkpoints/a", "statistics/dev.jsonl")

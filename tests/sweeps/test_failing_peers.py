@@ -72,7 +72,7 @@ def test_the_reports_before_an_error_are_in_the_journal(ended: FailingPeers) -> 
 
 def test_a_worker_that_leaves_after_the_result_costs_no_attempt(ended: FailingPeers) -> None:
     assert reasons(ended.study / "late-s1") == ["finished"], ended.output
-    assert "late-s1: a worker did not end in order after the result: worker 1 (pid " in ended.output
+    assert "late-s1: a worker did not exit cleanly after the result: worker 1 (pid " in ended.output
 
 
 @pytest.mark.parametrize(

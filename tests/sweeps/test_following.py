@@ -152,7 +152,7 @@ def running(planned: Plan) -> Iterator[Runner]:
 def test_stop_leaves_a_request_and_says_what_follows(tmp_path: Path, planned: Plan, running: Runner) -> None:
     one = typed(tmp_path, "stop", "big-s1")
     where = f"(pid {running.pid} on {running.host})"
-    assert one.stdout.splitlines()[0] == f"big-s1 {where} will not begin; the other trials go on"
+    assert one.stdout.splitlines()[0] == f"big-s1 {where} will not start; the other trials go on"
     everything = typed(tmp_path, "stop", "sweep.name=synthetic-tiny")
     assert everything.stdout.splitlines() == [
         f"The sweep {where} stops after the current step, with a checkpoint",
@@ -169,18 +169,20 @@ def test_stop_refuses_wrong_names_and_finished_trials(tmp_path: Path, planned: P
 
 
 def test_stop_says_that_nothing_runs(tmp_path: Path, planned: Plan) -> None:
-    assert "no study runs" in refusal(tmp_path, "stop")
-    assert "of which nothing runs `ablate status`" in refusal(tmp_path, "stop", "sweep.name=synthetic-tiny")
+    assert " is running" in refusal(tmp_path, "stop")
+    assert "which is not running must be a running study; `ablate status`" in refusal(
+        tmp_path, "stop", "sweep.name=synthetic-tiny"
+    )
     assert refusal(tmp_path, "stop", "sweep.name=other").endswith("Nothing was stopped.")
     elsewhere(planned, 6 * SILENT_S)
-    assert "pid 42 on node7 gave no sign for 12 min" in refusal(tmp_path, "stop", "sweep.name=synthetic-tiny")
+    assert "pid 42 on node7 gave no heartbeat for 12 min" in refusal(tmp_path, "stop", "sweep.name=synthetic-tiny")
 
 
 def test_logs_show_what_was_printed_and_the_error(tmp_path: Path, planned: Plan) -> None:
     folder = planned.trials[0].folder
-    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 has not begun.\n")
+    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 is not started yet.\n")
     folder.begin_attempt(1, "node7", 1)
-    assert "has printed nothing yet" in typed(tmp_path, "logs", "base-s1").stdout
+    assert "has no output yet" in typed(tmp_path, "logs", "base-s1").stdout
     begin_log(folder.log_path, 1, "node7")
     append_log(folder.log_path, "a warning of http://me:secret@host/x\n" + marked("from a peer\n", 1))
     folder.write_error("it failed\n\nTraceback\n")

@@ -32,7 +32,7 @@ REFUSED = [
     ("class", "a keyword of Python"),
     ("None", "a keyword of Python"),
     ("translation", "an installed task"),
-    ("random", "an installed module, which random.py would hide"),
+    ("random", "an installed module, which random.py would shadow"),
     ("sys", "an installed module"),
     ("numpy", "did you mean numpy_task?"),
     ("sweeps", "an installed module"),
@@ -55,8 +55,8 @@ def test_a_name_that_no_new_module_can_have(tmp_path: Path, name: str, reason: s
         ("curve.py", "curve.py exists"),
         ("curve/__init__.py", "the package curve/ is here"),
         ("conf/task/curve/row/mine.yaml", "conf/task/curve exists"),
-        ("conf", "conf is no folder"),
-        ("conf/task", "conf/task is no folder"),
+        ("conf", "conf is not a folder"),
+        ("conf/task", "conf/task is not a folder"),
     ],
 )
 def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:

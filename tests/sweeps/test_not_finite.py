@@ -11,7 +11,7 @@ from typed import typed
 
 from transformer.training.checkpoint import Checkpoints
 
-SAID = "the model's output is not a finite number. Take an earlier checkpoint,"
+SAID = "the model's output is not a finite number. Use an earlier checkpoint,"
 
 
 @pytest.fixture(scope="module")

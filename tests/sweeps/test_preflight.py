@@ -55,12 +55,12 @@ KEEP_ALL = "train.keep_checkpoints=2000000000"
 TOKEN = "0123456789abcdef" * 2
 EVERY_PLACE = ("runs", "data", "checkpoints")
 UNUSABLE = {
-    "file": "which is no folder",
-    "file/below": "is no folder",
-    "file/far/below": "is no folder",
-    "./file": "which is no folder",
-    "/dev/null": "which is no folder",
-    "/dev/null/runs": "is no folder",
+    "file": "which is not a folder",
+    "file/below": "is not a folder",
+    "file/far/below": "is not a folder",
+    "./file": "which is not a folder",
+    "/dev/null": "which is not a folder",
+    "/dev/null/runs": "is not a folder",
     "/proc/runs": "no file can be written in /proc",
     "/sys/kernel/runs": "no file can be written in /sys/kernel",
     "": "is empty",
@@ -94,7 +94,7 @@ UNUSABLE_URLS = {
     "memory://x": ("lives in the memory of one process", None),
     "http://127.0.0.1:1/x": ("cannot be written to", None),
     "file:///proc/x": ("no file can be written in /proc", None),
-    "file:///dev/null": ("which is no folder", None),
+    "file:///dev/null": ("which is not a folder", None),
 }
 
 
@@ -235,7 +235,7 @@ def test_a_store_that_can_never_work_is_refused(here: Path) -> None:
     assert "in which none can be written" in found("sqlite:////proc/x.db")
     assert "cannot be read: File name too long" in found("sqlite:////tmp/" + "x" * 300)
     assert "has a folder at" in found(f"sqlite:///{here}/folder")
-    assert "is no SQLite database" in found(f"sqlite:///{here}/file")
+    assert "is not an SQLite database" in found(f"sqlite:///{here}/file")
     assert "pip install mysqlclient" in found("mysql://user:word@host/db")
     assert "word" not in found("mysql://user:word@host/db")
     assert "oracledb" in found("mysql+oracledb://host/db")

@@ -58,7 +58,7 @@ def test_rows_and_seeds_are_chosen_as_for_the_table(tmp_path: Path, monkeypatch:
     assert "2 of 2 trials finished" in (tmp_path / "runs/digits/report.html").read_text("utf-8")
     refused = typed("sweep.name=digits", "sweep.seeds=[7]")
     assert refused.exit_code == 2
-    assert 'sweep.seeds names "7", which is no seed of the study' in refused.stderr
+    assert 'sweep.seeds names "7", which is not a seed of the study' in refused.stderr
 
 
 def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_process_that_hangs_shows_where(process: psutil.Process) -> None:
 
 @pytest.mark.parametrize("process", ["nothing"], indirect=True)
 def test_a_process_that_offers_no_stacks_is_not_disturbed(process: psutil.Process) -> None:
-    assert stacks_of(process.pid) == "the process offers no stacks"
+    assert stacks_of(process.pid) == "the process has no stack dump enabled"
     assert process.is_running()
 
 

@@ -108,7 +108,7 @@ def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(folder: Path) 
     (folder / f"runs/{NEWER}/study.json").write_text("{")
     done = typed(folder, "table")
     assert (done.exit_code, OLDER in done.stdout) == (0, True)
-    assert "Passed over: " in done.stderr
+    assert "Skipped: " in done.stderr
     assert f"{NEWER}/study.json" in done.stderr
     (folder / f"runs/{OLDER}/study.json").write_text("[]")
     message = refusal(folder, "table")

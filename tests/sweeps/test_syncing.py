@@ -86,7 +86,7 @@ def test_a_killed_syncer_is_restarted_and_carries_the_rest(
         wait_until(lambda: carried(settings) == 9, "the later reports", timeout=400)
     assert syncers(settings) == []
     printed = " ".join(screen.getvalue().split())
-    assert "The process that carries journals to MLflow ended with SIGKILL; it starts again in 1 s" in printed
+    assert "The process that syncs journals to MLflow ended with SIGKILL; it starts again in 1 s" in printed
     assert "MLflow is not up to date" not in printed
 
 

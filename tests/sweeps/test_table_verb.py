@@ -175,22 +175,25 @@ def test_the_methods_are_a_paragraph_with_the_numbers_of_the_study(folder: Path)
 
 WRONG = [
     (["--methods", "--format", "md"], "--methods prints a paragraph of plain text leave out --format md"),
-    (["--set", "tset"], '--set names "tset", which is no set with scores must be one of dev, test did you mean test?'),
-    (["--metric", "chfr"], "which is no metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
+    (
+        ["--set", "tset"],
+        '--set names "tset", which is not a set with scores must be one of dev, test did you mean test?',
+    ),
+    (["--metric", "chfr"], "which is not a metric of the study must be one of nll, ppl, bleu, bleu_paper, chrf"),
     (["--metric", "bleu_paper"], "bleu_paper was not measured on dev dev has nll, ppl, bleu, chrf"),
     (["--base", "bse"], "did you mean base?"),
     (
         ["--rows", "base,a_heads1"],
-        '--rows names "a_heads1", which is no row of the study must be one of base, a_heads_1',
+        '--rows names "a_heads1", which is not a row of the study must be one of base, a_heads_1',
     ),
     (["--rows", ","], "--rows is empty must be one of base"),
-    (["--columns", "ppl,delta_blue"], '--columns names "delta_blue", which is no column'),
+    (["--columns", "ppl,delta_blue"], '--columns names "delta_blue", which is not a column'),
     (["--columns", ""], "--columns is empty must be one of row, group, change"),
     (["--sort", "belu"], "did you mean bleu?"),
-    (["sweep.rows=[base,big]"], 'sweep.rows names "big", which is no row of the study'),
-    (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is no seed of the study must be one of 1, 2, 3'),
-    (["row=a_heads_1"], "row chooses no row of a table choose rows of the table with --rows NAME,NAME"),
-    (["sweep.vary={model.n_heads:[2,4]}"], "sweep.vary chooses no row of a table"),
+    (["sweep.rows=[base,big]"], 'sweep.rows names "big", which is not a row of the study'),
+    (["sweep.seeds=[4]"], 'sweep.seeds names "4", which is not a seed of the study must be one of 1, 2, 3'),
+    (["row=a_heads_1"], "row does not select rows of a table choose rows of the table with --rows NAME,NAME"),
+    (["sweep.vary={model.n_heads:[2,4]}"], "sweep.vary does not select rows of a table"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
     (["--bse", "base"], "is not an option of `ablate table`"),
 ]

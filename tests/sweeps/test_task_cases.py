@@ -28,8 +28,8 @@ REFERENCES: list[tuple[str, str, list[str]]] = [
     ("null", "command line", ["is null", "must be a string"]),
     ("[small]", "command line", ["must be a string"]),
     ("small:taks", "command line", ["small has no taks", "such as small:task", "did you mean task=small?"]),
-    ("small:Config", "command line", ["is the class Config, no Task", "did you mean task=small?"]),
-    ("small:work", "command line", ["is a function, no Task"]),
+    ("small:Config", "command line", ["is the class Config, not a Task", "did you mean task=small?"]),
+    ("small:work", "command line", ["is a function, not a Task"]),
     ("os", "command line", ["os has no task"]),
 ]
 
@@ -42,7 +42,7 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({TASK: f"raise SystemExit(3)\n{TASK}"}, "small.py:42", ["SystemExit: 3"]),
     ({"    Checkpoint, Costs": "    Checkpoints, Costs"}, "small.py:6", ["cannot import name 'Checkpoints'"]),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:42", ["missing 1 required", "'steps'"]),
-    ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, no Task"]),
+    ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, not a Task"]),
     (
         {"@dataclass(frozen=True)\nclass Config": "@dataclass\nclass Config"},
         "small.py",
@@ -99,7 +99,7 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
     ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must hold steps, rate, every, cut"]),
-    (BASE.replace("model: {size: 8, kind: round}", "model: 3"), "model", f"{FILE}:1", ["is no group"]),
+    (BASE.replace("model: {size: 8, kind: round}", "model: 3"), "model", f"{FILE}:1", ["is not a group"]),
     (BASE.replace("train:", "trian:"), "trian", f"{FILE}:2", ["did you mean train?"]),
     (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
     *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),

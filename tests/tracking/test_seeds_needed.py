@@ -134,7 +134,9 @@ def test_trials_dropped_after_first_results_are_counted(tmp_path: Path) -> None:
     early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
     dropped = with_commands(study, (early, "ablate drop big --yes"), (late, "../bin/ablate drop big-s2 --yes"))
     assert later_seeds(dropped).drops == 1
-    assert later_seeds(dropped).text == "Trials were dropped once after first results: p values do not know of them."
+    assert (
+        later_seeds(dropped).text == "Trials were dropped once after first results: p values do not account for that."
+    )
     others = ("ablate sweep model.p_drop=0.1", "ablate sweep sweep.name=drop", "ablate sweep sweep.rows=[drop]")
     assert later_seeds(with_commands(study, *((late, command) for command in others))).drops == 0
 

@@ -218,13 +218,13 @@ def test_a_row_that_only_welchs_test_shows_is_named_without_a_mark(tmp_path: Pat
 def test_seeds_that_all_agree_are_not_tested(tmp_path: Path) -> None:
     same = [(4.0, 30.0)] * 3
     study = seeded(tmp_path / "same", base=same, a_heads_1=[(5.0, 20.0)] * 3)
-    assert lines_of(study)["a_heads_1"]["test_bleu"] == "not tested: all seeds alike"
+    assert lines_of(study)["a_heads_1"]["test_bleu"] == "not tested: no variance over seeds"
 
 
 def test_a_reason_of_one_metric_alone_names_it(tmp_path: Path) -> None:
     spread = [(4.0, 30.0), (4.1, 30.0), (4.2, 30.0)]
     study = seeded(tmp_path / "partly", base=spread, a_heads_1=spread)
-    assert "Not tested over seeds: a_heads_1 (BLEU: all seeds alike)." in words(study)
+    assert "Not tested over seeds: a_heads_1 (BLEU: no variance over seeds)." in words(study)
 
 
 def test_one_seed_is_tested_over_its_samples_only_and_says_what_that_shows(tmp_path: Path) -> None:

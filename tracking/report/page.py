@@ -181,7 +181,7 @@ def _scores(drawings: Sequence[Drawing], content: Content) -> list[Html]:
     spread = any(value is not None for row in content.rows for value in row.sd.values())
     words = [
         *(["Error bars: one standard deviation over seeds."] if spread else []),
-        "Rows of one cost stand side by side.",
+        "Rows of equal cost are drawn side by side.",
         *([PUBLISHED_NOTE] if content.published else []),
     ]
     return [

@@ -77,7 +77,7 @@ def not_text(head: bytes) -> NotText | None:
     if head.startswith(b"PK\x03\x04"):
         return NotText(_zip(head), PLAIN)
     if head.startswith(LFS):
-        return NotText("is a pointer of Git LFS, not the file itself", "run `git lfs pull` first")
+        return NotText("is a Git LFS pointer, not the file itself", "run `git lfs pull` first")
     start = head.removeprefix(BYTE_ORDER_MARK)[:40].lstrip().lower()
     if markup := next((name for mark, name in MARKUP.items() if start.startswith(mark)), None):
         return NotText(f"is {markup}, not plain text", "must hold the sentences alone, one per line")

@@ -156,7 +156,7 @@ KNOWN_WITHOUT_READING = {
     "parquet": train(b"PAR1\x15\x04" + LINES, " is a Parquet file"),
     "git lfs": train(
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
-        " is a pointer of Git LFS, not the file itself", "git lfs pull",
+        " is a Git LFS pointer, not the file itself", "git lfs pull",
     ),
     "html": train(b"<!DOCTYPE html>\n<p>\n" + LINES, " is HTML, not plain text", "the sentences alone"),
     "sgm": train(b'<srcset setid="x">\n' + LINES, " is SGML, not plain text", "the sentences alone"),
