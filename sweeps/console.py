@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from sweeps.discarded import discard
 from sweeps.planning.stored_study import damaged
 from sweeps.running.stopping import Interrupted
 from tracking.damage import DamagedFileError
@@ -23,6 +25,9 @@ from transformer.processes.storage import FIXES
 from transformer.schema import RefusedError
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
+STREAMS = {"stdout": "standard output", "stderr": "standard error"}
+_may_be_lost = threading.Event()
+"""Set while printed text may be lost."""
 
 
 class DiscreetConsole(Console):
@@ -37,7 +42,7 @@ class SteadyConsole(DiscreetConsole):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout.fileno())
 
 
 class StandardStream:
@@ -67,41 +72,44 @@ class StandardStream:
         return getattr(self._now(), name)
 
     def _now(self) -> IO[str]:
-        now = getattr(sys, self._name)
+        now = getattr(sys, self._name) or _nowhere()
         return cast(IO[str], getattr(now, "rich_proxied_file", now))
+
+
+@cache
+def _nowhere() -> IO[str]:
+    """In the place of a stream that was closed before the start, as by ``2>&-``."""
+    return Path(os.devnull).open("w")
 
 
 @contextmanager
 def _leaving(name: str) -> Iterator[None]:
+    """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults name the stream."""
     try:
         yield
     except OSError as error:
-        if name == "stderr" and (error.errno in FIXES or error.errno == errno.EIO):
+        if name == "stderr" and error.errno in {*FIXES, errno.EIO, errno.EPIPE}:
             return  # whatever is said there, the exit code says it, too
         if error.errno == errno.EIO:
             raise BrokenPipeError(error.errno, "the terminal was closed") from error
-        if error.errno not in FIXES or not _training.is_set():
+        if error.errno not in FIXES or not _may_be_lost.is_set():
             error.filename = error.filename or STREAMS[name]
             raise
-
-
-STREAMS = {"stdout": "standard output", "stderr": "standard error"}
-_training = threading.Event()
 
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
     """Within it, text that does not fit on a full disk is lost, and nothing else: `nohup ablate sweep` goes on."""
-    _training.set()
+    _may_be_lost.set()
     try:
         yield
     finally:
-        _training.clear()
-        for stream in (sys.stdout, sys.stderr):
+        _may_be_lost.clear()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             try:
                 stream.flush()
             except OSError:  # still full: Python would try again at its end, and change the exit code
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+                discard(stream.fileno())
 
 
 OUT = SteadyConsole(file=cast(IO[str], StandardStream("stdout")), highlight=False)

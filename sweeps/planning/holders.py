@@ -46,7 +46,7 @@ def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
 
 
 def remove_own(locks: Path) -> None:
-    """The file of this process."""
+    """Remove the file of this process."""
     with suppress(OSError):  # storage that is read-only by now: others remove a dead process's file
         _own_file(locks).unlink(missing_ok=True)
 

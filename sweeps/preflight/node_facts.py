@@ -33,8 +33,8 @@ def _sees(file: str) -> bool:
 def packages() -> Packages:
     """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
     places = [_folder(name) for name in OURS]
-    digest = None if None in places else _digest([place for place in places if place])
-    return {"digest": digest, "ablate": _version("ablate-sweeps"), "place": places[0], "torch": _version("torch")}
+    ours = None if None in places else digest([place for place in places if place])
+    return {"digest": ours, "ablate": _version("ablate-sweeps"), "place": places[0], "torch": _version("torch")}
 
 
 def _folder(package: str) -> str | None:
@@ -43,14 +43,14 @@ def _folder(package: str) -> str | None:
     return spec.submodule_search_locations[0] if spec and spec.origin and spec.submodule_search_locations else None
 
 
-def _digest(folders: list[str]) -> str:
+def digest(folders: list[str]) -> str:
     """Of all Python files: versions of a checkout have one number, and many contents."""
-    digest = hashlib.sha256()
+    whole = hashlib.sha256()
     for folder in map(Path, folders):
-        for file in sorted(folder.rglob("*.py")):
-            digest.update(f"{folder.name}/{file.relative_to(folder).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+        for file in sorted(path for path in folder.rglob("*.py") if path.is_file()):  # Emacs locks by a broken link
+            whole.update(f"{folder.name}/{file.relative_to(folder).as_posix()}\0".encode())
+            whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def _version(name: str) -> str | None:

@@ -33,7 +33,7 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
 
 
 def withdraw_own(study: Path) -> None:
-    """Remove the file of this process. A fault of storage must not hide why the sweep ends."""
+    """Remove the files of this process, and of those that are gone. A fault of storage changes nothing else."""
     with suppress(OSError):
         withdraw(study, _runner())
 

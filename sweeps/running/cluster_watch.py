@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from sweeps.discarded import discard
 from sweeps.running.joined_cluster import JoinedCluster
 
 LOOK_S = 1.0
@@ -60,7 +61,8 @@ class ClusterWatch:
         try:
             with suppress(Exception):  # what cannot be printed must not keep the rest from being done
                 self._say(cause)
-            _silence()
+            with suppress(OSError):  # too many open files
+                _silence()
             record = threading.Thread(target=self._record, args=(cause,), daemon=True)
             record.start()
             record.join(CLEANING_S)
@@ -74,9 +76,7 @@ class ClusterWatch:
 
 def _silence() -> None:
     """Drop what Ray prints from now on."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError):
             stream.flush()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
+    discard(1, 2)

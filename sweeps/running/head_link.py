@@ -31,7 +31,7 @@ class HeadLink:
         self._looked = now = time.monotonic()
         if stopped or not failure:
             self._since = {}
-        if failure == SILENT:
+        if failure == SILENT:  # its machine refuses nothing any longer
             self._since.pop(REFUSED, None)
         for kind in COUNTS_AS[failure]:
             self._since.setdefault(kind, now)

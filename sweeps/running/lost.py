@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 
-from transformer.processes.storage import AWAY, StorageError
+from transformer.processes.storage import AWAY, BUSY, StorageError
 
 UNREACHABLE = re.compile(
     r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
@@ -35,5 +35,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_lost_storage(error: BaseException) -> bool:
     """Whether a file, such as one of the data, could not be reached. A StorageError was tried again for long enough."""
-    away = isinstance(error, OSError) and error.errno in AWAY
+    away = isinstance(error, OSError) and error.errno in AWAY | BUSY
     return away and not isinstance(error, StorageError)

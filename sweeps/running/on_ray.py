@@ -73,7 +73,8 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
-    bell, ours = start_bell(), packages() if settings.cluster.address else None
+    bell = start_bell()
+    expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     callback = TuneCallback(recorders, progress, stopping, bell, settings.sweep.max_failures)
     with (
         probing(plan.folder, settings.paths.checkpoints) as probe,
@@ -88,7 +89,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         while names:
             callback.again.clear()
             assignments = {name: recorders[name].assignment() for name in names}
-            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe, packages=ours)
+            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe, packages=expected)
             names = callback.again.copy()
 
 

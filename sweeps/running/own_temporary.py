@@ -1,4 +1,4 @@
-"""Temporary folders that outlive no process: what a killed one left is removed by the next one on its machine."""
+"""Temporary folders of this process. What a killed process left, the next one on its machine removes."""
 
 import shutil
 import tempfile

@@ -1,6 +1,5 @@
 """Records of a running sweep on storage that fails for a while: the sweep waits, and then ends in one line."""
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +28,8 @@ def recorded(act: Callable[[], Found], folder: Path, say: Callable[[str], None])
     """
     try:
         return telling(patiently(act, str(folder)), say)
-    except DamagedFileError as damage:  # such as a file that a server has cut: the same command repairs it
-        raise UnrecordedError(OSError(errno.EIO, damage.cause, str(damage.path))) from None
+    except DamagedFileError as damage:  # such as a file that a server has cut
+        raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
     except OSError as error:
         raise UnrecordedError(error) from None
 

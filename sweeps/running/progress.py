@@ -26,7 +26,7 @@ from sweeps.planning.plan import Plan
 from sweeps.running.forecast import seconds_left
 from sweeps.running.live_table import labelled, live_table, score
 from sweeps.running.shown_trial import ShownTrial
-from sweeps.running.stopping import ONCE
+from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.running.where import below_live_view
 from tracking import formats
 
@@ -114,10 +114,10 @@ class Progress:
             self._retried.discard(name)
             self._say(f"{name}: {where}")
 
-    def stop(self) -> None:
-        """Show that the run is stopping."""
+    def stop(self, fault: str = "") -> None:
+        """Show that the run is stopping: a person asked for it, or a fault ends it."""
         self.stopping = True
-        self._say(ONCE)
+        self._say(STOPPED_BY.format(fault=fault) if fault else STOPS)
 
     def give_up(self, cause: str, command: str) -> None:
         """Say that no trial can run any more, and what to type."""
@@ -153,6 +153,11 @@ class Progress:
         trial.state, trial.note, trial.asked = "starting", f"retry after: {cause}", trial.asked or time.monotonic()
         self._retried.add(name)
         self._say(f"{name}: {cause}; starting another attempt")
+
+    def lose(self, name: str, cause: str) -> None:
+        """Show that a trial which was to stop has lost its attempt."""
+        self.skip(name)
+        self._say(f"{name}: {cause}; it resumes with the next sweep")
 
     def fail(self, name: str, cause: str) -> None:
         self.trials[name].state, self.trials[name].note = "FAILED", cause

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.events import Failed
@@ -73,8 +73,9 @@ class StallHere:
         if not self._over.wait(GRACE_S):
             try:
                 self.fail(Failed(str(self.error), details))
-                self.close()
             finally:  # the main thread hangs, so nothing else ends the process
+                with suppress(Exception):
+                    self.close()
                 os._exit(1)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:

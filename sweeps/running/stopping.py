@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from sweeps.discarded import discard
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ECHO_S = 0.5  # timeout(1) and a shell that closes send the same signal twice: to the process, then to its group
-ONCE = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
+STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
+STOPPED_BY = "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
 
 
 class Interrupted(KeyboardInterrupt):
@@ -113,9 +116,7 @@ def _leave_closed_terminal() -> None:
     """Discard output to a closed terminal: an error of writing would end the trials that are stopping."""
     for descriptor in (1, 2):
         if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, descriptor)
-            os.close(nowhere)
+            discard(descriptor)
 
 
 @contextmanager

@@ -94,7 +94,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self._record(name, partial(recorder.give_up, lost.cause, lost.details))
         trial.config |= {"again": recorder.assignment(), "short": lost.memory}  # the next process is made from these
         self.running.discard(name)
-        self.progress.retry(name, lost.cause)
+        show = self.progress.lose if self.stopping.requested_for(name) else self.progress.retry
+        show(name, lost.cause)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial that still counts as running returned without an event: the bell rang before it began."""
@@ -109,6 +110,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if self._never_began(trial):
             self.again.append(name)
             self.progress.retry(name, lost.cause)
+            return
+        if lost.unfit:  # not the trial's fault: it resumes on a node that is right
+            self._record(name, partial(self.recorders[name].give_up, lost.cause))
+            self.running.discard(name)
+            self.progress.lose(name, lost.cause)
             return
         self._record(name, partial(self.recorders[name].fail, lost.cause, lost.details))
         self.running.discard(name)
@@ -138,7 +144,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if not self.rang:
             self.rang = True
             self._ring()
-            self.progress.stop()
+            self.progress.stop(self.stopping.fault)
         if not self.running:
             raise self.stopping.interrupted(self.progress.left())
 

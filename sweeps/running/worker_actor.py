@@ -33,7 +33,7 @@ class Place:
     """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
 
     ``memory_kills`` is how many processes its kernel had killed for want of memory before the attempt began.
-    ``packages`` are those of this worker.
+    ``packages`` are those of this worker, if they are compared.
     """
 
     host: str
@@ -41,7 +41,7 @@ class Place:
     pid: int
     sees_folder: bool
     memory_kills: int
-    packages: Packages
+    packages: Packages | None
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
@@ -57,11 +57,11 @@ class WorkerActor:
         self.held: socket.socket | None = None
         offer_stacks()
 
-    def place(self, probe: Probe | None = None) -> Place:
-        """Where this worker runs, and whether it sees the sweep's file."""
+    def place(self, probe: Probe | None = None, compared: bool = False) -> Place:
+        """Where this worker runs, whether it sees the sweep's file, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         seen = probe is None or probe.is_seen()
-        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills(), _packages())
+        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills(), _packages() if compared else None)
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

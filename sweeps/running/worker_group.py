@@ -4,6 +4,7 @@ Imports no torch: only the workers need it.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -28,6 +29,8 @@ from sweeps.task import Assignment
 IDLE_ANSWER_S = 10.0
 """How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
 STALL_S = 600.0
+Asked = tuple[Probe | None, bool]
+"""What a worker is asked: whether it sees the sweep's file, and its packages."""
 
 
 class LostWorkerError(RuntimeError):
@@ -79,10 +82,9 @@ def run_trial(
     workers, finished = [*_idle_workers], False
     _idle_workers.clear()
     try:
-        places = _places(workers, probe, IDLE_ANSWER_S) if workers else []
-        if not places:
-            workers, places = _started(workers, cluster, probe, max(stall_s, STARTING_S))
-        _refuse_others(places, packages)
+        workers, places = _ready(workers, cluster, (probe, packages is not None), stall_s)
+        if packages:
+            _refuse_others(places, packages)
         for notice in unseen(places, probe):
             tell(notice)
         finished = _run(GroupEvents(workers, places, stall_s).of(assignment, bell), tell)
@@ -116,33 +118,30 @@ def _run(events: Iterator[Event], tell: Callable[[Event], None]) -> bool:
     raise LostWorkerError(Lost("worker 0 ended without a result", ""))
 
 
-def _refuse_others(places: list[Place], packages: Packages | None) -> None:
+def _refuse_others(places: list[Place], packages: Packages) -> None:
     """Raises LostWorkerError if a node has others than these: the trial would train with other code."""
     for place in places:
-        if packages and (problem := next(other_packages(place.packages, packages), None)):
-            words = f"{problem.found}; {problem.allowed}"
-            if (place.packages["place"], place.packages["torch"]) == (packages["place"], packages["torch"]):
-                words = f"the files of ablate-sweeps in {packages['place']} changed after the sweep began"
-            raise LostWorkerError(Lost(f"{place.host}: {words}", "", unfit=True))
+        for problem in other_packages(place.packages or {}, packages):
+            raise LostWorkerError(Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True))
 
 
-def _places(workers: list[Any], probe: Probe | None, within_s: float) -> list[Place]:
-    """Where the workers run; [] if one of them is gone or does not answer."""
-    try:
-        return list(ray.get([worker.place.remote(probe) for worker in workers], timeout=within_s))
-    except RayError:
-        return []
-
-
-def _started(before: list[Any], cluster: Cluster, probe: Probe | None, stall_s: float) -> tuple[list[Any], list[Place]]:
-    """A new worker group, in the place of the workers ``before``. Raises LostWorkerError."""
-    _kill(before)
+def _ready(idle: list[Any], cluster: Cluster, asked: Asked, stall_s: float) -> tuple[list[Any], list[Place]]:
+    """The idle workers if all of them answer, otherwise a new group. Raises LostWorkerError."""
+    if idle:
+        with suppress(RayError):
+            return idle, _places(idle, asked, IDLE_ANSWER_S)
+    _kill(idle)
     workers = _start_workers(cluster)
     try:
-        return workers, list(ray.get([worker.place.remote(probe) for worker in workers], timeout=stall_s))
+        return workers, _places(workers, asked, max(stall_s, STARTING_S))
     except RayError as error:
         _kill(workers)
         raise LostWorkerError(describe(error, "a worker that was starting")) from None
+
+
+def _places(workers: list[Any], asked: Asked, within_s: float) -> list[Place]:
+    """Where the workers run. Raises RayError if one of them is gone or does not answer."""
+    return list(ray.get([worker.place.remote(*asked) for worker in workers], timeout=within_s))
 
 
 def _kill(workers: list[Any]) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sweeps.discarded import discard
 from sweeps.trained.lines import decode, windows, windows_of_file
 from sweeps.trained.models import open_model
 from sweeps.trained.request import Request
@@ -146,4 +147,4 @@ def _standard_input() -> int:
 
 def _forget(out: BinaryIO) -> None:
     """No process reads the output: the rest of the buffer must not fail again when Python closes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    discard(out.fileno())

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,21 @@ def test_training_goes_on_where_its_output_does_not_fit(tmp_path: Path) -> None:
         done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=full, timeout=600, check=False)
     assert done.returncode == 0
     assert (tmp_path / "runs" / "small-full" / "base-s1" / "result.json").exists()
+
+
+def test_training_needs_no_open_streams(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    for line, code in {"row=base 2>&-": 0, "row=base sweep.name=other >&- 2>&-": 0, "row=none 2>&-": 2}.items():
+        words = ["bash", "-c", f"{shlex.join(command('train', 'task=small'))} {line}"]
+        assert subprocess.run(words, cwd=tmp_path, timeout=600, check=False).returncode == code, line
+
+
+def test_a_refusal_has_its_exit_code_where_no_process_reads_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    refused = subprocess.run(command("train", "row=none"), cwd=tmp_path, stderr=writer, timeout=600, check=False)
+    os.close(writer)
+    assert refused.returncode == 2
 
 
 def test_a_signal_has_its_exit_code_where_nothing_can_be_printed(tmp_path: Path) -> None:

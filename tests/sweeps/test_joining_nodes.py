@@ -14,14 +14,15 @@ WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "swe
 OURS = version("ablate-sweeps")
 
 
-def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
-    """The sweep stops, and the trials that wait lose no attempt. Typed again it is refused until that node is right."""
+@pytest.mark.parametrize("failures", [0, 2])
+def test_no_trial_is_trained_by_other_code(failures: int, tmp_path: Path) -> None:
+    """The sweep stops, and no trial fails. Typed again it is refused until that node is right."""
     folder = tmp_path.resolve() / "work"
     write_paced_task(folder)
     train_to(5, folder)
     trials = folder / "runs" / "s"
     with machines("head") as made:
-        words = *WORDS, f"cluster.address={made.address}"
+        words = *WORDS, f"sweep.max_failures={failures}", f"cluster.address={made.address}"
         sweep = made.head.start(*words, cwd=folder)
         wait_until(lambda: sweep.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
         assert not sweep.ended(), sweep.end().output
@@ -32,6 +33,11 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
     assert ended.code == 1, ended.output
     assert f"Failed: other: {differs}" in " ".join(ended.output.split())
     assert "To continue, run again: ablate sweep" in " ".join(ended.output.split())
+    assert "it resumes with the next sweep" in ended.output
+    assert "starting another attempt" not in ended.output
+    assert "here; must be the same version or commit on every node, and stay it while a sweep runs. Stopping" in (
+        " ".join(ended.output.split())
+    )
     assert again.code == 2
     assert differs in " ".join(again.output.split())
     assert reasons(trials / "base-s1") == ["interrupted"]

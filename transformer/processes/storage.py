@@ -19,10 +19,11 @@ PAUSE_S = 1.0
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT
-HOSTS_AWAY = errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EBUSY
+HOSTS_AWAY = errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH
 SERVER_FAULT: int = getattr(errno, "EREMOTEIO", errno.EIO)  # macOS lacks it
 AWAY = dict.fromkeys((*DISKS_AWAY, *HOSTS_AWAY, SERVER_FAULT), "check that it can be reached")
-FIXES = FULL | READ_ONLY | AWAY
+BUSY = {errno.EBUSY: "wait until it is less busy"}
+FIXES = FULL | READ_ONLY | AWAY | BUSY
 """What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
 NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 """Names of errors without a number: those of Python, botocore and requests."""
@@ -68,7 +69,7 @@ def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -
 
     Raises StorageError once ``PATIENCE_S`` have passed since it first failed, or once ``left`` is set.
     """
-    since, failed = math.inf, ""
+    left, since, failed = left or Event(), math.inf, ""
     while True:
         try:
             found = act()
@@ -78,13 +79,13 @@ def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -
             if fault is None:
                 raise
             since = min(since, time.monotonic())
-            if time.monotonic() - since >= PATIENCE_S or (left and left.is_set()):
+            if time.monotonic() - since >= PATIENCE_S or left.is_set():
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename
             yield f"{failed}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
         alive()
-        (left or Event()).wait(PAUSE_S)
+        left.wait(PAUSE_S)
     if failed:
         yield f"{failed} can be used again"
     return found
