@@ -13,7 +13,7 @@ def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
         yield Problem(key, "ablate-sweeps is not installed", fix)
     elif theirs["digest"] != ours["digest"]:
         found = f"ablate-sweeps {theirs['ablate']} in {theirs['place']} differs from {version} in {ours['place']} here"
-        yield Problem(key, found, "must be the same version or commit on every node, and stay it while a sweep runs")
+        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
     if _public(theirs["torch"]) != _public(torch):
         found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
         yield Problem(key, found, f"must be {torch}, as here")

@@ -9,7 +9,7 @@ from rich.console import Console
 from sweeps.events import Event, Failed, Stopped
 from sweeps.planning.plan import Plan
 from sweeps.running.driver import work
-from sweeps.running.open_study import open_study
+from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.peers import peers_of
 from sweeps.running.progress import Progress
@@ -70,10 +70,14 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             progress.stop()
         return stopping.requested_for(name)
 
+    def leave() -> None:
+        leave_study(recorder.folder.path.parent)
+        progress.close()
+
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
         peers_of(assignment, workers) as (address, peers),
-        StallHere(peers, stall_s, partial(_take, recorder, progress), progress.close).watching(),
+        StallHere(peers, stall_s, partial(_take, recorder, progress), leave).watching(),
         stopping.gentle(),
         closing(work(assignment, 0, workers, address, stop)) as events,  # so that its checkpoints wait for nothing
     ):

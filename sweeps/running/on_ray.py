@@ -14,13 +14,11 @@ from typing import Any
 
 from rich.console import Console
 
-from sweeps.planning.holders import remove_own
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.preflight.node_facts import packages
-from sweeps.running.announced import withdraw_own
-from sweeps.running.open_study import open_study
+from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.probe import Probe, probing
@@ -141,9 +139,8 @@ def _watched(callback: Any, leave: Callable[[], None], command: list[str]) -> It
 
 
 def _leave(study: Path, probe: Probe | None, storage: Path) -> None:
-    """Remove what the run would remove if it ended in order: other machines cannot know that this process is gone."""
-    withdraw_own(study)
-    remove_own(study / ".locks")
+    """Remove what the run would remove if it ended in order."""
+    leave_study(study)
     if probe:
         probe.remove()
     shutil.rmtree(storage, ignore_errors=True)

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 
 from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
-from sweeps.planning.holders import holding
+from sweeps.planning.holders import holding, remove_own
 from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.announced import announced
+from sweeps.running.announced import announced, withdraw_own
 from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
@@ -63,6 +64,12 @@ def open_study(
         names = [planned.trial.name for planned in plan.pending]
         with syncing(plan.trials[0].settings, console), announced(plan.folder, names, stopping):
             yield plan, stopping
+
+
+def leave_study(study: Path) -> None:
+    """For a process that cannot leave ``open_study``: remove its files, since other machines cannot know its end."""
+    withdraw_own(study)
+    remove_own(study / ".locks")
 
 
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:

@@ -28,13 +28,13 @@ class StalledError(RuntimeError):
 class StallHere:
     """Watches this process and its peers.
 
-    If the main thread cannot, ``fail`` records a failure and ``close`` leaves the terminal in order.
+    If the main thread cannot end, ``fail`` records a failure, and ``leave`` leaves the study and the terminal in order.
     """
 
     def __init__(
-        self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None], close: Callable[[], None]
+        self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None], leave: Callable[[], None]
     ) -> None:
-        self.peers, self.fail, self.close = peers, fail, close
+        self.peers, self.fail, self.leave = peers, fail, leave
         self.silence = Silence(1 + len(peers), stall_s, lambda rank: peers[rank - 1].signs if rank else signs())
         self.error: StalledError | None = None
         self._over = threading.Event()
@@ -75,7 +75,7 @@ class StallHere:
                 self.fail(Failed(str(self.error), details))
             finally:  # the main thread hangs, so nothing else ends the process
                 with suppress(Exception):
-                    self.close()
+                    self.leave()
                 os._exit(1)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:

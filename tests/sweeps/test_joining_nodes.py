@@ -35,7 +35,7 @@ def test_no_trial_is_trained_by_other_code(failures: int, tmp_path: Path) -> Non
     assert "To continue, run again: ablate sweep" in " ".join(ended.output.split())
     assert "it resumes with the next sweep" in ended.output
     assert "starting another attempt" not in ended.output
-    assert "here; must be the same version or commit on every node, and stay it while a sweep runs. Stopping" in (
+    assert "here; must be the same version or commit on every node, and unchanged while a sweep runs. Stopping" in (
         " ".join(ended.output.split())
     )
     assert again.code == 2

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, undisturbed
+from leftovers import check_no_locks
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, ablate, lines, wait_until
@@ -32,6 +33,7 @@ def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
     cause, *stacks = (trial / "error.txt").read_text().splitlines()
     assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in cause
     assert cause in done.stdout
+    check_no_locks(trial.parent)
     assert any(re.search(r"small\.py.* in work", line) for line in stacks), stacks
     (folder / "calm").touch()
     again = ablate("train", *WORDS, cwd=folder)
