@@ -15,18 +15,27 @@ LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the n
 
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     """A worker group that never fits would wait for ever. Each worker must fit on one node."""
-    for kind, each, key in (
-        ("CPU", cluster.cpus_per_worker, "cluster.cpus_per_worker"),
-        ("GPU", cluster.gpus_per_worker, "cluster.gpus_per_worker"),
-    ):
-        places = sum(int(node.total.get(kind, 0) // each) for node in nodes) if each else cluster.workers
-        if places >= cluster.workers:
-            continue
-        if places and cluster.workers > 1:
-            found = f"is {cluster.workers}, and each needs {each:g} {kind}"
-            yield Problem("cluster.workers", found, f"must be at most {places}; {_have(kind, cluster, nodes)}")
-        else:
-            yield Problem(key, f"is {each:g}", f"each worker must fit on one machine; {_have(kind, cluster, nodes)}")
+    needs = {"CPU": float(cluster.cpus_per_worker), "GPU": float(cluster.gpus_per_worker)}
+    needs = {kind: each for kind, each in needs.items() if each}
+    alone = [problem for kind in needs for problem in _misfit({kind: needs[kind]}, cluster, nodes)]
+    yield from alone or _misfit(needs, cluster, nodes)
+
+
+def _misfit(needs: dict[str, float], cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
+    """If no worker group fits whose workers each need so much of these kinds of resources."""
+    fits = sum(min(int(node.total.get(kind, 0) // each) for kind, each in needs.items()) for node in nodes)
+    if fits >= cluster.workers:
+        return
+    have = ", and ".join(_have(kind, cluster, nodes) for kind in needs)
+    if fits and cluster.workers > 1:
+        each = " and ".join(f"{each:g} {kind}" for kind, each in needs.items())
+        yield Problem(
+            "cluster.workers", f"is {cluster.workers}, and each needs {each}", f"must be at most {fits}; {have}"
+        )
+    else:
+        kind = next(reversed(needs))
+        found = f"is {needs[kind]:g}"
+        yield Problem(f"cluster.{kind.lower()}s_per_worker", found, f"each worker must fit on one machine; {have}")
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:

@@ -44,7 +44,7 @@ class Progress:
         self._besides = list[float]()  # of finished trials
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self._retried: set[str] = set()  # trials of which another attempt starts
+        self._going_on: set[str] = set()  # trials that start again, of which it is still to be said from where
         self.live = Live(get_renderable=self.view, console=console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "Progress":
@@ -67,6 +67,8 @@ class Progress:
         trial = self.trials[name]
         trial.state, trial.began, trial.trained, trial.asked = "starting", None, None, time.monotonic()
         trial.began_step = 0
+        if trial.safe:
+            self._going_on.add(name)
 
     def take(self, name: str, event: Event) -> None:
         """Show one event of a trial."""
@@ -109,9 +111,9 @@ class Progress:
         self._say(f"{name}: {text}")
 
     def _say_start(self, name: str, where: str) -> None:
-        """After a retry, say from which step the trial really goes on."""
-        if name in self._retried:
-            self._retried.discard(name)
+        """Say from which step a trial really goes on that was lost, or that an earlier sweep began."""
+        if name in self._going_on:
+            self._going_on.discard(name)
             self._say(f"{name}: {where}")
 
     def stop(self, fault: str = "") -> None:
@@ -151,7 +153,7 @@ class Progress:
     def retry(self, name: str, cause: str) -> None:
         trial = self.trials[name]
         trial.state, trial.note, trial.asked = "starting", f"retry after: {cause}", trial.asked or time.monotonic()
-        self._retried.add(name)
+        self._going_on.add(name)
         self._say(f"{name}: {cause}; starting another attempt")
 
     def lose(self, name: str, cause: str) -> None:

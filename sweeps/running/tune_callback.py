@@ -71,8 +71,6 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             return
         if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
             self.progress.take(name, event)
-            if isinstance(event, Lost) and event.unfit:  # each trial that comes to this node would fail
-                self.stopping.end(event.cause)
             if isinstance(event, Finished | Failed | Stopped):
                 self.running.discard(name)
 
@@ -89,13 +87,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
-        name = trial.config["trial"]
-        recorder, lost = self.recorders[name], self._lost(trial)
-        self._record(name, partial(recorder.give_up, lost.cause, lost.details))
-        trial.config |= {"again": recorder.assignment(), "short": lost.memory}  # the next process is made from these
-        self.running.discard(name)
-        show = self.progress.lose if self.stopping.requested_for(name) else self.progress.retry
-        show(name, lost.cause)
+        name, lost = trial.config["trial"], self._lost(trial)
+        self._give_up(name, lost)
+        again = self.recorders[name].assignment()
+        trial.config |= {"again": again, "short": lost.memory}  # the next process is made from these
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial that still counts as running returned without an event: the bell rang before it began."""
@@ -107,18 +102,25 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
+        if lost.unfit:  # not the trial's fault: it resumes on a node that is right
+            self._give_up(name, lost)
+            return
         if self._never_began(trial):
             self.again.append(name)
             self.progress.retry(name, lost.cause)
             return
-        if lost.unfit:  # not the trial's fault: it resumes on a node that is right
-            self._record(name, partial(self.recorders[name].give_up, lost.cause))
-            self.running.discard(name)
-            self.progress.lose(name, lost.cause)
-            return
         self._record(name, partial(self.recorders[name].fail, lost.cause, lost.details))
         self.running.discard(name)
         self.progress.fail(name, lost.cause)
+
+    def _give_up(self, name: str, lost: Lost) -> None:
+        """End the attempt. An unfit node ends the sweep: each trial that comes to it would be lost."""
+        if lost.unfit:
+            self.stopping.end(lost.cause)
+        self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
+        self.running.discard(name)
+        show = self.progress.lose if self.stopping.requested_for(name) else self.progress.retry
+        show(name, lost.cause)
 
     def _never_began(self, trial: Any) -> bool:
         """Whether the process of an earlier trial, which Tune kept for this one, died before this one began.

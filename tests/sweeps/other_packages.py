@@ -1,6 +1,8 @@
 """A machine with other packages than the rest."""
 
 import shutil
+import sysconfig
+import venv
 from pathlib import Path
 
 from machine import Machine
@@ -19,3 +21,19 @@ def with_others(machine: Machine, folder: Path) -> Machine:
     metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0\n")
     machine.env["PYTHONPATH"] = str(folder)
     return machine
+
+
+def without_ours(machine: Machine) -> Machine:
+    """For ``python_without_ours``."""
+    machine.env["PYTHONPATH"] = ""
+    return machine
+
+
+def python_without_ours(folder: Path) -> str:
+    """A Python with the packages of this one, but those that are installed by a link: an own .pth file is read,
+    not those in the folder that it names.
+    """
+    venv.create(folder, symlinks=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    return str(folder / "bin" / "python")

@@ -190,7 +190,10 @@ def test_a_sweep_skips_unreadable_trials_and_runs_the_rest(cwd: Path) -> None:
         whole = plan_sweep([ROWS])
     kept = readable(whole, Console(file=screen, width=400))
     assert [planned.trial.name for planned in kept.trials] == [other.name]
-    assert "base-s1: result.json cannot be read: Too many levels of symbolic links; it stays" in screen.getvalue()
+    assert (
+        "base-s1: result.json cannot be read: Too many levels of symbolic links; the file is left unchanged"
+        in screen.getvalue()
+    )
     with pytest.raises(RefusedError, match=r"base-s1/result\.json: cannot be read"):
         readable(replace(whole, before=None), Console(file=screen))  # the record would lack the trial
 

@@ -1,17 +1,36 @@
 """A node that joins the cluster while a sweep runs: nothing has compared its packages yet."""
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from machines import machines, needs_namespaces
-from other_packages import with_others
+from other_packages import python_without_ours, with_others, without_ours
 from studies import wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=50")
 OURS = version("ablate-sweeps")
+
+
+def test_a_node_without_our_packages_trains_nothing(tmp_path: Path) -> None:
+    folder = tmp_path.resolve() / "work"
+    write_paced_task(folder)
+    train_to(5, folder)
+    trials = folder / "runs" / "s"
+    with machines("head") as made:
+        words = *WORDS, f"cluster.address={made.address}"
+        sweep = made.head.start(*words, cwd=folder)
+        wait_until(lambda: sweep.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
+        made.start_ray(without_ours(made.add("bare")), python_without_ours(tmp_path / "python"))
+        ended = sweep.end()
+    said = " ".join(ended.output.split())
+    assert ended.code == 1, ended.output
+    assert re.search(r"Failed: .* found no ablate-sweeps; install it for the Python that starts Ray there", said), said
+    assert reasons(trials / "base-s1") == ["interrupted"]
+    assert not [*trials.glob("*/error.txt")]
 
 
 @pytest.mark.parametrize("failures", [0, 2])

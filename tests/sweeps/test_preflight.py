@@ -407,6 +407,22 @@ GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
     (8, 1, 1, [{"CPU": 8, "GPU": 4}], "workers: is 8, and each needs 1 GPU; must be at most 4; 4 GPUs, 4 free"),
     (3, 1, 0.5, [{"CPU": 8, "GPU": 1}], "workers: is 3, and each needs 0.5 GPU; must be at most 2; 1 GPUs, 1 free"),
     (1, 1, 2, [{"CPU": 8, "GPU": 1}] * 2, "gpus_per_worker: is 2; each worker must fit; 2 (1 + 1) GPUs, 2 free"),
+    (
+        4,
+        1,
+        1,
+        [{"CPU": 8}, {"CPU": 1, "GPU": 4}],
+        "workers: is 4, and each needs 1 CPU and 1 GPU; must be at most 1; 9 (8 + 1) CPUs, 9 free"
+        ", and the cluster has 4 (0 + 4) GPUs, 4 free",
+    ),
+    (
+        1,
+        2,
+        1,
+        [{"CPU": 8}, {"CPU": 1, "GPU": 4}],
+        "gpus_per_worker: is 1; each worker must fit; 9 (8 + 1) CPUs, 9 free"
+        ", and the cluster has 4 (0 + 4) GPUs, 4 free",
+    ),
 ]
 
 

@@ -1,8 +1,6 @@
 """Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
 
 import sys
-import sysconfig
-import venv
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
@@ -12,7 +10,7 @@ import pytest
 from ablate_in_folder import contents
 from machine import Ended, Inside, Machine
 from machines import NOTICED_BY_DEFAULT, Machines, machines, needs_namespaces
-from other_packages import with_others
+from other_packages import python_without_ours, with_others, without_ours
 from small_task import write_task
 from small_text import TEXT, write_text
 
@@ -51,21 +49,6 @@ def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         made.start_ray(with_others(made.add("other"), software / "other"))
         made.start_ray(read_only(made.add("alone", unshared=[folder]), folder))
         yield made
-
-
-def python_without_ours(folder: Path) -> str:
-    """A Python with the packages of this one, but those that are installed by a link: an own .pth file is read,
-    not those in the folder that it names.
-    """
-    venv.create(folder, symlinks=True)
-    site = next(folder.glob("lib/python*/site-packages"))
-    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))
-    return str(folder / "bin" / "python")
-
-
-def without_ours(machine: Machine) -> Machine:
-    machine.env["PYTHONPATH"] = ""
-    return machine
 
 
 def read_only(machine: Machine, folder: Path) -> Machine:
@@ -123,7 +106,9 @@ def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_r
     with machines("head", "node", env=NOTICED_BY_DEFAULT, unshared=[own]) as made:
         done = check(made, own, "sweep.rows=[base]")
         assert done.code == 0, done.output
-        assert f"paths.runs: {own}/runs is not shared by 10.77.0.2 (node): what is saved there can be" in done.output
+        assert (
+            f"paths.runs: {own}/runs is not shared by 10.77.0.2 (node): checkpoints saved there can be" in done.output
+        )
         assert f"paths.data: {own}/data is not shared by 10.77.0.2 (node): the data is prepared there" in done.output
         done = on_one_line(made.head.start(*plan(made, "task=small"), cwd=shared))
         assert done.code == 2, done.output

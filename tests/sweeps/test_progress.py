@@ -8,7 +8,7 @@ import pytest
 from ablate_in_folder import plan
 from rich.console import Console
 
-from sweeps.events import Report, Resumed, Started
+from sweeps.events import Event, Report, Resumed, Started
 from sweeps.planning.plan import Plan
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
@@ -40,6 +40,27 @@ def test_a_trial_left_before_its_workers_have_met_resumes_from_its_last_checkpoi
     assert left(resumed, Started("cpu", 1)) == ("base-s1 resumes from step 400",)
     later = Resumed(400, ()), Report(420, {})
     assert left(resumed, *later) == ("base-s1 resumes from step 400; steps 401 to 420 are lost",)
+
+
+SAID: list[tuple[tuple[Event, ...], str]] = [
+    ((Resumed(400, ()), Report(410, {})), "resumed at step 400"),
+    (
+        (Started("cpu", 1, ("node-b",)), Report(10, {})),
+        "starts at step 1, since no checkpoint is visible on node-b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "said"), SAID)
+def test_a_trial_that_goes_on_says_from_where_its_workers_do(
+    resumed: Plan, events: tuple[Event, ...], said: str
+) -> None:
+    printed = io.StringIO()
+    progress = Progress(resumed, Console(file=printed, width=300))
+    progress.start("base-s1")
+    for event in events:
+        progress.take("base-s1", event)
+    assert printed.getvalue() == f"base-s1: {said}\n"
 
 
 def test_the_live_view_says_where_things_are_and_for_what_trials_wait(resumed: Plan) -> None:
