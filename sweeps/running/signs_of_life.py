@@ -1,11 +1,11 @@
-"""Whether the workers of a trial still make progress, from the signs of life that each of them counts.
+"""Whether processes of a trial still make progress, from the signs of life that each of them counts.
 
-A thread of each worker stores its count in the cluster's key-value store, where the trial's process reads it. The count
+A thread of each process stores its count in the cluster's key-value store, where another process reads it. The count
 is compared, never a clock: the nodes' clocks may differ, and may be set.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -18,10 +18,10 @@ NAMESPACE = b"ablate"
 
 
 class Teller:
-    """The thread of a worker's process that stores its count, for one attempt after another."""
+    """The thread of a process that stores its count, for one attempt after another."""
 
-    def __init__(self) -> None:
-        self._name, self._every = "", LONGEST_PERIOD_S
+    def __init__(self, count: Callable[[], object] = signs) -> None:
+        self._count, self._name, self._every = count, "", LONGEST_PERIOD_S
         self._changed = threading.Event()
         threading.Thread(target=self._tell, name="signs of life", daemon=True).start()
 
@@ -39,7 +39,7 @@ class Teller:
         while True:
             if name := self._name:
                 with suppress(Exception):  # the cluster's store may be away for a while
-                    internal_kv._internal_kv_put(name.encode(), str(signs()).encode(), namespace=NAMESPACE)
+                    internal_kv._internal_kv_put(name.encode(), str(self._count()).encode(), namespace=NAMESPACE)
                 self._changed.wait(self._every)
             else:
                 self._changed.wait()
@@ -47,11 +47,15 @@ class Teller:
 
 
 class Watch(Silence):
-    """The signs of life of an attempt's workers, as the trial's process sees them."""
+    """The signs of life of an attempt's processes, by their names in the store."""
 
     def __init__(self, names: list[str], stall_s: float) -> None:
         self.names = names
         super().__init__(len(names), stall_s, lambda rank: _count(names[rank]))
+
+    def last(self, rank: int) -> str:
+        """The count of a process as it stands in the store; "" without one."""
+        return (_count(self.names[rank]) or b"").decode()
 
     def forget(self) -> None:
         """Remove the counts from the cluster's store."""

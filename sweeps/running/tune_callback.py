@@ -18,6 +18,7 @@ from sweeps.running.patient_record import recorded
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.resources import Wait
+from sweeps.running.running_trials import RunningTrials, sign_of
 from sweeps.running.stopping import Stopping
 from tracking.damage import DamagedFileError
 
@@ -44,12 +45,12 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     ) -> None:
         self.recorders, self.progress, self.stopping, self.bell = recorders, progress, stopping, bell
         self.max_failures = max_failures
-        self.running: set[str] = set()
         self.again: list[str] = []  # trials for the next round, because their process died before they began
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
         self.rang_at = 0.0  # when the bell last rang for all of them
-        self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
+        settings = next(iter(recorders.values())).planned.settings
+        self.wait, self.running = Wait(settings.cluster), RunningTrials(60 * settings.sweep.stall_minutes)
 
     def __getstate__(self) -> dict[str, Any]:
         """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
@@ -60,7 +61,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if self.rang or name in self.stopped:  # the trial will return at once
             return
         self._record(name, self.recorders[name].begin)
-        self.running.add(name)
+        self.running.add(name, sign_of(self.recorders[name].assignment()))
         self.progress.start(name)
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
@@ -78,6 +79,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopping.waiting = self.wait.words(trials)
         self.progress.wait(self.stopping.waiting)
         self.progress.tick()
+        for name, lost in self.running.hung():
+            self.recorders[name].lost = lost
         if self.stopping.requested():
             self._stop()
         for name in self.stopping.trials - self.stopped:

@@ -37,6 +37,20 @@ def test_a_stopped_worker_is_named_and_replaced(nth: int, workplace: Path, undis
     check_nothing_left(workplace)
 
 
+def test_a_stopped_process_of_the_trial_is_killed(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace, "sweep.stall_minutes=0.5")
+    running.wait_for_step(40)
+    (stopped,) = running.processes("ray::ImplicitFunc")
+    stopped.suspend()
+    code, output = running.finish()
+    assert code == 0, output
+    lost, end = reasons(trial_in(workplace))
+    silent = "gave no sign of life for 0.5 min (sweep.stall_minutes)"
+    assert (lost, end) == (f"worker lost: the trial's process (pid {stopped.pid}) {silent}", "finished")
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
 def test_a_stopped_sweep_keeps_its_trial_until_it_is_killed(workplace: Path, undisturbed: Path) -> None:
     running = start(workplace)
     running.wait_for_step(40)
