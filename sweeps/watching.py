@@ -14,7 +14,7 @@ from sweeps.standings import Standings
 from sweeps.standings_table import Line, counted, status_tables
 from tracking import formats
 from tracking.lag import Lag
-from tracking.runners import runners
+from tracking.runners import runners, seconds_left
 from tracking.study import Study, read_study
 
 REFRESH_S = 2.0
@@ -48,11 +48,11 @@ def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
-    """Such as "1 running, 4 missing; about 3 min 20 s until the running trials end"."""
-    left = [line["seconds_left"] for line in lines if line["seconds_left"] is not None]
-    until = f"; about {formats.time(max(left))} until the running trials are trained" if left else ""
-    waiting = {runner.waiting for runner in runners(study.folder)} - {""}
-    wait = "".join(f"; waiting for {words}" for words in sorted(waiting))
+    """Such as "1 running, 4 missing; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
+    running = runners(study.folder)
+    left = seconds_left(running)
+    until = "" if left is None else f"; about {formats.time(left)} left"
+    wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
     return f"{counted(line['state'] for line in lines)}{until}{wait}"
 
 

@@ -26,7 +26,8 @@ KEPT_S = 7 * 86400.0
 class Runner:
     """One process. Times are in Unix seconds; ``seen`` is its last sign of life. ``waiting`` says for what it waits.
 
-    ``birth`` tells it from other processes with its host name and pid.
+    ``left``: seconds from ``seen`` until its last trial ends, extrapolated; None before any pace is known. ``birth``
+    tells it from other processes with its host name and pid.
     """
 
     host: str
@@ -36,6 +37,7 @@ class Runner:
     trials: tuple[str, ...]
     waiting: str = ""
     birth: str = ""
+    left: float | None = None
 
     @property
     def name(self) -> str:
@@ -56,6 +58,12 @@ class Runner:
         if self.is_here:
             return is_alive(self.pid, self.began, self.birth)
         return (time.time() if now is None else now) - self.seen < SILENT_S
+
+
+def seconds_left(running: Sequence[Runner]) -> float | None:
+    """Until the last of these processes ends."""
+    left = [runner.left - (time.time() - runner.seen) for runner in running if runner.left is not None]
+    return max(0.0, *left) if left else None
 
 
 def announce(study: Path, runner: Runner) -> None:
@@ -103,7 +111,8 @@ def _read(study: Path) -> Iterator[Runner]:
             trials = tuple(map(str, content["trials"]))
             times = float(content["began"]), float(content["seen"])
             words = str(content.get("waiting", "")), str(content.get("birth", ""))
-            yield Runner(str(content["host"]), int(content["pid"]), *times, trials, *words)
+            left = None if content.get("left") is None else float(content["left"])
+            yield Runner(str(content["host"]), int(content["pid"]), *times, trials, *words, left)
 
 
 def _is_old(runner: Runner) -> bool:

@@ -60,7 +60,8 @@ class Announcement:
             self._take_requests()
 
     def _beat(self) -> None:
-        self.runner = replace(self.runner, seen=time.time(), waiting=self.stopping.waiting)
+        waiting, left = self.stopping.waiting, self.stopping.seconds_left
+        self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
         with suppress(OSError):  # a full disk: the next beat writes it
             announce(self.study, self.runner)
         self._written = time.monotonic()

@@ -84,5 +84,6 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         for event in events:
             alive()
             _take(recorder, progress, event)
+            stopping.seconds_left = progress.seconds_left()
             if isinstance(event, Stopped):
                 raise stopping.interrupted(progress.left())

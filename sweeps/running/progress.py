@@ -184,7 +184,7 @@ class Progress:
             return ", ".join([*words, "stopping"])
         if self.waiting:
             return ", ".join([*words, f"waiting for {self.waiting}"])
-        left = self._seconds_left()
+        left = self.seconds_left()
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
     def view(self) -> Group:
@@ -218,7 +218,7 @@ class Progress:
         # a cause may contain text that looks like markup
         self.console.print(escape(text), soft_wrap=True, highlight=False)
 
-    def _seconds_left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Extrapolated from the pace of this run's trials and the planned cost of the others."""
         efforts = [each.effort * (1 - each.step / each.steps) for each in self._pending if each.state == "waiting"]
         return seconds_left([each.ongoing for each in self._pending if each.asked], efforts, self._overhead())

@@ -39,6 +39,7 @@ class Stopping:
         self.number: int | None = None
         self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
         self.waiting = ""  # for what the trials wait, if they do
+        self.seconds_left: float | None = None  # until the last trial ends, extrapolated
         self.fault = ""  # why the sweep stops by itself
         self._gentle = self._at_once = False
         self._since = 0.0

@@ -87,6 +87,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self._stop_one(name)
         if time.monotonic() - self.rang_at > RING_S:
             self._ring()
+            self.stopping.seconds_left = self.progress.seconds_left()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""

@@ -39,7 +39,8 @@ def planned(tmp_path: Path) -> Plan:
 def elsewhere(planned: Plan, since: float, waiting: str = "") -> Runner:
     """A process on another machine that began the first trial, and reported twice, ``since`` seconds ago."""
     now = time.time() - since
-    runner = Runner("node7", 42, now - 20, now, tuple(trial.trial.name for trial in planned.trials), waiting)
+    trials = tuple(trial.trial.name for trial in planned.trials)
+    runner = Runner("node7", 42, now - 20, now, trials, waiting, left=40.0)
     folder = planned.trials[0].folder
     folder.begin_attempt(1, "node7", 42)
     for step, ts in ((100, now - 10), (200, now)):
@@ -92,7 +93,7 @@ def test_watching_tells_changes_and_ends_with_the_last_process(tmp_path: Path, p
     assert [line["state"] for line in lines] == ["finished", "finished"]
     shown = re.sub(r"about 3[3-6]\.\d s", "about 35 s", said.getvalue())  # some time passes until it looks
     assert shown.splitlines() == [
-        "synthetic-tiny: 1 running, 1 missing; about 35 s until the running trials are trained",
+        "synthetic-tiny: 1 running, 1 missing; about 35 s left",
         "base-s1: finished, dev PPL 4.50",
         "big-s1: running (on node7)",
         "big-s1: finished, dev PPL 4.50",
