@@ -1,5 +1,6 @@
 """Machines and links are lost under a running sweep, and come back: it ends like an undisturbed one, bit for bit."""
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -175,11 +176,21 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
         running = sweep.start(made.head)
         sweep.wait_for_step(60, running)
         made.lose(made.all[1])
-        wait_until(lambda: bool(reasons(sweep.trial)) or running.ended(), "the loss", 120)
+        wait_until(lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(), "the wait", 180)
         made.start_ray(made.add("node-b"))
         ended = running.end()
         assert ended.code == 0, ended.output
+        assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
+        provenance = json.loads((sweep.trial / "provenance.json").read_text())
+        assert [provenance[name] for name in ("host", "hosts", "driver")] == ["node-b", ["node-b"], "head"]
         check_like(sweep, undisturbed(made, folder, workers=1))
+
+
+def note(sweep: Sweep) -> str:
+    """What `ablate status` says of its trial."""
+    shown = sweep.machines.head.ablate("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
+    (trial,) = json.loads(shown.output)
+    return str(trial["note"])
 
 
 @pytest.mark.faults
