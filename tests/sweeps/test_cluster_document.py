@@ -1,5 +1,6 @@
 """The commands of docs/cluster.md for two nodes, typed on two machines in the document's order."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -45,14 +46,7 @@ def script(settings: list[str], line: str, folder: Path) -> str:
 
 def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path: Path) -> None:
     folder = write_text(tmp_path.resolve())
-    lines = commands("### Start Ray")
-    settings = [line for line in lines if line.startswith("export ")]
-    (token,) = [line for line in lines if "secrets.token_hex" in line]
-    head, node = [line for line in lines if line.startswith("ray start")]
-    assert head.count(two.head.address) == 1
-    typed(two.head, [], token, folder)
-    for machine, line in zip(two.all, (head, node), strict=True):
-        typed(machine, settings, line, folder, "--num-cpus=1")
+    settings = with_ray(two, folder)
     check, sweep = commands("### Run the sweep")
     study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
     assert "Checked: places, tracking store, machines" in typed(two.head, settings, check, folder, *study)
@@ -67,6 +61,48 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     assert followed.end().code == 0
     running = started(two, settings, long, folder)
     assert stopped_by(stop, two, running, folder).code == 130
+
+
+def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machines, tmp_path: Path) -> None:
+    """It is taken out, joins again, and sweeps without ``cluster.address``: auto, its default."""
+    folder, node = write_text(tmp_path.resolve()), two.all[1]
+    settings = with_ray(two, folder)
+    status = in_prose(f"ray status --address {two.address}")
+    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
+    typed(node, settings, in_prose("ray stop"), folder)
+    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 1, "the end of node-b", 60)
+    *_, join = commands("### Start Ray")
+    typed(node, settings, join, folder, in_prose("ray start --num-cpus=0").removeprefix("ray start "))
+    _, sweep = commands("### Run the sweep")
+    sweep = sweep.replace(f" cluster.address={two.address}", "")
+    assert "address" not in sweep
+    study = [*SMALL, *TEXT, "sweep.rows=[base]", "train.steps=40", *HERE, "cluster.workers=1"]
+    for name, address in (("joined", []), ("named", [f"export RAY_ADDRESS={two.address}"])):
+        shown = typed(node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"]))
+        assert "1 of 1 finished" in shown
+        provenance = json.loads((folder / "runs" / name / "base-s1" / "provenance.json").read_text())
+        assert (provenance["host"], provenance["driver"]) == ("node-a", "node-b")
+
+
+def test_a_lost_node_is_noticed_here_as_soon_as_with_the_documented_settings() -> None:
+    assert dict(re.findall(r"(RAY_health_check_\w+)=(\d+)", "\n".join(commands("### Start Ray")))) == NOTICED_SOON
+
+
+def with_ray(two: Machines, folder: Path) -> list[str]:
+    """Start Ray as in the document, line after line; returns those that each further shell needs."""
+    *before, head, node = commands("### Start Ray")
+    token, *settings = before
+    assert "> /shared/ray-token" in token, "what the settings read must be made before"
+    assert head.count(two.head.address) == 1
+    typed(two.head, before, head, folder, "--num-cpus=1")
+    typed(two.all[1], settings, node, folder, "--num-cpus=1")
+    return settings
+
+
+def in_prose(line: str) -> str:
+    """A command that the document names between its blocks."""
+    assert f"`{line}`" in " ".join(DOCUMENT.read_text("utf-8").split())
+    return line
 
 
 def started(two: Machines, settings: list[str], sweep: list[str], folder: Path) -> Inside:

@@ -1,5 +1,6 @@
 """Machines and links are lost under a running sweep, and come back: it ends like an undisturbed one, bit for bit."""
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import psutil
 import pytest
 from faulty_task import reasons
 from leftovers import check_no_locks
+from machine import Ended
 from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
 from small_text import write_text
 from studies import lines, wait_until
@@ -112,10 +114,7 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
     three.lose(three.head)
     ended = running.end()
     if runner is not three.head:
-        assert ended.code == 1, ended.output
-        (line,) = [text for text in ended.output.splitlines() if "no longer answers" in text]
-        assert "To continue, run again: ablate sweep" in line
-        assert "Traceback" not in ended.output
+        check_given_up(ended, "no longer answers")
         assert re.match(r"lost: Ray's head at 10\.77\.0\.1:\d+ no longer answers", reasons(sweep.trial)[0])
         check_no_locks(study)
     left = [*study.glob(".*/node-a-*.json"), *study.glob(".locks/.seen-by-nodes-*")]
@@ -132,17 +131,66 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize(
+    ("process", "cause"),
+    [
+        ("raylet/raylet", "Ray's node process (raylet) ended"),
+        ("gcs/gcs_server", "Ray's head at 10.77.0.1:6379 no longer answers"),
+    ],
+)
+def test_the_end_of_ray_where_the_sweep_runs_ends_it_and_the_same_command_finishes_it(
+    three: Machines, folder: Path, process: str, cause: str
+) -> None:
+    """Its machine lives. The workers stand still meanwhile, and so have steps left."""
+    sweep = Sweep(three, folder, f"without-{Path(process).name}", STEPS, workers=2)
+    running = sweep.start(three.head)
+    sweep.wait_for_step(60, running)
+    for worker in (worker for machine in three.all for worker in workers(machine)):
+        worker.suspend()
+    (of_ray,) = three.head.processes(process)
+    of_ray.kill()
+    ended = running.end(180)
+    check_given_up(ended, cause)
+    assert reasons(sweep.trial) == [f"lost: {cause}"]
+    for machine in three.all:
+        machine.kill_processes()
+    for machine in three.all:
+        three.start_ray(machine)
+    again = sweep.run(three.head)
+    assert again.code == 0, again.output
+    check_like(sweep, undisturbed(three, folder, workers=2))
+
+
+def check_given_up(ended: Ended, cause: str) -> None:
+    """The sweep ended with one line, which has the cause and what to type."""
+    assert ended.code == 1, ended.output
+    (line,) = [text for text in ended.output.splitlines() if cause in text]
+    assert "To continue, run again: ablate sweep" in line
+    assert "Traceback" not in ended.output
+
+
+@pytest.mark.faults
 def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path) -> None:
     with idle_head("node-a") as made:
         sweep = Sweep(made, folder, "shrunk", STEPS, workers=1)
         running = sweep.start(made.head)
         sweep.wait_for_step(60, running)
         made.lose(made.all[1])
-        wait_until(lambda: bool(reasons(sweep.trial)) or running.ended(), "the loss", 120)
+        wait_until(lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(), "the wait", 180)
         made.start_ray(made.add("node-b"))
         ended = running.end()
         assert ended.code == 0, ended.output
+        assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
+        provenance = json.loads((sweep.trial / "provenance.json").read_text())
+        assert [provenance[name] for name in ("host", "hosts", "driver")] == ["node-b", ["node-b"], "head"]
         check_like(sweep, undisturbed(made, folder, workers=1))
+
+
+def note(sweep: Sweep) -> str:
+    """What `ablate status` says of its trial."""
+    shown = sweep.machines.head.ablate("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
+    (trial,) = json.loads(shown.output)
+    return str(trial["note"])
 
 
 @pytest.mark.faults

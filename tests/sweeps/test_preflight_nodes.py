@@ -1,8 +1,10 @@
 """Every node of a cluster is looked at before anything starts: its packages, torch, task, data and folders."""
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +15,10 @@ from machines import NOTICED_BY_DEFAULT, Machines, machines, needs_namespaces
 from other_packages import python_without_ours, with_others, without_ours
 from small_task import write_task
 from small_text import TEXT, write_text
+
+from sweeps.planning.compose import compose_settings
+from sweeps.preflight.nodes import nodes_of
+from transformer.schema import RefusedError
 
 PATIENT = """
 from functools import partial
@@ -40,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """A head, and three nodes with faults: ``bare`` has no ablate-sweeps, ``other`` another one and another torch,
-    ``alone`` has another folder, in which nothing can be written.
+    ``alone`` has another folder, in which nothing can be written. ``outside`` has not joined them.
     """
     software = tmp_path_factory.mktemp("software")
     with closing(Machines(NOTICED_BY_DEFAULT)) as made:
@@ -48,6 +54,7 @@ def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         made.start_ray(without_ours(made.add("bare")), python_without_ours(software / "python"))
         made.start_ray(with_others(made.add("other"), software / "other"))
         made.start_ray(read_only(made.add("alone", unshared=[folder]), folder))
+        made.add("outside")
         yield made
 
 
@@ -96,6 +103,47 @@ def test_a_task_that_a_node_cannot_import_is_named(cluster: Machines, folder: Pa
     done = check(cluster, folder, "task=small")
     assert done.code == 2
     assert 'task (command line) on 10.77.0.4 (alone): is "small", but there is no module small' in done.output
+
+
+@pytest.mark.faults
+def test_a_machine_that_has_not_joined_the_cluster_is_told_how(cluster: Machines, folder: Path) -> None:
+    before = contents(folder)
+    done = on_one_line(cluster.all[-1].start(*plan(cluster, *TEXT, "sweep.rows=[base]"), cwd=folder))
+    assert done.code == 2, done.output
+    assert (
+        f"cluster.address (command line) is {cluster.address}, but this machine is not one of its nodes "
+        f"type `ray start --address={cluster.address}` here first"
+    ) in done.output
+    assert "Nothing was started." in done.output
+    assert contents(folder) == before
+
+
+MISMATCH = "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.0.0, Python: 3.11.2"
+
+
+@pytest.mark.parametrize(
+    ("printed", "found", "allowed"),
+    [
+        (MISMATCH, MISMATCH, "must run the same Python and the same Ray as this machine"),
+        ("", "Ray's node process on this machine may be gone", "type `ray status` to see the nodes"),
+    ],
+    ids=["another version", "no node process"],
+)
+def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
+    printed: str, found: str, allowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that asks it ends as Ray makes it end."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho noise on stdout\nprintf '%s' '{printed}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(RefusedError) as refused:
+            nodes_of(replace(compose_settings([]).cluster, address=address))
+    (problem,) = refused.value.problems
+    assert found in problem.found
+    assert allowed in problem.allowed
 
 
 @pytest.mark.faults
