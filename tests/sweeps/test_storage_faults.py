@@ -126,6 +126,25 @@ def test_a_full_disk_of_temporary_files_loses_nothing(
     assert not list(scratch.disk.folder.glob("ablate-*"))
 
 
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
+    scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.disk.resize("nr_inodes=4")
+    scratch.go_on()
+    code, output = scratch.start("sweep").finish()
+    assert code == 1, output
+    assert "Traceback" not in output
+    (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
+    assert line.startswith(f"Failed: {scratch.disk.folder}/ablate-"), line
+    assert f"{FULL}; {FIX[FULL]}, then run again: ablate sweep task=small" in line
+    scratch.disk.resize("nr_inodes=1000")
+    scratch.finish("sweep")
+    scratch.check_whole(tmp_path / "alone", monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("verb", "cause"), [pytest.param("train", READ_ONLY, marks=LONG), pytest.param("sweep", FULL, marks=RAY)]
 )
