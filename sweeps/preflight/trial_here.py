@@ -40,7 +40,7 @@ def _other_files(source: TaskSource, files: dict[str, str]) -> Iterator[Problem]
     root = root_of(source)
     other = [name for name, digest in files.items() if root is None or _sha256(root / name) != digest]
     if other:
-        found = f'is "{source.name}", whose {", ".join(other)} differs'
+        found = f'is "{source.name}", whose {", ".join(other)} differ{"s" * (len(other) == 1)}'
         yield Problem("task", found, "must be the same files on every node", None, str(root))
 
 

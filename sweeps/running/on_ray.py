@@ -86,6 +86,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         names = list(recorders)
         while names:
             callback.again.clear()
+            callback.over = False
             assignments = {name: recorders[name].assignment() for name in names}
             _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe, packages=expected)
             names = callback.again.copy()
@@ -119,6 +120,9 @@ def _fit(settings: Settings, callback: Any, storage: Path, **given: Any) -> None
         if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:  # of Tune's own files
             raise error.__context__ from None
         raise
+    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+        if not callback.over:
+            raise
 
 
 @contextmanager

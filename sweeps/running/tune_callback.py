@@ -49,6 +49,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
         self.rang_at = 0.0  # when the bell last rang for all of them
+        self.over = False  # whether all trials of a round have ended
         settings = next(iter(recorders.values())).planned.settings
         self.wait, self.running = Wait(settings.cluster), RunningTrials(60 * settings.sweep.stall_minutes)
 
@@ -116,6 +117,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self._record(name, partial(self.recorders[name].fail, lost.cause, lost.details))
         self.running.discard(name)
         self.progress.fail(name, lost.cause)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        self.over = True
 
     def _give_up(self, name: str, lost: Lost) -> None:
         """End the attempt. An unfit node ends the sweep: each trial that comes to it would be lost."""

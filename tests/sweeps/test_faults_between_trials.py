@@ -1,4 +1,4 @@
-"""Processes that wait for the next trial, and die meanwhile: that trial runs all the same."""
+"""Processes that wait for the next trial take it; if they die meanwhile, that trial runs all the same."""
 
 import subprocess
 import sys
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from small_task import write_task
-from studies import lines
+from studies import ablate, lines
+
+from sweeps.preflight import machine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 SWEEP = """
@@ -30,6 +32,12 @@ def kill_first(self, iteration, trials, trial, **info):
 TuneCallback.on_trial_complete = kill_first
 main()
 """
+TOTAL = "    total = trial.saved.state"
+NOTED = f"""\
+    import os
+    with open("workers", "a") as file:
+        print(trial.config.model.kind, os.getpid(), file=file)
+{TOTAL}"""
 
 
 @pytest.mark.parametrize("title", ["WorkerActor", "ray::ImplicitFunc"])
@@ -50,3 +58,13 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
         *lost, end = [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]
         assert (end, [reason for reason in lost if not reason.startswith("worker lost")]) == ("finished", [])
         assert [line["step"] for line in lines(trial / "journal.jsonl")] == [2, 4]
+
+
+def test_the_next_trial_runs_in_the_process_of_the_last_one(tmp_path: Path, furnish: Callable[[Path], Path]) -> None:
+    """A new one would take seconds to import torch."""
+    folder = write_task(furnish(tmp_path / "study"), {TOTAL: NOTED})
+    one_by_one = f"cluster.cpus_per_worker={machine.cpus()}"
+    done = ablate("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", one_by_one, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (first, pid), (second, same) = (line.split() for line in (folder / "workers").read_text().splitlines())
+    assert (first, second, same) == ("round", "square", pid)

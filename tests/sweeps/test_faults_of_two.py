@@ -1,4 +1,4 @@
-"""A trial of two workers while the processes around it are killed: it ends with the bits of an undisturbed one."""
+"""A trial of two workers, or of one, whose processes are killed: it ends with the bits of an undisturbed one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -79,5 +79,33 @@ def test_the_trials_process_killed_while_it_starts_and_while_it_trains(workplace
     assert end == "finished"
     assert all(reason.startswith("worker lost: the trial's process") for reason in lost), lost
     assert len(lost) in (1, 2), "the first one may have died before it counted as an attempt"
+    check_same(trial_in(workplace), undisturbed)
+    check_nothing_left(workplace)
+
+
+def test_each_process_of_one_worker_killed_in_turn(
+    workplace: Path, furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The trial's process while it starts and while it trains, the worker, the sweep."""
+    words = ["cluster.workers=1", "train.steps=800"]
+    undisturbed = finish(furnish(tmp_path_factory.mktemp("one").resolve()), *words)
+    running = start(workplace, *words)
+    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
+    for process in running.processes("ray::ImplicitFunc"):
+        process.kill()
+    running.wait_for_step(40)
+    (trial,) = running.processes("ray::ImplicitFunc")
+    trial.kill()
+    running.wait_for_step(240)
+    (worker,) = running.workers()
+    worker.kill()
+    running.wait_for_step(440)
+    running.kill()
+    finish(workplace, *words)
+    *of_trial, of_worker, of_sweep, end = reasons(trial_in(workplace))
+    assert all(reason.startswith("worker lost: the trial's process") for reason in of_trial), of_trial
+    assert len(of_trial) in (1, 2), "the first one may have died before it counted as an attempt"
+    assert of_worker.startswith(f"worker lost: worker 0 (pid {worker.pid} on "), of_worker
+    assert (of_sweep, end) == ("lost", "finished")
     check_same(trial_in(workplace), undisturbed)
     check_nothing_left(workplace)

@@ -10,9 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import reasons
-from leftovers import check_no_locks
+from leftovers import check_no_locks, check_nothing_left
 from machine import Ended
 from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from same_results import check_same_model
 from small_text import write_text
 from studies import lines, wait_until
 from sweep_on_machines import Sweep, check_like, machine_of_a_worker, workers
@@ -212,4 +213,5 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
     assert elsewhere.code == 0, elsewhere.output
     began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
     assert began == ["node-a", "node-b"]
-    check_like(sweep, undisturbed(three, folder, workers=1))
+    check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
+    check_nothing_left(three, sweep.trial.parent)

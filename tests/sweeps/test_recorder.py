@@ -172,6 +172,13 @@ def test_provenance_is_of_the_data_and_the_device(planned: PlannedTrial) -> None
     assert {"commit", "dirty", "versions", "host"} <= set(provenance)
 
 
+def test_provenance_names_the_hosts_of_the_workers_and_the_one_of_the_sweep(planned: PlannedTrial) -> None:
+    begun(planned).take(1, Started("a device", 2, ("node-b", "node-a")))
+    provenance = planned.folder.provenance()
+    assert (provenance["host"], provenance["hosts"]) == ("node-b", ["node-a", "node-b"]), "rank zero is on the first"
+    assert provenance["driver"] == socket.gethostname()
+
+
 def test_events_of_an_older_attempt_are_dropped(planned: PlannedTrial) -> None:
     recorder = begun(planned)
     recorder.take(1, Report(1, {"train/loss": 5.0}))

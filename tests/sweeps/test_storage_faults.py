@@ -52,6 +52,16 @@ def trial(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
 
 
 @pytest.fixture
+def scratch(tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+    """The disk is for temporary files, but not those of Ray: its sockets need short names."""
+    cwd = write_paced_task(furnish(tmp_path / "study"))
+    with in_memory(tmp_path / "scratch") as disk, monkeypatch.context() as patch:
+        patch.setenv("TMPDIR", str(disk.folder))
+        patch.setenv("RAY_TMPDIR", "/tmp")
+        yield Study(cwd, disk)
+
+
+@pytest.fixture
 def freezing(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
     """Only the checkpoints lie on the disk, which can be frozen."""
     cwd = write_paced_task(furnish(tmp_path / "study"))
@@ -94,6 +104,58 @@ def test_storage_that_fails_for_a_while_loses_nothing(
     assert "Traceback" not in output
     assert reasons(study.trial) == ["finished"]
     study.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.parametrize("verb", [pytest.param("train", marks=LONG), pytest.param("sweep", marks=RAY)])
+def test_a_full_disk_of_temporary_files_loses_nothing(
+    verb: str, scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint is first written there."""
+    running = scratch.start_held(verb)
+    scratch.break_it(FULL)
+    scratch.go_on()
+    notice = wait_for_line(running, f"{FULL}; trying again for 2 min")
+    scratch.repair(FULL)
+    code, output = running.finish()
+    assert code == 0, notice + output
+    assert str(scratch.disk.folder) in notice
+    assert "can be used again" in output
+    assert "Traceback" not in output
+    assert reasons(scratch.trial) == ["finished"]
+    scratch.check_whole(tmp_path / "alone", monkeypatch)
+    assert not list(scratch.disk.folder.glob("ablate-*"))
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
+    scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.disk.resize("nr_inodes=4")
+    scratch.go_on()
+    code, output = scratch.start("sweep").finish()
+    assert code == 1, output
+    assert "Traceback" not in output
+    (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
+    assert line.startswith(f"Failed: {scratch.disk.folder}/ablate-"), line
+    assert f"{FULL}; {FIX[FULL]}, then run again: ablate sweep task=small" in line
+    scratch.disk.resize("nr_inodes=1000")
+    scratch.finish("sweep")
+    scratch.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_disk_without_room_for_the_last_file_of_tune_changes_nothing(
+    scratch: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.disk.resize("nr_inodes=5")
+    scratch.go_on()
+    code, output = scratch.start("sweep").finish()
+    assert code == 0, output
+    scratch.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.parametrize(
