@@ -10,7 +10,6 @@ import contextlib
 import os
 import pty
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -121,7 +120,7 @@ def started(words: list[str]) -> dict[str, str]:
 
 @contextmanager
 def in_terminal(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`ablate` in a terminal of its own, which draws its live view; stopped by SIGINT at the end."""
+    """`ablate` in a terminal of its own, which draws its live view; stopped by SIGTERM at the end."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([*ABLATE, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
@@ -129,7 +128,7 @@ def in_terminal(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait(PATIENCE_S)
 
 
