@@ -14,7 +14,7 @@ from sweeps.standings import Standings
 from sweeps.standings_table import Line, counted, status_tables
 from tracking import formats
 from tracking.lag import Lag
-from tracking.runners import runners, seconds_left
+from tracking.runners import Runner, runners, seconds_left
 from tracking.study import Study, read_study
 
 REFRESH_S = 2.0
@@ -50,10 +50,17 @@ def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
 def summary(study: Study, lines: Sequence[Line]) -> str:
     """Such as "1 running, 4 missing; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
     running = runners(study.folder)
-    left = seconds_left(running)
-    until = "" if left is None else f"; about {formats.time(left)} left"
     wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
-    return f"{counted(line['state'] for line in lines)}{until}{wait}"
+    return f"{counted(line['state'] for line in lines)}{_until(running, lines)}{wait}"
+
+
+def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
+    """The end of all trials, or of the running ones until their process knows more."""
+    left = seconds_left(running)
+    if left is not None:
+        return f"; about {formats.time(left)} left"
+    known = [line["seconds_left"] for line in lines if line["seconds_left"] is not None]
+    return f"; about {formats.time(max(known))} until the running trials are trained" if known else ""
 
 
 def _looks(study: Study, pause: Callable[[float], None]) -> Iterator[tuple[Study, list[Line]]]:

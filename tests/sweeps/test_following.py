@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from sweeps.running.announced import announced
 from sweeps.running.following import shown_log
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.standings import status_json
-from sweeps.watching import watch
+from sweeps.watching import summary, watch
 from tracking.followed_log import FollowedLog
 from tracking.lag import lag
 from tracking.log_file import LONGEST, append_log, begin_log, marked
@@ -98,6 +99,13 @@ def test_watching_tells_changes_and_ends_with_the_last_process(tmp_path: Path, p
         "big-s1: running (on node7)",
         "big-s1: finished, dev PPL 4.50",
     ]
+
+
+def test_before_a_pace_is_known_watching_shows_the_time_left_of_running_trials(tmp_path: Path, planned: Plan) -> None:
+    announce(planned.folder, replace(elsewhere(planned, 5), left=None))
+    study = study_in(tmp_path)
+    said = summary(study, status_json(study, lag(study, None)))
+    assert re.search(r"1 missing; about 3\d\.\d s until the running trials are trained$", said), said
 
 
 def test_a_terminal_shows_the_table(tmp_path: Path, planned: Plan) -> None:
