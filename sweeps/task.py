@@ -90,7 +90,7 @@ class Assignment:
 class Trial(Generic[Config]):
     """One attempt, as seen by a worker of its group. Only what rank zero yields is used.
 
-    ``saved`` is the newest whole checkpoint, None at the start. ``stopping()`` says that a person wants to stop:
+    ``saved`` is the newest whole checkpoint, None at the start. ``stopping()`` is true once a stop was requested:
     yield a checkpoint soon, and the trial ends there.
     """
 

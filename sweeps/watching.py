@@ -41,7 +41,7 @@ def watch(study: Study, console: Console, pause: Callable[[float], None] = time.
 
 
 def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
-    """The tables as far as they fit, and below them what a person wants to know in any case."""
+    """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
     below = Text("\n".join([summary(study, lines), "", *below_watch(study.folder)]), no_wrap=True, overflow="ellipsis")
     room = console.height - below.plain.count("\n") - 2
     return Group(*status_tables(study, lines, room), below)

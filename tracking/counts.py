@@ -78,7 +78,7 @@ def _columns(lines: Sequence[Mapping[str, Any]], name: str) -> Floats:
 
 
 def _numbers(value: Any) -> int | None:
-    """How many numbers it holds; 0 for one without a list, None if it holds something else."""
+    """The length of a list of numbers; 0 for a single number, None for anything else."""
     values = value if isinstance(value, list) else [value]
     plain = all(isinstance(each, int | float) for each in values)
     return (len(value) if isinstance(value, list) else 0) if plain else None

@@ -1,4 +1,4 @@
-"""What a person who watches a sweep wants to know: where things are, and that to stop is safe."""
+"""Lines below the live view: where logs and MLflow are, and that stopping is safe."""
 
 import shlex
 from pathlib import Path

@@ -39,6 +39,10 @@ def test_all_files_of_all_trials_are_fetched(tmp_path: Path) -> None:
     if any(in_memory(paths)):
         pytest.skip("this filesystem keeps its files in memory")
     read_ahead(study)
+    await_in_memory(paths)
+
+
+def await_in_memory(paths: list[Path]) -> None:
     patience = time.monotonic() + PATIENCE_S
     while not all(in_memory(paths)):
         assert time.monotonic() < patience
@@ -52,4 +56,9 @@ def test_files_that_cannot_be_read_are_left_to_their_readers(tmp_path: Path) -> 
     os.mkfifo(folder.journal_path)
     folder.result_path.symlink_to(folder.result_path)
     folder.config_path.mkdir()
+    other = study.trial_folder(study.trials[1]).result_path
+    other.parent.mkdir()
+    other.write_bytes(b"x" * SIZE)
+    forget(other)
     read_ahead(study)
+    await_in_memory([other])
