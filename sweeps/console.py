@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shlex
 import shutil
 import sys
 import threading
@@ -17,6 +16,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from sweeps.discarded import discard
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.stored_study import damaged
 from sweeps.running.stopping import Interrupted
 from tracking.damage import DamagedFileError
@@ -120,7 +120,7 @@ ERR = DiscreetConsole(file=cast(IO[str], StandardStream("stderr")), highlight=Fa
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
     """Print the next verb to run."""
-    next_command(shlex.join([_program(), verb, *(overrides or [])]))
+    next_command(shell_line([_program(), verb, *(overrides or [])]))
 
 
 def next_command(command: str) -> None:
@@ -135,11 +135,11 @@ def typed_command() -> list[str]:
 
 def typed() -> str:
     """The typed command as one line."""
-    return shlex.join(typed_command())
+    return shell_line(typed_command())
 
 
-def print_refusal(refused: RefusedError | DamagedFileError) -> None:
-    """Print each problem's key, the value found and what is allowed, then the outcome of the rest."""
+def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> None:
+    """Print each problem's key, the value found and what is allowed, then the outcome: its own, or else this one."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} reason{'s' * (count > 1)}:")
@@ -149,7 +149,7 @@ def print_refusal(refused: RefusedError | DamagedFileError) -> None:
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
         if problem.nearest:
             ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
-    ERR.print(escape(error.outcome))
+    ERR.print(escape(error.outcome or outcome))
 
 
 def print_failure(error: OSError) -> None:

@@ -17,7 +17,7 @@ from tracking.study import Study
 
 
 def studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
-    """One object per study, the newest first; then the damaged ones: only their ``name`` and ``damage`` are known."""
+    """One object per study, the last active first; of damaged ones, at the end, ``name`` and ``damage``."""
     unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
     damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
     return [*map(_line, studies), *damaged]
@@ -30,14 +30,14 @@ def studies_table(lines: Sequence[dict[str, Any]]) -> Table:
     shown.add_column("rows × seeds", no_wrap=True)
     shown.add_column("finished", justify="right", no_wrap=True)
     shown.add_column("failed", justify="right")
-    shown.add_column("last asked, UTC", no_wrap=True)
+    shown.add_column("last active, UTC", no_wrap=True)
     shown.add_column("base", overflow="fold")
     for line in lines:
         if line["damage"]:
             shown.add_row(escape(line["name"]), "damaged", "", "", "", escape(line["damage"]), style="red")
         else:
             counts = [f"{line['rows']} × {line['seeds']}", f"{line['finished']} of {line['trials']}"]
-            when = "" if line["asked"] is None else line["asked"].replace("T", " ")[:16]
+            when = "" if line["active"] is None else line["active"].replace("T", " ")[:16]
             failed = f"[red]{line['failed']}[/]" if line["failed"] else ""
             shown.add_row(escape(line["name"]), *counts, failed, when, line["headline"] or "")
     return shown

@@ -21,7 +21,7 @@ def refuse_places(output: Path | None, figures: Path | None) -> None:
         *(_folder_problems("--figures", figures) if figures else ()),
     ]
     if problems:
-        raise RefusedError(problems, "Nothing was written.")
+        raise RefusedError(problems)
 
 
 def _page_problems(output: Path) -> Iterator[Problem]:

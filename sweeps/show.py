@@ -25,7 +25,8 @@ UNKNOWN = "unknown"
 def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
-    notes = [plan.task.costs_note, *plan.composition.notes, *plan.composition.names, *needed]
+    names = plan.composition.names({planned.trial.row for planned in plan.trials})
+    notes = [plan.task.costs_note, *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
@@ -46,9 +47,17 @@ def plan_table(plan: Plan) -> Table:
         last = following is None or following[0].trial.group != planned.trial.group
         trial, state = planned.trial, counted(map(_plan_state, line)) if len(line) > 1 else _plan_state(planned)
         table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
-    flops = formats.flops(_flops(plan.pending)) or UNKNOWN
-    table.add_row("to run", f"{len(plan.pending)} of {len(plan.trials)} trials", "", "", "", flops, "")
+    table.add_row("to run", *_total(plan), "")
     return table
+
+
+def _total(plan: Plan) -> list[str]:
+    """Such as "2 of 4 trials, 1 is running", with the FLOPs of the two."""
+    to_run = [planned for planned in plan.pending if planned.state != "running"]
+    running = len(plan.pending) - len(to_run)
+    words = f"{len(to_run)} of {len(plan.trials)} trials"
+    words += f", {running} {'is' if running == 1 else 'are'} running" if running else ""
+    return [words, "", "", "", formats.flops(_flops(to_run)) or UNKNOWN]
 
 
 def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:

@@ -90,15 +90,14 @@ class _Runners:
     """What the processes that run now mean for the trials that still run or wait."""
 
     def __init__(self, study: Study, known: Sequence[Runner]) -> None:
-        self._waits, self._stops = dict[str, str](), set[str]()
+        self._waits, self._stops = dict[str, str](), set[str]()  # why, by the name of the trial
         for runner in (each for each in known if each.lives()):
-            if runner.waiting:
-                self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting}")
+            self._waits |= dict.fromkeys(runner.trials, f"waiting for {runner.waiting or 'its turn'}")
             asked = stop_requests(study.folder, runner)
             self._stops.update(runner.trials if asked is None else asked)
 
     def note(self, trial: str, state: str) -> str:
-        """Such as "waiting for 4 GPUs, 2 are free" or "asked to stop"."""
+        """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn" or "asked to stop"."""
         if trial in self._stops and state in ("missing", "interrupted", "running"):
             return "asked to stop"
         return self._waits.get(trial, "") if state in ("missing", "interrupted") else ""

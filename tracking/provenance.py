@@ -6,6 +6,7 @@ import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from typing import Any
 from tracking.uri import without_password
 
 DISTRIBUTION = "ablate-sweeps"
+CODE = ("sweeps", "tracking", "transformer")
+"""The packages whose files make a result. Rows and other settings are recorded with the trial."""
+SHOWN = 3
+"""How many changed files are named in a sentence."""
 PACKAGES = {
     **{name: name for name in ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")},
     "ablate": DISTRIBUTION,
@@ -25,10 +30,11 @@ def collect(device: str, data_fingerprint: str, hosts: tuple[str, ...] = ()) -> 
     ``hosts`` are the machines that train, if these are known; ``driver`` is the one of this process.
     """
     here = socket.gethostname()
-    commit, dirty = _git_state(Path(__file__).resolve())
+    commit, changed = _git_state(Path(__file__).resolve())
     return {
         "commit": commit,
-        "dirty": dirty,
+        "dirty": None if changed is None else bool(changed),
+        "changes": changed,
         "versions": {"python": platform.python_version(), **{name: _version(PACKAGES[name]) for name in PACKAGES}},
         "host": next(iter(hosts), here),
         "hosts": sorted({*hosts}) or [here],
@@ -40,13 +46,21 @@ def collect(device: str, data_fingerprint: str, hosts: tuple[str, ...] = ()) -> 
     }
 
 
+def changes(provenance: Mapping[str, Any]) -> str:
+    """What follows the commit: such as " with changes in sweeps/task.py". Older versions did not name the files."""
+    files = [str(name) for name in provenance.get("changes") or ()]
+    more = [f"{len(files) - SHOWN} more"] if len(files) > SHOWN else []
+    named = f" in {', '.join([*files[:SHOWN], *more])}" if files else ""
+    return f" with changes{named}" if provenance.get("dirty") else ""
+
+
 def own_version() -> str | None:
     """The installed version of ablate; None where it only lies on the path."""
     return _version(DISTRIBUTION)
 
 
-def _git_state(source: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout that tracks `source`, and whether it has changes; (None, None) without a checkout.
+def _git_state(source: Path) -> tuple[str | None, list[str] | None]:
+    """Commit of the checkout that tracks `source`, and the changed files of CODE; (None, None) without a checkout.
 
     A wheel installed inside another repository must not get that repository's commit.
     """
@@ -54,8 +68,10 @@ def _git_state(source: Path) -> tuple[str | None, bool | None]:
     commit = _git(source.parent, "rev-parse", "HEAD")
     if tracked is None or commit is None:
         return None, None
-    status = _git(source.parent, "status", "--porcelain")
-    return commit, None if status is None else bool(status)
+    root = source.parent.parent
+    changed = _git(root, "diff", "--name-only", "--relative", "HEAD", "--", *CODE)
+    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
+    return commit, None if changed is None or added is None else sorted({*changed.splitlines(), *added.splitlines()})
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.damage import unless_damaged
+from tracking.provenance import changes
 from tracking.study import Study, Trial
 
 WORKERS = " × "  # how a device names the number of its workers
@@ -74,10 +75,9 @@ def _machine(provenance: Mapping[str, Any]) -> dict[str, str]:
 def _code(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Versions of libraries and the commit. Another commit of the same release is named by the commit alone."""
     commit = provenance.get("commit")
-    changed = " with changes" if provenance.get("dirty") else ""
     versions = provenance.get("versions") or {}
     shown = {name: str(version) for name, version in versions.items() if version is not None}
-    return {**shown, "commit": f"{str(commit)[:COMMIT] if commit else UNKNOWN}{changed}"}
+    return {**shown, "commit": f"{str(commit)[:COMMIT] if commit else UNKNOWN}{changes(provenance)}"}
 
 
 def _scoring(study: Study, trial: Trial, result: Mapping[str, Any]) -> dict[str, str]:

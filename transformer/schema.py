@@ -37,9 +37,9 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """A request that cannot run; holds every problem found, and the outcome for everything that was requested."""
+    """A request that cannot run; holds every problem found, and the ``outcome`` if a part of it was done."""
 
-    def __init__(self, problems: Iterable[Problem], outcome: str = "Nothing was started.") -> None:
+    def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
         self.problems, self.outcome = list(problems), outcome
         super().__init__("\n".join(map(str, self.problems)))
 

@@ -8,6 +8,7 @@ from rich.markup import escape
 from sweeps.commands.guarded import guarded
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import going_on, looking
+from sweeps.planning.override_text import shell_line
 
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
 
@@ -35,6 +36,9 @@ def logs(
     from sweeps.running.following import named_trials, one_trial, shown_log
 
     trials, study, overrides, notices = named_trials(arguments or [])
+    if follow:
+        watch = shell_line(["ablate", "status", *looking(study.folder, overrides), "--watch"])
+        notices = (*notices, f"Until the trial ends or Ctrl-C; `{watch}` shows steps and scores.")
     for notice in notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
     for text in shown_log(study, one_trial(study, trials), follow):

@@ -13,6 +13,14 @@ from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
 from transformer.schema import RefusedError
 
+DOES = {
+    **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
+    **dict.fromkeys(("init", "report", "export"), "written"),
+    **dict.fromkeys(("drop", "rm"), "moved"),
+    **{"stop": "stopped", "sync": "sent", "compare": "compared", "translate": "translated", "evaluate": "evaluated"},
+}
+"""What a verb does, and by a refusal does not; the others print."""
+
 
 def guarded(run: Callable[..., int | None]) -> Callable[..., None]:
     """Turn refusals, non-finite scores, Ctrl-C and SIGTERM into messages and exit codes."""
@@ -24,7 +32,7 @@ def guarded(run: Callable[..., int | None]) -> Callable[..., None]:
             refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
-            print_refusal(error)
+            print_refusal(error, f"Nothing was {DOES.get(run.__name__, 'printed')}.")
             code = 2
         except NotFiniteError as error:
             ERR.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)

@@ -23,7 +23,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until no
 
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
-    """List the studies of paths.runs, the newest first."""
+    """List the studies of paths.runs, the one that was active last first."""
     from sweeps.listing import studies_json, studies_table
     from sweeps.planning.compose import compose_settings
     from tracking import studies as recorded
@@ -78,9 +78,10 @@ def status(
         OUT.print(table)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
-    if {line["state"] for line in lines} <= {"finished", "running"}:
+    states = {line["state"] for line in lines}
+    if states <= {"finished"}:
         next_verb("table", looking(study.folder, overrides))
-    elif runners(study.folder):
+    elif "running" in states or runners(study.folder):
         next_verb("status", [*looking(study.folder, overrides), "--watch"])
     else:
         next_verb("sweep", going_on(study.folder, overrides))

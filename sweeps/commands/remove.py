@@ -24,11 +24,11 @@ def drop(arguments: Rows, yes: Yes = False) -> None:
     """Remove rows or trials from a study. Their folders move to the trash, from which they can be moved back."""
     from sweeps.planning.named_study import study_to_change
     from sweeps.removing import drop as dropping
-    from sweeps.removing.removal import UNTOUCHED, refuse_running
+    from sweeps.removing.removal import refuse_running
 
     names, overrides = _sorted(arguments)
     if not names:
-        raise RefusedError([Problem("ROW", "is missing", "must name a row or a trial of the study")], UNTOUCHED)
+        raise RefusedError([Problem("ROW", "is missing", "must name a row or a trial of the study")])
     study = study_to_change(overrides).study
     removal = dropping.dropping(study, names)
     sizes, elsewhere = removal.sizes(), removal.left_elsewhere()
@@ -47,13 +47,13 @@ def drop(arguments: Rows, yes: Yes = False) -> None:
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash, from which they can be moved back."""
     from sweeps.planning.compose import compose_settings
-    from sweeps.removing.removal import UNTOUCHED, refuse_running
+    from sweeps.removing.removal import refuse_running
     from sweeps.removing.rm import remove, removing
 
     names, overrides = _sorted(arguments)
     settings = compose_settings(overrides)
     if not names and not names_study(overrides):
-        raise RefusedError([Problem("STUDY", "is missing", "`ablate studies` lists them")], UNTOUCHED)
+        raise RefusedError([Problem("STUDY", "is missing", "`ablate studies` lists them")])
     removals = removing(Path(settings.paths.runs), names or [settings.study_folder.name])
     refuse_running([trial for removal in removals for trial in removal.trials])
     if not yes:

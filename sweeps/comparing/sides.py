@@ -13,7 +13,6 @@ from tracking.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 
-OUTCOME = "Nothing was compared."
 KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
 SOME = 30  # names in a refusal, at most
@@ -56,20 +55,20 @@ class Sides:
 def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
     """The finished trials that the two names mean. Raises RefusedError with every problem."""
     if len(names) != 2:
-        listed = f"has {len(names)} name{'s' * (len(names) > 1)}: {', '.join(names)}"
-        found = listed if names else "is missing"
-        raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")], OUTCOME)
+        several = f"has {len(names)} names: {', '.join(names)}"
+        found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
+        raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")])
     taken = study_to_read(overrides)
     runs = Path(taken.settings.paths.runs)
     found_all = [_meant(name, taken.study, runs) for name in names]
     if problems := [each for each in found_all if isinstance(each, Problem)]:
-        raise RefusedError(dict.fromkeys(problems), OUTCOME)
+        raise RefusedError(dict.fromkeys(problems))
     first, second = (each for each in found_all if isinstance(each, Named))
     if problems := list(_mismatches(first, second)):
-        raise RefusedError(problems, OUTCOME)
+        raise RefusedError(problems)
     pairs = _row_pairs(first, second) if first.row is None else [(_side(first), _side(second))]
     if problems := list(_unfinished(first, second, pairs)):
-        raise RefusedError(problems, OUTCOME)
+        raise RefusedError(problems)
     of_taken = any(each.study.folder == taken.study.folder and each.row is not None for each in (first, second))
     return Sides(first, second, pairs, taken.settings, taken.notices if of_taken else ())
 
@@ -88,7 +87,7 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
         allowed = f"must be an evaluated set: {', '.join(sets)}"
         problems.append(Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets)))
     if problems:
-        raise RefusedError(problems, OUTCOME)
+        raise RefusedError(problems)
     return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
 
 

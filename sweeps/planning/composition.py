@@ -1,5 +1,6 @@
 """The composed rows of a study, and what became of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,11 +51,10 @@ class Composition:
         notes += self.made
         return notes + [f"{self.ignored} is not read: change base by a row, a scale or overrides."] * bool(self.ignored)
 
-    @property
-    def names(self) -> list[str]:
-        """A line that explains the names of rows which a scale makes other values of."""
-        card = task_card(self.base.source.task)
-        note = scaling_note(card, {row.name: row.before_scaling for row in self.rows if row.before_scaling})
+    def names(self, rows: Collection[str]) -> list[str]:
+        """A line that explains the names of those of the rows which a scale makes other values of."""
+        changes = {row.name: row.before_scaling for row in self.rows if row.before_scaling and row.name in rows}
+        note = scaling_note(task_card(self.base.source.task), changes)
         return [note] * bool(note)
 
     @property

@@ -1,6 +1,5 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Any
 
 from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
 from sweeps.planning.naming import naming
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
@@ -228,7 +228,7 @@ class _Continued:
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", self.schema.seed or "sweep.seeds") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
-        command = shlex.join(["ablate", self.verb, *self.argv, "--add"])
+        command = shell_line(["ablate", self.verb, *self.argv, "--add"])
         return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
 
     def _usual_row(self) -> str:

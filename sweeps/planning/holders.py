@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import socket
 import sys
 import time
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sweeps.planning.override_text import shell_line
 from tracking.formats import time as span
 from tracking.process import is_alive, is_here, own_birth
 from tracking.uri import without_password
@@ -35,7 +35,7 @@ class Holder:
 @contextmanager
 def holding(locks: Path, trials: Iterable[str]) -> Iterator[None]:
     """Within it, others that are refused one of the trials are told of this process."""
-    command = shlex.join(["ablate", *map(without_password, sys.argv[1:])])
+    command = shell_line(["ablate", *map(without_password, sys.argv[1:])])
     holder = Holder(socket.gethostname(), os.getpid(), time.time(), command, tuple(trials), own_birth())
     try:
         _remove_dead(locks)

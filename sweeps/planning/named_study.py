@@ -52,7 +52,7 @@ def study_to_change(overrides: list[str] | None) -> Taken:
     names = study_names(Path(settings.paths.runs))
     if not names_study(overrides) and len(names) > 1:
         found = f"is missing, and {settings.paths.runs} has {len(names)} studies"
-        raise RefusedError([Problem("sweep.name", found, f"name one of {', '.join(names)}")], "Nothing was moved.")
+        raise RefusedError([Problem("sweep.name", found, f"must be one of {', '.join(names)}")])
     named = settings if names_study(overrides) or not names else _named(settings, names[0])
     return Taken(named_study(named), named)
 
@@ -65,5 +65,5 @@ def _choice(found: list[Study]) -> list[str]:
     """Which of several studies was taken."""
     if len(found) == 1:
         return []
-    chosen = f"Study {found[0].name}, the newest of {len(found)}"
+    chosen = f"Study {found[0].name}, the last active of {len(found)}"
     return [f"{chosen}; sweep.name=NAME takes another, and `ablate studies` lists them"]

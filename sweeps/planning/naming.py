@@ -14,6 +14,9 @@ NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
+PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
+"""What Hydra reads as a text without quotes, unless it is one of NO_TEXT."""
+NO_TEXT = ("null", "true", "false", "nan", "inf")
 DECODING = ("decode=",)
 """The settings that score trials again, besides those keys of the task that only score."""
 SELECTING = ("sweep=", "sweep.rows=", "sweep.vary", "sweep.grid", "sweep.seeds=", "row=", "train.seed=")
@@ -38,11 +41,14 @@ def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
 def called(study: Path) -> list[str]:
     """The shortest overrides that name a recorded study; none for the default study."""
     defaults = shipped_defaults()
-    if study.name == f"{defaults['data']}-{defaults['scale']}":
-        return []
-    plain = re.fullmatch(r"[A-Za-z_][\w.-]*", study.name, re.ASCII) and study.name not in ("null", "true", "false")
+    return [] if study.name == f"{defaults['data']}-{defaults['scale']}" else [by_name(study)]
+
+
+def by_name(study: Path) -> str:
+    """The override that names a recorded study."""
+    plain = PLAIN_NAME.fullmatch(study.name) and study.name.lower() not in NO_TEXT
     quoted = study.name.replace("\\", "\\\\").replace("'", "\\'")
-    return [f"sweep.name={study.name}" if plain else f"sweep.name='{quoted}'"]
+    return f"sweep.name={study.name}" if plain else f"sweep.name='{quoted}'"
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
@@ -52,7 +58,7 @@ def looking(study: Path, overrides: list[str] | None) -> list[str]:
 
 def _unless_newest(study: Path) -> list[str]:
     newest, _ = studies(study.parent)
-    return [] if not newest or newest[0].name == study.name else [f"sweep.name={study.name}"]
+    return [] if not newest or newest[0].name == study.name else [by_name(study)]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:

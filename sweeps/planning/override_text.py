@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sweeps.planning.override import parsed as parsed
 
@@ -48,6 +48,11 @@ def for_shell(text: str) -> str:
     if PLAIN.fullmatch(text):
         return text
     return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """The command as it is typed in any shell. A word with a quote inside stays readable."""
+    return " ".join(for_shell(word) if "'" in word else shlex.quote(word) for word in words)
 
 
 def _continues(text: str, following: str) -> bool:

@@ -1,6 +1,5 @@
 """What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
 
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from sweeps.planning.changes import cells, shown_change
 from sweeps.planning.compose import Composition
 from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.like_base import is_like_base, like_base_problem
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.recorded import dotted, values_of
 from sweeps.planning.recording import recording
 from sweeps.planning.schema import FIRST_TASK, Schema
@@ -268,7 +268,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     _refuse_changed_settings(plan, before)
     asked: dict[str, str | list[str]] = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(map(without_password, command)),
+        "command": shell_line(map(without_password, command)),
     }
     now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now

@@ -14,6 +14,7 @@ from transformer.schema import Problem, nearest
 
 LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""
+FOLDER_NAME = 'must be the name of a folder in paths.runs, without "/", and without "." or a space at its start'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https")
@@ -40,7 +41,9 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     named = settings.sweep.name is not None
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
     if not is_folder_name(name):
-        yield Problem(key, f"is {_quoted(name)}", "must be the name of a folder in paths.runs")
+        near = "-".join(filter(None, name.split("/")))
+        offered = f"{key}={near}" if near != name and is_folder_name(near) else None
+        yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME, offered)
     elif (size := len(name.encode())) > LONGEST_NAME:
         yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")
 

@@ -1,6 +1,5 @@
 """``ablate drop``: rows or trials of a study move to the trash, and `study.json` no longer lists them."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,8 +7,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.suggestions import option_meant
-from sweeps.removing.removal import UNTOUCHED, Removal, locked
+from sweeps.removing.removal import Removal, locked
 from tracking.files import write_atomic
 from tracking.rows import BASE
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
@@ -49,7 +49,7 @@ def _named(study: Study, names: Sequence[str]) -> list[Trial]:
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
     problems += _left_without_base(study, trials)
     if problems:
-        raise RefusedError(problems, UNTOUCHED)
+        raise RefusedError(problems)
     return trials
 
 
@@ -64,7 +64,7 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        whole = shlex.join(["ablate", "rm", study.name])
+        whole = shell_line(["ablate", "rm", study.name])
         yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"
@@ -82,5 +82,5 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, {"ts": when, "command": shlex.join(map(without_password, command))}),
+        asked=(*study.asked, {"ts": when, "command": shell_line(map(without_password, command))}),
     )

@@ -14,7 +14,6 @@ from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
 RUNNING = "stop it with Ctrl-C, or wait for it"
-UNTOUCHED = "Nothing was moved."
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,11 @@ def locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
     with ExitStack() as stack:
         for trial in trials:
             try:
-                stack.enter_context(trial_lock(trial, "TRIAL", RUNNING))
+                stack.enter_context(trial_lock(trial, RUNNING))
             except RefusedError as error:
                 problems += error.problems
         if problems:
-            raise RefusedError(problems, UNTOUCHED)
+            raise RefusedError(problems)
         yield
 
 
@@ -73,7 +72,7 @@ def not_syncing(study: Path) -> Iterator[None]:
         lock = FileLock(study / ".sync.lock", timeout=0).acquire()
     except Timeout:
         found = f"{study.name} is being synced to MLflow by another process"
-        raise RefusedError([Problem("STUDY", found, "wait for it")], UNTOUCHED) from None
+        raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
     with lock:
         yield
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweeps.planning.stored_study import studies_there, study_names
-from sweeps.removing.removal import UNTOUCHED, Removal, locked, not_syncing, trials_below
+from sweeps.removing.removal import Removal, locked, not_syncing, trials_below
 from tracking.trash import free_place
 from transformer.schema import Problem, RefusedError, nearest
 
@@ -15,7 +15,7 @@ def removing(runs: Path, names: Sequence[str]) -> list[Removal]:
     meant = {name: _plain(runs, name) for name in names}
     problems = [_unknown(runs, name, known) for name, study in meant.items() if study not in known]
     if problems:
-        raise RefusedError(problems, UNTOUCHED)
+        raise RefusedError(problems)
     folders = [runs / study for study in dict.fromkeys(meant.values())]
     return [Removal(folder, (folder,), trials_below(folder)) for folder in folders]
 

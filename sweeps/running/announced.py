@@ -71,6 +71,7 @@ class Announcement:
         if asked is not None:
             self.stopping.trials = frozenset(asked)
         elif not self.stopping.requested():
+            self.stopping.asked = True
             _stop_this_process()
 
 

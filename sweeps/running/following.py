@@ -1,6 +1,5 @@
 """The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
 
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -8,7 +7,8 @@ from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import called, names_study
+from sweeps.planning.naming import by_name, called, names_study
+from sweeps.planning.override_text import shell_line
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time
 from tracking.runners import Runner, known_runners, request_stop, runners, stop_requests
@@ -17,11 +17,9 @@ from tracking.study import Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
-NOTHING = "Nothing was stopped."
 STOPS = "stops after the current step, with a checkpoint"
-NO_PRINT = "Nothing was printed."
 NO_LOG = "{name} has no output yet. `ablate train` prints to its own terminal.\n"
-NOT_BEGUN = "{name} is not started yet.\n"
+NOT_BEGUN = "{name} waits for its first attempt.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
@@ -34,10 +32,7 @@ def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
     overrides = [text for text in arguments if "=" in text]
     if running and not names_study(overrides):
         return names, _running_study(overrides), overrides, ()
-    try:
-        taken = study_to_read(overrides)
-    except RefusedError as error:
-        raise RefusedError(error.problems, NOTHING if running else NO_PRINT) from None
+    taken = study_to_read(overrides)
     return names, taken.study, overrides, taken.notices
 
 
@@ -46,15 +41,13 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
 
     Raises RefusedError if a name is wrong, or if nothing runs.
     """
-    trials, live = [trial_named(study, name, NOTHING) for name in dict.fromkeys(names)], runners(study.folder)
+    trials, live = [trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
         found = f"is {study.name}, which is not running{_silent(study)}"
-        status = shlex.join(["ablate", "status", *called(study.folder)])
-        raise RefusedError(
-            [Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")], NOTHING
-        )
+        status = shell_line(["ablate", "status", *called(study.folder)])
+        raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
-        raise RefusedError(problems, NOTHING)
+        raise RefusedError(problems)
     asked = [(runner, [trial.name for trial in trials if trial.name in runner.trials]) for runner in live]
     chosen = [(runner, own) for runner, own in asked if own or not trials]
     for runner, own in chosen:
@@ -77,13 +70,13 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
 def one_trial(study: Study, names: Sequence[str]) -> Trial:
     """The one trial that is named. Raises RefusedError."""
     if len(names) == 1:
-        return trial_named(study, names[0], NO_PRINT)
+        return trial_named(study, names[0])
     example = study.trials[0].name if study.trials else "base-s1"
     found = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")], NO_PRINT)
+    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")])
 
 
-def trial_named(study: Study, name: str, outcome: str) -> Trial:
+def trial_named(study: Study, name: str) -> Trial:
     """Raises RefusedError with the nearest name."""
     for trial in study.trials:
         if trial.name == name:
@@ -91,9 +84,7 @@ def trial_named(study: Study, name: str, outcome: str) -> Trial:
     known = [trial.name for trial in study.trials]
     near = next((each for each in known if each.startswith(f"{name}-s")), None) or nearest(name, known)
     some = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    raise RefusedError(
-        [Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "name one of them", near)], outcome
-    )
+    raise RefusedError([Problem("TRIAL", f'is "{name}", but {study.name} has {some}', "must be one of them", near)])
 
 
 def _running_study(overrides: list[str]) -> Study:
@@ -105,11 +96,11 @@ def _running_study(overrides: list[str]) -> Study:
     names = ", ".join(study.name for study in running)
     if running:
         found = f"is missing, and several studies are running: {names}"
-        allowed = f"name one, such as sweep.name={running[0].name}"
+        allowed = f"must be one of them, such as {shell_line([by_name(running[0].folder)])}"
     else:
         found = f"is missing, and no study in {runs} is running"
-        allowed = "must be a running study; `ablate studies` lists all"
-    raise RefusedError([Problem("sweep.name", found, allowed)], NOTHING)
+        allowed = "one that has just begun appears within seconds; `ablate studies` lists the studies"
+    raise RefusedError([Problem("sweep.name", found, allowed)])
 
 
 def _silent(study: Study) -> str:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
@@ -134,7 +134,7 @@ def _watched(callback: Any, leave: Callable[[], None], command: list[str]) -> It
         callback.end(f"lost: {cause}")
         leave()
 
-    watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shlex.join(command)), record)
+    watch = ClusterWatch(lambda cause: callback.progress.give_up(cause, shell_line(command)), record)
     watch.start()
     try:
         yield

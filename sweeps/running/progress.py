@@ -144,6 +144,10 @@ class Progress:
         """The trials that are over in this run."""
         return {name for name, trial in self.trials.items() if trial.state in ("finished", "FAILED", "stopped")}
 
+    def complete(self) -> bool:
+        """Whether every trial is finished or FAILED."""
+        return all(trial.state in ("finished", "FAILED") for trial in self.trials.values())
+
     def wait(self, words: str) -> None:
         """Show for what the trials wait, or that they wait no more."""
         if words and not self.waiting and not self.console.is_terminal:

@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C, 143 after SIGTERM. 1 after a fault."""
+        """As a shell reports it: 130 after Ctrl-C or `ablate stop`, 143 after SIGTERM. 1 after a fault."""
         return 1 if self.fault else 128 + self.number
 
 
@@ -37,6 +37,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.asked = False  # by `ablate stop`, to stop everything
         self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
         self.waiting = ""  # for what the trials wait, if they do
         self.seconds_left: float | None = None  # until the last trial ends, extrapolated
@@ -98,7 +99,8 @@ class Stopping:
     def interrupted(self, lines: tuple[str, ...]) -> Interrupted:
         """The exception to raise once the trials have stopped, with one line per trial."""
         self._lines = lines or self._lines
-        return Interrupted(self.number or signal.SIGINT, self._lines, self._at_once, self.fault)
+        number = signal.SIGINT if self.asked or self.number is None else self.number
+        return Interrupted(number, self._lines, self._at_once, self.fault)
 
     def with_lines(self, error: KeyboardInterrupt, lines: tuple[str, ...]) -> Interrupted:
         """The same interruption, with these lines if it has none: within a call, Ray replaces ours by a bare one."""

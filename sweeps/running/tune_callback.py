@@ -150,12 +150,12 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         return recorded(act, self.recorders[name].folder.path, partial(self.progress.notice, name))
 
     def _stop(self) -> None:
-        """Ask all trials to stop; raises Interrupted when none is running."""
+        """Ask all trials to stop; raises Interrupted when none is running, unless all have come to their end."""
         if not self.rang:
             self.rang = True
             self._ring()
             self.progress.stop(self.stopping.fault)
-        if not self.running:
+        if not self.running and not self.progress.complete():
             raise self.stopping.interrupted(self.progress.left())
 
     def _stop_one(self, name: str) -> None:

@@ -1,9 +1,9 @@
 """Lines below the live view: where logs and MLflow are, and that stopping is safe."""
 
-import shlex
 from pathlib import Path
 
 from sweeps.planning.naming import called
+from sweeps.planning.override_text import shell_line
 from sweeps.planning.plan import Plan
 from tracking.lag import current_store
 from tracking.uri import default_uri, without_password
@@ -36,5 +36,5 @@ def _places(study: Path, uri: str) -> tuple[str, ...]:
 
 
 def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
-    named = shlex.join(called(study))
+    named = shell_line(called(study))
     return f"`{' '.join(filter(None, ['ablate', verb, trial, named, option]))}`"

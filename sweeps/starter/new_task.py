@@ -16,13 +16,12 @@ TEMPLATE = Path(__file__).parent / "template"
 NAMED = "starter"
 """The template's own name, in its text and in the names of its files."""
 LONGEST = 50
-UNTOUCHED = "Nothing was written."
 
 
 def create(name: str, here: Path) -> list[Path]:
     """Write the files, and return their paths relative to ``here``. Raises RefusedError before the first is written."""
     if problems := [*_name_problems(name, here)] or [*_place_problems(name, here)]:
-        raise RefusedError(problems, UNTOUCHED)
+        raise RefusedError(problems)
     written: list[Path] = []
     try:
         for path, text in _texts(name).items():

@@ -9,6 +9,7 @@ from sweeps.trained.export_kind import ExportKind
 from sweeps.trained.saved_trial import SavedTrial
 from sweeps.trained.scores import signatures
 from tracking import formats
+from tracking.provenance import changes
 from tracking.translation_card import TRANSLATION
 from transformer.config import TrialConfig
 from transformer.cost import parameters
@@ -122,8 +123,7 @@ class Card:
         result, provenance = self.trial.result(), self.trial.folder.provenance()
         yield "trial key", f"`{self.trial.key}`"
         yield "trained", f"{result['step']} steps, seed {result['seed']}, {formats.flops(result['flops'])} FLOPs"
-        dirty = " and changes that were not committed" if provenance.get("dirty") else ""
-        yield "code", f"{provenance.get('commit') or 'of no commit'}{dirty}"
+        yield "code", f"{provenance.get('commit') or 'of no commit'}{changes(provenance)}"
         yield "machine", f"{provenance.get('host')}, {provenance.get('device')}"
         versions = provenance.get("versions") or {}
         yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)

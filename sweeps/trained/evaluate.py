@@ -91,12 +91,9 @@ def _ask(trial: SavedTrial, request: Request) -> _Asked:
 
 
 def _outcome(evaluations: list[Evaluation]) -> str:
+    """What is kept; "" if nothing was evaluated."""
     evaluated = sum(evaluation.decoded for evaluation in evaluations)
-    return (
-        f"The evaluations that finished before ({evaluated}) are kept and not repeated."
-        if evaluated
-        else "Nothing was evaluated."
-    )
+    return f"The evaluations that finished before ({evaluated}) are kept and not repeated." if evaluated else ""
 
 
 def _sets_of(trial: SavedTrial) -> list[str]:
@@ -115,7 +112,7 @@ def _unknown(trial: SavedTrial, name: str) -> list[Problem]:
 def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]:
     trial, found = asked.trial, dict(asked.known)
     if asked.missing:
-        with sentences_of(trial.name), trial_lock(trial.folder, "TRIAL", "wait for it"), err.status("") as status:
+        with sentences_of(trial.name), trial_lock(trial.folder, "wait for it"), err.status("") as status:
             translator = of_trial(trial, request)
             for name, evaluated in asked.missing.items():
                 status.update(escape(f"{trial.name}: evaluating {name}"))

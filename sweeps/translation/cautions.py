@@ -14,7 +14,7 @@ def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     train = config.train
     if train.warmup_steps > train.steps:
         share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
-        found = f"train.warmup_steps is {train.warmup_steps} in {train.steps} steps"
+        found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
         yield f"{found}; the learning rate only reaches {share}"
     tokens = _training_tokens(config, prepared)
     if tokens is not None and train.tokens_per_batch >= tokens:

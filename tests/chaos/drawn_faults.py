@@ -3,6 +3,7 @@
 import signal
 
 from faults import (
+    UNTIL_TRAINING,
     End,
     Fault,
     ask_one_then_all_to_stop,
@@ -34,6 +35,8 @@ ALL_STOPPED = End(1, "Next: ablate sweep")
 
 WORKER_KILLED = Fault("worker killed", kill(TRAINS))
 NODE_LOST = Fault("node lost, back after 5 to 15 s", lose_node, lasts=(5, 15))
+NODE_AWAY = Fault("node lost, back once training goes on", lose_node, lasts=(UNTIL_TRAINING, UNTIL_TRAINING))
+"""To start Ray takes CPUs that here are the other nodes', too: this measures the recovery alone."""
 LINK_CUT = Fault("link cut for 10 to 40 s", cut, lasts=(10, 40))
 TRIAL_KILLED = Fault("trial's process killed", kill(TRIAL_PROCESS))
 SYNCER_KILLED = Fault("syncer killed", kill(SYNCER), loses=False)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from drawn_faults import DURING_RECOVERY, EVERYWHERE, LINK_CUT, NODE_LOST, OF_THE_SMALL_TASK, WORKER_KILLED
-from faults import LEAVE, Fault
+from drawn_faults import DURING_RECOVERY, EVERYWHERE, LINK_CUT, NODE_AWAY, OF_THE_SMALL_TASK, WORKER_KILLED
+from faults import LEAVE, UNTIL_TRAINING, Fault
 from small_task import write_task
 from small_text import TEXT, write_text
 from striking import Strike
@@ -67,7 +67,7 @@ TWO_WORKERS = Experiment(
     furnish=write_text,
 )
 EXPERIMENTS = (ONE_WORKER, TWO_WORKERS)
-MEASURED = (WORKER_KILLED, NODE_LOST, LINK_CUT)
+MEASURED = (WORKER_KILLED, NODE_AWAY, LINK_CUT)
 
 
 def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
@@ -83,13 +83,17 @@ def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
     random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
     return {
-        experiment.name: [Strike(n, fault, random.uniform(*fault.lasts)) for n, fault in enumerate(each, 1)]
+        experiment.name: [Strike(n, fault, _drawn_time(random, fault)) for n, fault in enumerate(each, 1)]
         for experiment in EXPERIMENTS
     }
 
 
 def _draw(random: Random, experiment: Experiment, number: int) -> Strike:
     fault = random.choice(experiment.faults)
-    lasts, pause = random.uniform(*fault.lasts), random.uniform(0, 4)
+    lasts, pause = _drawn_time(random, fault), random.uniform(0, 4)
     second = random.choice(DURING_RECOVERY) if random.random() < SECOND else None
     return Strike(number, fault, lasts, second, pause if second else 0.0)
+
+
+def _drawn_time(random: Random, fault: Fault) -> float:
+    return fault.lasts[0] if fault.lasts[0] == UNTIL_TRAINING else random.uniform(*fault.lasts)

@@ -1,5 +1,6 @@
 """What can break: each fault strikes a sweep that trains, and says what may come of it."""
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from machine import Machine
 from target import TRAINS, WORKER, Target
 
 Repair = Callable[[], None]
+UNTIL_TRAINING = math.inf
+"""How long a fault lasts that is repaired once training goes on."""
 LEAVE = "leave-now"
 """The file at which a worker of the small task exits."""
 

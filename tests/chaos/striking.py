@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 import psutil
-from faults import End, Fault, NothingToHitError
+from faults import UNTIL_TRAINING, End, Fault, NothingToHitError
 from target import Standing, Target, finished_at, first_report
 
 PATIENCE_S = 600.0
@@ -32,7 +32,8 @@ class Strike:
     @property
     def words(self) -> str:
         then = f", then {self.second.name} after {self.pause:.1f} s" if self.second else ""
-        return f"{self.number}: {self.fault.name} [{self.lasts:.1f} s]{then}"
+        lasts = "until training goes on" if self.lasts == UNTIL_TRAINING else f"{self.lasts:.1f} s"
+        return f"{self.number}: {self.fault.name} [{lasts}]{then}"
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Striking:
             assert not self._hit(self.target.standings()), "an attempt was lost, although nothing should be"
         seconds = None if self._missed() else self._last_first_report() - self.began
         while self.repairs:
-            self._repair_due()
+            self._repair_due(trains=True)
             time.sleep(0.1)
         names = [fault.name for fault in self.faults]
         return Recovery(self.strike.number, names, seconds, self.typed_again)
@@ -118,10 +119,10 @@ class Striking:
             except NothingToHitError:
                 time.sleep(0.1)
 
-    def _repair_due(self) -> None:
+    def _repair_due(self, trains: bool = False) -> None:
         now, ended = time.time(), self.target.code is not None
         for due in [*self.repairs]:
-            if ended or (now > due.at and not due.at_the_end):
+            if ended or (trains and due.at == UNTIL_TRAINING) or (now > due.at and not due.at_the_end):
                 self.repairs.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
                     due.repair()

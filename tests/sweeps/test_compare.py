@@ -148,7 +148,7 @@ def test_parts_of_two_studies(folder: Path, names: tuple[str, str]) -> None:
     ("words", "message"),
     [
         ((), "A B is missing"),
-        (("base",), "A B has 1 name: base must be two trials"),
+        (("base",), "A B is only base must be two trials"),
         (("base", "big", "a_heads_1"), "has 3 names"),
         (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
         (("base", "heads_1"), "did you mean a_heads_1?"),

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -128,6 +129,15 @@ def test_watching_ends_at_once_if_nothing_runs(tmp_path: Path, planned: Plan) ->
     assert shown.stdout.splitlines()[0] == "synthetic-tiny: 2 missing"
 
 
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["typed", "in the background of a script"])
+def _interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What Ctrl-C does to this process."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts")
 def test_this_process_announces_itself_and_takes_requests(planned: Plan) -> None:
     stopping, names = Stopping(), ["base-s1", "big-s1"]
 
@@ -189,7 +199,7 @@ def test_stop_says_that_nothing_runs(tmp_path: Path, planned: Plan) -> None:
 
 def test_logs_show_what_was_printed_and_the_error(tmp_path: Path, planned: Plan) -> None:
     folder = planned.trials[0].folder
-    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 is not started yet.\n")
+    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 waits for its first attempt.\n")
     folder.begin_attempt(1, "node7", 1)
     assert "has no output yet" in typed(tmp_path, "logs", "base-s1").stdout
     begin_log(folder.log_path, 1, "node7")

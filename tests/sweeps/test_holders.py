@@ -35,7 +35,8 @@ def test_a_refusal_names_the_process_its_machine_its_start_and_its_command(
         with pytest.raises(RefusedError) as caught, trial_lock(folder):
             pass
         (problem,) = caught.value.problems
-        assert problem.found.startswith(f"base-s1 is being run by pid {os.getpid()} on {socket.gethostname()} since ")
+        assert problem.key == "base-s1"
+        assert problem.found.startswith(f"is being run by pid {os.getpid()} on {socket.gethostname()} since ")
         assert problem.found.endswith("s ago): ablate sweep 'sweep.rows=[base, big]' 'tracking.uri=http://***@h'")
         assert holder_of(locks, "big-s1") == "another process"
     assert not list(locks.glob("*.json"))

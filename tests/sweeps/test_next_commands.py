@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import os
 import shlex
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,14 @@ from finished_trials import sweep
 from typed import typed
 
 from sweeps.planning.continued import plan_sweep
+from sweeps.planning.naming import called
+from sweeps.planning.override_text import shell_line
+from sweeps.planning.overrides import parse_overrides
+from sweeps.planning.task_named import library_of
 from sweeps.running.recorder import Recorder
 from sweeps.show import show_outcome
+from tracking.runners import Runner, announce
+from tracking.trial_folder import TrialFolder
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"
@@ -47,6 +56,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("verb", ["status", "plan"])
+def test_a_running_study_is_to_be_watched(folder: Path, verb: str) -> None:
+    """Although only one trial is missing from its table."""
+    now = time.time()
+    announce(folder / "runs" / "synthetic-tiny", Runner(socket.gethostname(), os.getpid(), now, now, tuple(MISSING)))
+    assert next_of(folder, verb) == ["status", "--watch"]
+
+
+def test_the_last_trials_that_run_are_to_be_watched(folder: Path) -> None:
+    for name in MISSING:
+        TrialFolder(folder / "runs" / "synthetic-tiny" / name).begin_attempt(1, socket.gethostname(), os.getpid())
+    assert next_of(folder, "status") == ["status", "--watch"]
+    plan = " ".join(typed(folder, "plan").stdout.split())
+    assert "to run 0 of 3 trials, 2 are running" in plan
+
+
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:
     for arguments in ([], [ROWS, STEPS]):
         advice = next_of(folder, "status", *arguments)
@@ -60,6 +85,23 @@ def test_status_of_a_study_with_a_name_and_places_names_both(tmp_path: Path) -> 
     advice = next_of(tmp_path, "status", *places, "cluster.workers=2")
     assert advice == ["sweep", *places, "cluster.workers=2"]
     assert would_run(tmp_path, advice) == ["base-s1", *MISSING]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("my study", "'sweep.name=my study'"),
+        ("my study (1)", "\"sweep.name='my study (1)'\""),
+        ("True", "\"sweep.name='True'\""),
+        ("nan", "\"sweep.name='nan'\""),
+    ],
+)
+def test_a_name_is_shown_as_it_is_typed_most_easily(tmp_path: Path, name: str, shown: str) -> None:
+    words = called(tmp_path / name)
+    assert shlex.split(shell_line(words)) == words
+    assert shell_line(words) == shown
+    overrides, problems = parse_overrides(words, library_of(words, tmp_path))
+    assert (overrides.values["sweep.name"], problems) == (name, [])
 
 
 def test_a_study_named_by_its_data_and_scale_is_named_by_its_name(tmp_path: Path) -> None:

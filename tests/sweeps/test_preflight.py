@@ -526,8 +526,8 @@ def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> No
 
 
 CAUTIONS = {
-    "train.warmup_steps=4000": "base-s1: train.warmup_steps is 4000 in 600 steps; the learning rate only reaches 15% of its peak",  # noqa: E501
-    "train.warmup_steps=601": "train.warmup_steps is 601 in 600 steps; the learning rate only reaches 99.8% of its peak",  # noqa: E501
+    "train.warmup_steps=4000": "base-s1: train.warmup_steps is 4000, but there are only 600 steps; the learning rate only reaches 15% of its peak",  # noqa: E501
+    "train.warmup_steps=601": "train.warmup_steps is 601, but there are only 600 steps; the learning rate only reaches 99.8% of its peak",  # noqa: E501
     "train.tokens_per_batch=200000": "train.tokens_per_batch is 200000, but the training text has 147600 tokens",
 }
 

@@ -64,6 +64,7 @@ def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str
         ("data.vocab_size=2", "is 2", "a whole number between 8 and 2147483647"),
         ("cluster.workers=0", "is 0", "a whole number between 1 and 2147483647"),
         ("sweep.name=../x", 'is "../x"', "the name of a folder in paths.runs"),
+        ("sweep.name=a/b", 'is "a/b"', 'without "/"'),
         ("sweep.name=.hidden", 'is ".hidden"', "the name of a folder in paths.runs"),
         ("sweep.name=''", 'is ""', "the name of a folder in paths.runs"),
         ("model.d_model=64,128", "lists several values", "sweep.rows"),
@@ -225,7 +226,8 @@ def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: lis
     done = ablate(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean model.n_heads?" in done.stderr
-    assert done.stderr.splitlines()[-1] == "Nothing was started."
+    did = "printed" if arguments[0] == "status" else "started"
+    assert done.stderr.splitlines()[-1] == f"Nothing was {did}."
     assert contents(tmp_path) == []
 
 

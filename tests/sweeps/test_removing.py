@@ -148,7 +148,7 @@ def test_of_several_studies_one_must_be_named(folder: Path) -> None:
     sweep(folder, "sweep.name=other", "sweep.rows=[base,big]")
     message = refusal(folder, "drop", "big")
     assert "sweep.name is missing" in message
-    assert "name one of other, synthetic-tiny" in message
+    assert "must be one of other, synthetic-tiny" in message
     done(folder, "drop", "big", "sweep.name=other", "--yes")
     assert (names(study_in(folder, "other")), len(study_in(folder).trials)) == (["base-s1"], 6)
 

@@ -55,7 +55,7 @@ def test_base_is_described_by_its_values(tmp_path: Path) -> None:
     """Overrides change it, so its own words would not."""
     found = compose_sweep(["sweep.rows=[base,d_dropout_0]", "scale=paper", "model.n_heads=4"], tmp_path)
     assert "h 4," in shown_change(found.rows[0], found.base)
-    assert found.names == []
+    assert found.names({"base", "d_dropout_0"}) == []
 
 
 def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
@@ -84,7 +84,8 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
         (tmp_path / "conf" / "row" / f"{name}.yaml").unlink()
     again = plan_sweep([], here=tmp_path)
     assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert again.composition.names == ["At the paper's size narrow is mine."]
+    assert again.composition.names({"narrow", "heads"}) == ["At the paper's size narrow is mine."]
+    assert again.composition.names({"heads"}) == []
 
 
 def test_a_study_without_recorded_words_is_read(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pty
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from ablate_in_folder import plan
 from rich.console import Console
+from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 
@@ -20,6 +22,12 @@ from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.stopping import Interrupted, Stopping
 
+EVALUATES_UNTIL_TOLD = """    import pathlib, time
+    here = pathlib.Path(__file__)
+    here.with_name("evaluates").touch()
+    while not here.with_name("go-on").exists():
+        time.sleep(0.1)
+"""
 ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
 
 
@@ -84,6 +92,22 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
     assert "Trial" not in capfd.readouterr().out, "Tune prints nothing of its own"
     attempts = lines(planned.trials[0].folder.attempts_path)
     assert [line.get("reason") for line in attempts] == [None, "interrupted"]
+
+
+@pytest.mark.ray
+def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(workplace: Path) -> None:
+    """The trial finishes, so the sweep is over."""
+    write_task(workplace, {"    yield Evaluation(": f"{EVALUATES_UNTIL_TOLD}    yield Evaluation("})
+    running = Running.start("sweep", "task=small", "sweep.rows=[base]", cwd=workplace, trial=workplace)
+    wait_until((workplace / "evaluates").exists, "the evaluation")
+    os.kill(running.process.pid, signal.SIGINT)
+    time.sleep(3)  # it asks the trial to stop
+    (workplace / "go-on").touch()
+    code, output = running.finish()
+    assert code == 0, output
+    assert "Stopping after the current step" in output
+    assert "1 of 1 finished" in output
+    assert "run again" not in output
 
 
 @pytest.mark.ray

@@ -54,6 +54,10 @@ def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_calle
         ({"commit": "b" * 40}, "commit bbbbbbbbbbbb, not aaaaaaaaaaaa"),
         ({"commit": None}, "commit unknown, not aaaaaaaaaaaa"),
         ({"dirty": True}, "commit aaaaaaaaaaaa with changes, not aaaaaaaaaaaa"),
+        (
+            {"dirty": True, "changes": ["sweeps/a.py", "sweeps/b.py", "tracking/c.py", "tracking/d.py"]},
+            "commit aaaaaaaaaaaa with changes in sweeps/a.py, sweeps/b.py, tracking/c.py, 1 more, not aaaaaaaaaaaa",
+        ),
     ],
 )
 def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict[str, Any], text: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tracking.damage import unless_damaged
 from tracking.formats import time
+from tracking.provenance import changes
 from tracking.report.elements import Html, element
 from tracking.report.ticks import utc
 from tracking.study import Study, Trial
@@ -35,9 +36,8 @@ def _when(asked: Mapping[str, Any]) -> str:
 def _facts(held: Mapping[str, Any]) -> dict[str, str]:
     """As text, without what is unknown."""
     cpu, versions = held.get("cpu") or {}, held.get("versions") or {}
-    changed = " with changes that are not committed" if held.get("dirty") else ""
     facts = {
-        "commit": f"{held['commit']}{changed}" if held.get("commit") else None,
+        "commit": f"{held['commit']}{changes(held)}" if held.get("commit") else None,
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
         "host": held.get("host"),
         "processor": f"{cpu.get('model') or 'unknown'}, {cpu.get('count')} CPUs" if cpu else None,
