@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from sweeps.discarded import discard
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.stored_study import damaged
 from sweeps.running.stopping import Interrupted
 from tracking.damage import DamagedFileError
+from tracking.shell import shell_line
 from tracking.uri import without_password
 from transformer.processes.storage import FIXES
 from transformer.schema import RefusedError
@@ -149,7 +149,8 @@ def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> Non
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
         if problem.nearest:
             ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
-    ERR.print(escape(error.outcome or outcome))
+    if said := error.outcome or outcome:
+        ERR.print(escape(said))
 
 
 def print_failure(error: OSError) -> None:

@@ -17,7 +17,7 @@ from tracking.study import Study
 
 
 def studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
-    """One object per study, the last active first; of damaged ones, at the end, ``name`` and ``damage``."""
+    """One object per study, the most recently active first; of damaged ones, at the end, ``name`` and ``damage``."""
     unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
     damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
     return [*map(_line, studies), *damaged]

@@ -52,11 +52,11 @@ def plan_table(plan: Plan) -> Table:
 
 
 def _total(plan: Plan) -> list[str]:
-    """Such as "2 of 4 trials, 1 is running", with the FLOPs of the two."""
-    to_run = [planned for planned in plan.pending if planned.state != "running"]
-    running = len(plan.pending) - len(to_run)
+    """Such as "2 of 4 trials, 1 in a running sweep", with the FLOPs of the two."""
+    running = {planned.trial.name for planned in plan.running}
+    to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
-    words += f", {running} {'is' if running == 1 else 'are'} running" if running else ""
+    words += f", {len(running)} in a running sweep" if running else ""
     return [words, "", "", "", formats.flops(_flops(to_run)) or UNKNOWN]
 
 

@@ -10,6 +10,7 @@ from tracking.card import Card
 from tracking.formats import number, signed
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
+from tracking.shell import shell_line
 from tracking.study import Study, Trial
 
 LONGEST = 20_000  # characters of an experiment's tag
@@ -86,7 +87,7 @@ def _command(asked: dict[str, str | list[str]]) -> str:
     """As typed, with the program's name for its path."""
     command = asked.get("command", "")
     words = _words(command) if isinstance(command, str) else list(map(str, command))
-    return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
+    return shell_line([Path(words[0]).name, *words[1:]]) if words else ""
 
 
 def _words(command: str) -> list[str]:

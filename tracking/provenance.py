@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shlex
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tracking.shell import shell_line
 from tracking.uri import without_password
 
 DISTRIBUTION = "ablate-sweeps"
@@ -42,7 +42,7 @@ def collect(device: str, data_fingerprint: str, hosts: tuple[str, ...] = ()) -> 
         "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
         "device": device,
         "data_fingerprint": data_fingerprint,
-        "command": shlex.join(map(without_password, [sys.executable, *sys.argv])),
+        "command": shell_line(map(without_password, [sys.executable, *sys.argv])),
     }
 
 

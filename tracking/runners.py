@@ -61,9 +61,10 @@ class Runner:
 
 
 def seconds_left(running: Sequence[Runner]) -> float | None:
-    """Until the last of these processes ends."""
-    left = [runner.left - (time.time() - runner.seen) for runner in running if runner.left is not None]
-    return max(0.0, *left) if left else None
+    """Until the last of these processes ends; None if one of them does not know, or is late."""
+    now, known = time.time(), [runner for runner in running if runner.left is not None]
+    left = max((runner.left - (now - runner.seen) for runner in known if runner.left is not None), default=0.0)
+    return left if left > 0 and len(known) == len(running) else None
 
 
 def announce(study: Path, runner: Runner) -> None:

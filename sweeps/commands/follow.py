@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from sweeps.commands.guarded import guarded
 from sweeps.console import ERR, OUT, next_verb
-from sweeps.planning.naming import going_on, looking
-from sweeps.planning.override_text import shell_line
+from sweeps.planning.naming import looking
+from tracking.shell import shell_line
 
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
 
@@ -19,12 +19,9 @@ def stop(arguments: Arguments = None) -> None:
     from sweeps.running.following import named_trials, request
 
     trials, study, overrides, _ = named_trials(arguments or [], running=True)
-    for line in request(study, trials):
+    for line in request(study, trials, overrides):
         OUT.print(escape(line), soft_wrap=True)
-    if trials:
-        next_verb("status", looking(study.folder, overrides))
-    else:
-        next_verb("sweep", going_on(study.folder, overrides))
+    next_verb("status", [*looking(study.folder, overrides), *["--watch"] * (not trials)])
 
 
 @guarded
@@ -36,12 +33,13 @@ def logs(
     from sweeps.running.following import named_trials, one_trial, shown_log
 
     trials, study, overrides, notices = named_trials(arguments or [])
+    trial = one_trial(study, trials)
     if follow:
         watch = shell_line(["ablate", "status", *looking(study.folder, overrides), "--watch"])
-        notices = (*notices, f"Until the trial ends or Ctrl-C; `{watch}` shows steps and scores.")
+        notices = (*notices, f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores")
     for notice in notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
-    for text in shown_log(study, one_trial(study, trials), follow):
+    for text in shown_log(study, trial, follow):
         OUT.file.write(text)
         OUT.file.flush()
     if not follow:

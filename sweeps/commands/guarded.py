@@ -19,7 +19,7 @@ DOES = {
     **dict.fromkeys(("drop", "rm"), "moved"),
     **{"stop": "stopped", "sync": "sent", "compare": "compared", "translate": "translated", "evaluate": "evaluated"},
 }
-"""What a verb does, and by a refusal does not; the others print."""
+"""What a verb does, and by a refusal does not; the others only print."""
 
 
 def guarded(run: Callable[..., int | None]) -> Callable[..., None]:
@@ -32,7 +32,7 @@ def guarded(run: Callable[..., int | None]) -> Callable[..., None]:
             refuse_options(run, kwargs.get("overrides") or kwargs.get("arguments") or [])
             code = run(*args, **kwargs) or 0
         except (RefusedError, DamagedFileError) as error:
-            print_refusal(error, f"Nothing was {DOES.get(run.__name__, 'printed')}.")
+            print_refusal(error, f"Nothing was {DOES[run.__name__]}." if run.__name__ in DOES else "")
             code = 2
         except NotFiniteError as error:
             ERR.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)

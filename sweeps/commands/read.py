@@ -23,7 +23,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until no
 
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
-    """List the studies of paths.runs, the one that was active last first."""
+    """List the studies of paths.runs, the most recently active first."""
     from sweeps.listing import studies_json, studies_table
     from sweeps.planning.compose import compose_settings
     from tracking import studies as recorded

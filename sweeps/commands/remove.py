@@ -60,9 +60,12 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
         _preview(removals[0].study.parent, {name: size for each in removals for name, size in each.sizes().items()})
         _remain([address for removal in removals for address in removal.left_elsewhere()])
         return next_verb("rm", [*arguments, "--yes"])
-    for removal in removals:
+    for number, removal in enumerate(removals):
         (size,), elsewhere = removal.sizes().values(), removal.left_elsewhere()
-        place = remove(removal)
+        try:
+            place = remove(removal)
+        except RefusedError as error:  # a process took it up a moment ago
+            raise RefusedError(error.problems, "The other studies were not moved." if number else "") from None
         _moved(place, size, f"mv {_quoted(place)} {_quoted(removal.study)}")
         _remain(elsewhere)
     return next_verb("studies", [override for override in overrides if override.startswith("paths.")])

@@ -10,7 +10,7 @@ from sweeps.commands.arguments import OverrideList
 from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import PLACES, chosen
+from sweeps.planning.naming import looking
 
 Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
 FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
@@ -40,4 +40,4 @@ def report(overrides: OverrideList = None, output: Output = None, figures: Figur
         OUT.print(f"Wrote {len(files)} figures to {escape(str(figures))}", soft_wrap=True)
     write_atomic(page_path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(page_path))}[/]; open it in a browser", soft_wrap=True)
-    next_verb("ui", chosen(overrides, PLACES))
+    next_verb("ui", looking(study.folder, overrides))

@@ -21,7 +21,6 @@ def plan(overrides: OverrideList = None, add: Add = False, check: Check = False,
     make = partial(plan_sweep, overrides or [], add, "plan")
     planned = _checked(make, overrides) if check else make()
     from sweeps.show import overrides_to_run, plan_json, plan_table
-    from tracking.runners import runners
 
     if as_json:
         print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
@@ -29,7 +28,7 @@ def plan(overrides: OverrideList = None, add: Add = False, check: Check = False,
     OUT.print(plan_table(planned))
     if check:
         OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
-    if planned.pending and runners(planned.folder):
+    if planned.running:
         next_verb("status", [*looking(planned.folder, overrides), "--watch"])
     elif planned.pending:
         next_verb("sweep", overrides_to_run(planned, overrides))

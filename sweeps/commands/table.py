@@ -9,7 +9,7 @@ from sweeps.commands.arguments import OverrideList
 from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import PLACES, chosen
+from sweeps.planning.naming import looking
 from sweeps.table_format import Format
 from transformer.schema import Problem, RefusedError
 
@@ -58,7 +58,7 @@ def table(
         print(methods_of(made))
     elif as_format is None:
         OUT.print(tables.render(made.study, made.rows, OUT.width, made.view, made.findings))
-        next_verb("ui", chosen(overrides, PLACES))
+        next_verb("ui", looking(study.folder, overrides))
     else:
         sys.stdout.write(_written(as_format, made))
 

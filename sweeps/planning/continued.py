@@ -8,7 +8,6 @@ from typing import Any
 
 from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
 from sweeps.planning.naming import naming
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
@@ -16,6 +15,7 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_named import KEY, library_of, source_of_study
+from tracking.shell import shell_line
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError
 
@@ -238,7 +238,7 @@ class _Continued:
             return "base"
         if len(rows) > 1:
             found = f"is missing, and {self.record.study.name} has no row base, only {', '.join(rows)}"
-            raise RefusedError([Problem("row", found, f"name one of them, such as row={rows[0]}")])
+            raise RefusedError([Problem("row", found, f"must be one of them, such as row={rows[0]}")])
         return rows[0]
 
     def _seed(self, row: str, usual: int) -> int:
@@ -249,7 +249,7 @@ class _Continued:
         if len(recorded) > 1:
             found = f"is missing, and {row} is recorded with seeds {', '.join(map(str, recorded))}"
             example = f"{key}={recorded[0]}" if self.schema.seed else f"{key}=[{recorded[0]}]"
-            raise RefusedError([Problem(key, found, f"name one of them, such as {example}")])
+            raise RefusedError([Problem(key, found, f"must be one of them, such as {example}")])
         return recorded[0]
 
     def _refuse_scoring_others(self, others: list[str]) -> None:

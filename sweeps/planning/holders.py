@@ -10,10 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sweeps.planning.override_text import shell_line
 from tracking.formats import time as span
 from tracking.process import is_alive, is_here, own_birth
+from tracking.shell import shell_line
 from tracking.uri import without_password
+
+UNKNOWN = "another process"
+"""One that left no file: it is not a run of the study, such as `ablate evaluate`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def holder_of(locks: Path, trial: str) -> str:
     """Such as "pid 12 on node-a for 2:10 (ablate sweep)"; "another process" if it left no file."""
     found = [holder for _, holder in _holders(locks) if trial in holder.trials and not holder.is_dead()]
     if not found:
-        return "another process"
+        return UNKNOWN
     newest = max(found, key=lambda holder: holder.since)
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.since))
     held = span(max(0.0, time.time() - newest.since))

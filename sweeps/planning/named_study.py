@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
-from sweeps.planning.naming import names_study
+from sweeps.planning.naming import by_name, names_study
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
+from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study
 from transformer.schema import Problem, RefusedError, nearest
@@ -28,7 +29,9 @@ def named_study(settings: Settings) -> Study:
     if study is None:
         near = nearest(folder.name, study_names(runs))
         found = f'is "{folder.name}", but {runs} has no such study'
-        raise RefusedError([Problem("sweep.name", found, studies_there(runs), near and f"sweep.name={near}")])
+        raise RefusedError(
+            [Problem("sweep.name", found, studies_there(runs), near and shell_line([by_name(runs / near)]))]
+        )
     return study
 
 
@@ -65,5 +68,5 @@ def _choice(found: list[Study]) -> list[str]:
     """Which of several studies was taken."""
     if len(found) == 1:
         return []
-    chosen = f"Study {found[0].name}, the last active of {len(found)}"
+    chosen = f"Study {found[0].name}, the most recently active of {len(found)}"
     return [f"{chosen}; sweep.name=NAME takes another, and `ablate studies` lists them"]

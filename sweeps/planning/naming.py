@@ -52,13 +52,13 @@ def by_name(study: Path) -> str:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """The overrides for a verb that reads the study: its name and its places. Without a name it takes the newest."""
-    return [*(called(study) or _unless_newest(study)), *chosen(overrides, PLACES)]
+    """The overrides for a verb that reads the study: its name, unless it takes this one anyway, and its places."""
+    return [*(called(study) or _unless_last_active(study)), *chosen(overrides, PLACES)]
 
 
-def _unless_newest(study: Path) -> list[str]:
-    newest, _ = studies(study.parent)
-    return [] if not newest or newest[0].name == study.name else [by_name(study)]
+def _unless_last_active(study: Path) -> list[str]:
+    found, _ = studies(study.parent)
+    return [] if not found or found[0].name == study.name else [by_name(study)]
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:

@@ -1,14 +1,11 @@
 """The text of an override before its grammar reads it: parts that the shell split, letters that Hydra lacks."""
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sweeps.planning.override import parsed as parsed
 
 SHAPE = re.compile(r"\s*(?P<sign>-{1,2}|\+{1,2}|~)?(?P<key>[^\s=:]+)\s*(?:[:=]+|\s)\s*(?P<value>.*)", re.DOTALL)
-PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
-"""What a shell leaves as it is, and a list in brackets."""
 
 
 def whole(arguments: Sequence[str]) -> Iterator[str]:
@@ -41,18 +38,6 @@ def readable(key: str, value: str) -> str | None:
     """``key=value``, with quotes around the value if Hydra needs them; None if it cannot be read even so."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return next((text for text in (f"{key}={value}", f"{key}='{escaped}'") if parsed(text)), None)
-
-
-def for_shell(text: str) -> str:
-    """The text as it is typed in a shell."""
-    if PLAIN.fullmatch(text):
-        return text
-    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
-
-
-def shell_line(words: Iterable[str]) -> str:
-    """The command as it is typed in any shell. A word with a quote inside stays readable."""
-    return " ".join(for_shell(word) if "'" in word else shlex.quote(word) for word in words)
 
 
 def _continues(text: str, following: str) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 from sweeps.planning.made_text import MAKERS, folded, lists_meant, rejoined, repeated_keys
 from sweeps.planning.override import Override
 from sweeps.planning.override_meanings import Meanings
-from sweeps.planning.override_text import corrected, for_shell, parsed, value_text, whole
+from sweeps.planning.override_text import corrected, parsed, value_text, whole
 from sweeps.planning.suggestions import option_meant, takes_list
 from sweeps.planning.yaml_files import Library
+from tracking.shell import for_shell
 from transformer.schema import Problem, kind_of
 from transformer.versions import current_key
 

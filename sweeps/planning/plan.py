@@ -11,7 +11,6 @@ from sweeps.planning.changes import cells, shown_change
 from sweeps.planning.compose import Composition
 from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.like_base import is_like_base, like_base_problem
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.recorded import dotted, values_of
 from sweeps.planning.recording import recording
 from sweeps.planning.schema import FIRST_TASK, Schema
@@ -20,6 +19,8 @@ from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_card import task_card
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
+from tracking.runners import runners
+from tracking.shell import shell_line
 from tracking.study import Study, Trial
 from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
@@ -128,6 +129,12 @@ class Plan:
         turn = _turns(self.trials)
         pending = [planned for planned in self.trials if not planned.finished]
         return sorted(pending, key=lambda planned: (turn[planned.trial.name], -planned.effort))
+
+    @cached_property
+    def running(self) -> list[PlannedTrial]:
+        """Unfinished trials that a process runs or keeps for its further work, on any machine."""
+        taken = {name for runner in runners(self.folder) for name in runner.trials}
+        return [planned for planned in self.pending if planned.trial.name in taken or planned.state == "running"]
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweeps.planning.settings import Settings
+from tracking.shell import shell_line
 from tracking.uri import without_password
 from transformer.schema import Problem, nearest
 
 LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""
-FOLDER_NAME = 'must be the name of a folder in paths.runs, without "/", and without "." or a space at its start'
+FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https")
@@ -42,7 +43,7 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
     if not is_folder_name(name):
         near = "-".join(filter(None, name.split("/")))
-        offered = f"{key}={near}" if near != name and is_folder_name(near) else None
+        offered = shell_line([f"{key}={near}"]) if near != name and is_folder_name(near) else None
         yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME, offered)
     elif (size := len(name.encode())) > LONGEST_NAME:
         yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")

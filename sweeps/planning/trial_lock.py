@@ -6,18 +6,18 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sweeps.planning.holders import holder_of
+from sweeps.planning.holders import UNKNOWN, holder_of
+from sweeps.planning.naming import by_name
+from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
 
 @contextmanager
-def trial_lock(
-    folder: TrialFolder, allowed: str = "`ablate status --watch` follows it, `ablate stop` stops it"
-) -> Iterator[None]:
+def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None]:
     """Keep other processes from writing the trial's folder. The lock ends with this process, however it ends.
 
-    Raises RefusedError with ``allowed`` if another process holds the lock.
+    Raises RefusedError if another process holds the lock, with ``allowed`` or with what follows and stops it.
     """
     lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
     Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
@@ -25,6 +25,13 @@ def trial_lock(
         held = lock.acquire()
     except Timeout:
         holder = holder_of(folder.path.parent / ".locks", folder.path.name)
-        raise RefusedError([Problem(folder.path.name, f"is being run by {holder}", allowed)]) from None
+        usual = "wait for it" if holder == UNKNOWN else _steered(folder.path.parent)
+        raise RefusedError([Problem(folder.path.name, f"is being run by {holder}", allowed or usual)]) from None
     with held:
         yield
+
+
+def _steered(study: Path) -> str:
+    """How to follow and to stop what runs."""
+    status, stop = (shell_line(["ablate", verb, by_name(study)]) for verb in ("status", "stop"))
+    return f"`{status} --watch` follows it, `{stop}` stops it"

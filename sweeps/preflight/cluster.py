@@ -10,6 +10,7 @@ from transformer.schema import Problem
 
 BYTES_PER_PARAMETER = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""
+ROUNDING = 1e-6
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
 
 
@@ -23,7 +24,7 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
 
 def _misfit(needs: dict[str, float], cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     """If no worker group fits whose workers each need so much of these kinds of resources."""
-    fits = sum(min(int(node.total.get(kind, 0) // each) for kind, each in needs.items()) for node in nodes)
+    fits = sum(min(_times(node.total.get(kind, 0), each) for kind, each in needs.items()) for node in nodes)
     if fits >= cluster.workers:
         return
     have = ", and ".join(_have(kind, cluster, nodes) for kind in needs)
@@ -36,6 +37,11 @@ def _misfit(needs: dict[str, float], cluster: Cluster, nodes: list[Node]) -> Ite
         kind = next(reversed(needs))
         found = f"is {needs[kind]:g}"
         yield Problem(f"cluster.{kind.lower()}s_per_worker", found, f"each worker must fit on one machine; {have}")
+
+
+def _times(total: float, each: float) -> int:
+    """How many shares fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
+    return int(total / each + ROUNDING)
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.suggestions import option_meant
 from sweeps.removing.removal import Removal, locked
 from tracking.files import write_atomic
 from tracking.rows import BASE
+from tracking.shell import shell_line
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trash import free_place
 from tracking.uri import without_password

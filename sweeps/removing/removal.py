@@ -13,7 +13,7 @@ from tracking.trash import size
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
-RUNNING = "stop it with Ctrl-C, or wait for it"
+RUNNING = "stop it with `ablate stop`, or wait for it"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sweeps.running.stopping import Stopping
 from tracking.process import own_birth
 from tracking.runners import BEAT_S, Runner, announce, stop_requests, withdraw
 
+_leaving = threading.Event()
 LOOK_S = 1.0
 """How often to look for requests: a small file on a folder that may be shared."""
 
@@ -21,6 +22,7 @@ LOOK_S = 1.0
 @contextmanager
 def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[None]:
     """Within it others see that this process runs these trials, and may ask it to stop."""
+    _leaving.clear()
     announcement = Announcement(study, trials, stopping)
     thread = threading.Thread(target=announcement.repeat, name="announcement", daemon=True)
     thread.start()
@@ -30,6 +32,12 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
         announcement.ended.set()
         thread.join()
         withdraw_own(study)
+
+
+def withdraw_for_good(study: Path) -> None:
+    """For a process that ends at once, while its announcement is still repeated."""
+    _leaving.set()
+    withdraw_own(study)
 
 
 def withdraw_own(study: Path) -> None:
@@ -60,6 +68,8 @@ class Announcement:
             self._take_requests()
 
     def _beat(self) -> None:
+        if _leaving.is_set():
+            return
         waiting, left = self.stopping.waiting, self.stopping.seconds_left
         self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
         with suppress(OSError):  # a full disk: the next beat writes it

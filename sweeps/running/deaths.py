@@ -13,7 +13,7 @@ from sweeps.events import Lost
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
-NOT_INSTALLED = re.compile(r"No module named '(sweeps|tracking|transformer)\b")
+NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
 INSTALL_IT = "install it for the Python that starts Ray there"
 BY_RAY = "was killed by Ray, because its node ran out of memory"
 BY_KERNEL = "was killed (SIGKILL), most likely by the kernel: out of memory"
@@ -33,8 +33,9 @@ def describe(
     lines = _last_lines(pid, address)
     place = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({place})" if place else name
-    if NOT_INSTALLED.search(text):
-        return Lost(f"{process} found no ablate-sweeps; {INSTALL_IT}", text, unfit=True)
+    if missing := NOT_INSTALLED.search(text):
+        found = "another ablate-sweeps; install the same" if missing[1] else f"no ablate-sweeps; {INSTALL_IT}"
+        return Lost(f"{process} found {found}", text, unfit=True)
     cause, details = _cause(error, text, lines, lacked_memory), "\n\n".join(filter(None, [text, "\n".join(lines)]))
     return Lost(f"{process} {cause}", details, memory=cause in (BY_RAY, BY_KERNEL))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import by_name, called, names_study
-from sweeps.planning.override_text import shell_line
+from sweeps.planning.naming import by_name, looking, names_study
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time
 from tracking.runners import Runner, known_runners, request_stop, runners, stop_requests
+from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study, Trial
 from transformer.schema import Problem, RefusedError, nearest
@@ -19,7 +19,7 @@ from transformer.schema import Problem, RefusedError, nearest
 LOOK_S = 0.5
 STOPS = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `ablate train` prints to its own terminal.\n"
-NOT_BEGUN = "{name} waits for its first attempt.\n"
+NOT_BEGUN = "{name} has no attempt yet.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
 
@@ -36,7 +36,7 @@ def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
     return names, taken.study, overrides, taken.notices
 
 
-def request(study: Study, names: Sequence[str]) -> list[str]:
+def request(study: Study, names: Sequence[str], overrides: list[str]) -> list[str]:
     """Ask the processes of the study to stop these trials, or everything; returns lines that say so.
 
     Raises RefusedError if a name is wrong, or if nothing runs.
@@ -44,7 +44,7 @@ def request(study: Study, names: Sequence[str]) -> list[str]:
     trials, live = [trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
         found = f"is {study.name}, which is not running{_silent(study)}"
-        status = shell_line(["ablate", "status", *called(study.folder)])
+        status = shell_line(["ablate", "status", *looking(study.folder, overrides)])
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems)
@@ -99,7 +99,7 @@ def _running_study(overrides: list[str]) -> Study:
         allowed = f"must be one of them, such as {shell_line([by_name(running[0].folder)])}"
     else:
         found = f"is missing, and no study in {runs} is running"
-        allowed = "one that has just begun appears within seconds; `ablate studies` lists the studies"
+        allowed = "start one by `ablate sweep`; one that has just begun appears within seconds"
     raise RefusedError([Problem("sweep.name", found, allowed)])
 
 

@@ -70,16 +70,19 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             progress.stop()
         return stopping.requested_for(name)
 
+    def fail(failed: Failed) -> None:
+        progress.close()  # what follows may hang
+        _take(recorder, progress, failed)
+
     def leave() -> None:
         leave_study(recorder.folder.path.parent)
-        progress.close()
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
         peers_of(assignment, workers) as (address, peers),
-        StallHere(peers, stall_s, partial(_take, recorder, progress), leave).watching(),
+        StallHere(peers, stall_s, fail, leave).watching(),
         stopping.gentle(),
-        closing(work(assignment, 0, workers, address, stop)) as events,  # so that its checkpoints wait for nothing
+        closing(work(assignment, 0, workers, address, stop)) as events,  # ends what waits for storage
     ):
         for event in events:
             alive()

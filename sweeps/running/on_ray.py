@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.console import Console
 
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
@@ -26,6 +25,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
+from tracking.shell import shell_line
 from transformer.processes.storage import FIXES, at_place
 from transformer.schema import Problem, RefusedError
 

@@ -14,7 +14,7 @@ from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.announced import announced, withdraw_own
+from sweeps.running.announced import announced, withdraw_for_good
 from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
@@ -68,7 +68,7 @@ def open_study(
 
 def leave_study(study: Path) -> None:
     """For a process that cannot leave ``open_study``: remove its files, since other machines cannot know its end."""
-    withdraw_own(study)
+    withdraw_for_good(study)
     remove_own(study / ".locks")
 
 

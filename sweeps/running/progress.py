@@ -137,7 +137,7 @@ class Progress:
         self._say(f"{name}: {after}, as `ablate stop` asked")
 
     def skip(self, name: str) -> None:
-        """Show that a trial stopped before its first step."""
+        """Show that a trial stopped: before its first step, or by the loss of its attempt."""
         self.trials[name].state = "stopped"
 
     def ended(self) -> set[str]:

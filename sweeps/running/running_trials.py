@@ -11,12 +11,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.events import Lost
 from sweeps.running.signs_of_life import Teller, Watch
-from sweeps.task import Assignment
 
 
-def sign_of(assignment: Assignment) -> str:
-    """Under which the process of this attempt stores its signs of life."""
-    return f"trial-{assignment.run}-{assignment.attempt}"
+def sign_of(run: str, attempt: int) -> str:
+    """Under which the process of this attempt stores its signs of life; ``run`` is that of its assignment."""
+    return f"trial-{run}-{attempt}"
 
 
 @cache
@@ -53,6 +52,7 @@ class RunningTrials:
                 pid, node, _ = sign.split()
                 where = NodeAffinitySchedulingStrategy(node, soft=False)
                 _kill.options(scheduling_strategy=where).remote(int(pid))
+                watch.heard(0)  # so that it is not killed again before another such time
                 silent = f"gave no sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
                 yield name, Lost(f"the trial's process (pid {pid}) {silent}", "")
 

@@ -47,6 +47,9 @@ class Silence:
         self._looked = now
         for rank in ranks:
             before, self._counts[rank] = self._counts[rank], self._count(rank)
-            if before is not None and self._counts[rank] != before:
+            if self._counts[rank] == before:
+                continue
+            self._changed[rank] = now
+            if before is not None:  # its first sign comes before it imports torch
                 self.heard(rank)
         return bool(ranks) and now - max(self._changed[rank] for rank in ranks) > self._allowed_s

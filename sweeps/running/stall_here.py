@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 
 from sweeps.events import Failed
@@ -19,6 +20,8 @@ from transformer.processes.alive import signs
 SIGNAL = signal.SIGUSR1
 GRACE_S = 15.0
 """How long the main thread may take to end by itself."""
+RECORD_S = 10.0
+"""How long the records of its end may take: it may hang because their folder does."""
 
 
 class StalledError(RuntimeError):
@@ -71,12 +74,15 @@ class StallHere:
             peer.end()
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not self._over.wait(GRACE_S):
-            try:
-                self.fail(Failed(str(self.error), details))
-            finally:  # the main thread hangs, so nothing else ends the process
-                with suppress(Exception):
-                    self.leave()
-                os._exit(1)
+            record = threading.Thread(target=self._record, args=(Failed(str(self.error), details),), daemon=True)
+            record.start()
+            record.join(RECORD_S)
+            os._exit(1)  # the main thread hangs, so nothing else ends the process
+
+    def _record(self, failed: Failed) -> None:
+        for act in (partial(self.fail, failed), self.leave):
+            with suppress(Exception):
+                act()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.error and not self._over.is_set():

@@ -25,6 +25,8 @@ from tracking.damage import DamagedFileError
 Found = TypeVar("Found")
 RING_S = 5.0
 """How often the bell rings."""
+ENDING_S = 30.0
+"""How long Tune may take to end once all trials have."""
 
 
 class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
@@ -37,7 +39,7 @@ class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
 class TuneCallback(tune.Callback):  # type: ignore[misc]
     """Gives each attempt its number before its process exists, so that late events of an older attempt are dropped.
 
-    ``bell`` rings when a person stops the sweep.
+    ``bell`` rings when the sweep is stopped.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
         self.rang_at = 0.0  # when the bell last rang for all of them
+        self.completed = 0.0  # when all trials had come to their end, in seconds of ``time.monotonic``
         self.over = False  # whether all trials of a round have ended
         settings = next(iter(recorders.values())).planned.settings
         self.wait, self.running = Wait(settings.cluster), RunningTrials(60 * settings.sweep.stall_minutes)
@@ -62,7 +65,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if self.rang or name in self.stopped:  # the trial will return at once
             return
         self._record(name, self.recorders[name].begin)
-        self.running.add(name, sign_of(self.recorders[name].assignment()))
+        self.running.add(name, sign_of(self.recorders[name].run, self.recorders[name].attempt))
         self.progress.start(name)
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
@@ -119,7 +122,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.progress.fail(name, lost.cause)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        self.over = True
+        """Tune calls it after a fault of its loop, too."""
+        self.over = self.recorders.keys() <= self.progress.ended() | {*self.again}
 
     def _give_up(self, name: str, lost: Lost) -> None:
         """End the attempt. An unfit node ends the sweep: each trial that comes to it would be lost."""
@@ -155,8 +159,15 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self.rang = True
             self._ring()
             self.progress.stop(self.stopping.fault)
-        if not self.running and not self.progress.complete():
+        if not self.running and not self._ends_by_itself():
             raise self.stopping.interrupted(self.progress.left())
+
+    def _ends_by_itself(self) -> bool:
+        """Whether all trials have come to their end, and no process of theirs holds Tune up."""
+        if not self.progress.complete():
+            return False
+        self.completed = self.completed or time.monotonic()
+        return time.monotonic() - self.completed < ENDING_S
 
     def _stop_one(self, name: str) -> None:
         """Ring the bell for one trial; a pending one never starts."""

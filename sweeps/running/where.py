@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from sweeps.planning.naming import called
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.plan import Plan
 from tracking.lag import current_store
+from tracking.shell import shell_line
 from tracking.uri import default_uri, without_password
 
 

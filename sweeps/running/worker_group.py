@@ -76,7 +76,7 @@ def run_trial(
     assignment = config["again"] or assignments[config["trial"]]
     if is_rung(bell, assignment.key):
         return
-    with teller().telling(sign_of(assignment), stall_s):
+    with teller().telling(sign_of(assignment.run, assignment.attempt), stall_s):
         _run_group(assignment, bool(config.get("short")), cluster, bell, stall_s, probe, packages)
 
 

@@ -65,14 +65,19 @@ def test_a_killed_syncer_is_started_again(workplace: Path, undisturbed: Path) ->
     check_nothing_left(workplace)
 
 
-def test_the_trials_process_killed_while_it_starts_and_while_it_trains(workplace: Path, undisturbed: Path) -> None:
-    running = start(workplace)
+def kill_the_trials_process_twice(running: Running) -> None:
+    """While it starts, and while it trains."""
     wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
     for process in running.processes("ray::ImplicitFunc"):
         process.kill()
     running.wait_for_step(40)
     (trial,) = running.processes("ray::ImplicitFunc")
     trial.kill()
+
+
+def test_the_trials_process_killed_while_it_starts_and_while_it_trains(workplace: Path, undisturbed: Path) -> None:
+    running = start(workplace)
+    kill_the_trials_process_twice(running)
     code, output = running.finish()
     assert code == 0, output
     *lost, end = reasons(trial_in(workplace))
@@ -90,12 +95,7 @@ def test_each_process_of_one_worker_killed_in_turn(
     words = ["cluster.workers=1", "train.steps=800"]
     undisturbed = finish(furnish(tmp_path_factory.mktemp("one").resolve()), *words)
     running = start(workplace, *words)
-    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
-    for process in running.processes("ray::ImplicitFunc"):
-        process.kill()
-    running.wait_for_step(40)
-    (trial,) = running.processes("ray::ImplicitFunc")
-    trial.kill()
+    kill_the_trials_process_twice(running)
     running.wait_for_step(240)
     (worker,) = running.workers()
     worker.kill()

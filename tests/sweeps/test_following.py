@@ -175,7 +175,7 @@ def test_stop_leaves_a_request_and_says_what_follows(tmp_path: Path, planned: Pl
     everything = typed(tmp_path, "stop", "sweep.name=synthetic-tiny")
     assert everything.stdout.splitlines() == [
         f"The sweep {where} stops after the current step, with a checkpoint",
-        "Next: ablate sweep",
+        "Next: ablate status --watch",
     ]
 
 
@@ -199,7 +199,7 @@ def test_stop_says_that_nothing_runs(tmp_path: Path, planned: Plan) -> None:
 
 def test_logs_show_what_was_printed_and_the_error(tmp_path: Path, planned: Plan) -> None:
     folder = planned.trials[0].folder
-    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 waits for its first attempt.\n")
+    assert typed(tmp_path, "logs", "base-s1").stdout.startswith("base-s1 has no attempt yet.\n")
     folder.begin_attempt(1, "node7", 1)
     assert "has no output yet" in typed(tmp_path, "logs", "base-s1").stdout
     begin_log(folder.log_path, 1, "node7")

@@ -14,12 +14,12 @@ from typed import typed
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.naming import called
-from sweeps.planning.override_text import shell_line
 from sweeps.planning.overrides import parse_overrides
 from sweeps.planning.task_named import library_of
 from sweeps.running.recorder import Recorder
 from sweeps.show import show_outcome
 from tracking.runners import Runner, announce
+from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
@@ -69,7 +69,7 @@ def test_the_last_trials_that_run_are_to_be_watched(folder: Path) -> None:
         TrialFolder(folder / "runs" / "synthetic-tiny" / name).begin_attempt(1, socket.gethostname(), os.getpid())
     assert next_of(folder, "status") == ["status", "--watch"]
     plan = " ".join(typed(folder, "plan").stdout.split())
-    assert "to run 0 of 3 trials, 2 are running" in plan
+    assert "to run 0 of 3 trials, 2 in a running sweep" in plan
 
 
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
     for verb in ("plan", "status"):
         advice = next_of(tmp_path, verb, "sweep.name=x", *places, "sweep.rows=[base]")
         assert advice == ["table", "sweep.name=x", *places]
-    assert next_of(tmp_path, *advice) == ["ui", *places]
+    assert next_of(tmp_path, *advice) == ["ui", "sweep.name=x", *places]
 
 
 @pytest.mark.parametrize(

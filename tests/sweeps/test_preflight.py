@@ -394,6 +394,9 @@ GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
     (2, 3, 0, [{"CPU": 6}], None),
     (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
     (2, 1, 0.5, [{"CPU": 8, "GPU": 1}], None),
+    (5, 1, 0.2, [{"CPU": 8, "GPU": 1}], None),
+    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], None),
+    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 0.1 GPU; must be at most 10; 1 GPUs, 1 free"),
     (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
     (
         2,

@@ -226,8 +226,7 @@ def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: lis
     done = ablate(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean model.n_heads?" in done.stderr
-    did = "printed" if arguments[0] == "status" else "started"
-    assert done.stderr.splitlines()[-1] == f"Nothing was {did}."
+    assert ("Nothing was started." in done.stderr.splitlines()) == (arguments[0] != "status")
     assert contents(tmp_path) == []
 
 

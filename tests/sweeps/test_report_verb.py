@@ -32,7 +32,7 @@ def test_the_page_of_an_older_study_stands_in_its_folder(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     page = (study / "report.html").read_text("utf-8")
     assert f"Wrote {study}/report.html; open it in a browser" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Next: ablate ui"
+    assert done.stdout.splitlines()[-1] == f"Next: ablate ui sweep.name={study.name}"
     assert '<h2 id="samples-1-title">Hypotheses</h2>' in page
     source = next(folder.glob("data/prepared/*/dev.source.txt")).read_text("utf-8").splitlines()
     assert any(line in page for line in source), "translations stand next to what was to be translated"

@@ -30,6 +30,21 @@ def test_before_the_first_sign_more_time_is_allowed() -> None:
     assert time.monotonic() - began >= 0.2
 
 
+def test_a_late_first_sign_is_a_sign_of_life() -> None:
+    """Else the process is killed just when it has begun."""
+    counts: list[int | None] = [None]
+    silence = Silence(1, 1.0, lambda rank: counts[rank], starting_s=1.0)
+    ended = time.monotonic() + 0.9
+    while time.monotonic() < ended:
+        assert not silence.stalled([0])
+        time.sleep(0.01)
+    counts[0] = 1
+    ended = time.monotonic() + 0.5
+    while time.monotonic() < ended:
+        assert not silence.stalled([0])
+        time.sleep(0.01)
+
+
 def test_time_in_which_nobody_looked_does_not_count() -> None:
     """The sweep itself was stopped: its workers waited for it."""
     watch = Watch(["a"], stall_s=0.2)

@@ -94,6 +94,28 @@ def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
     assert [line.get("reason") for line in attempts] == [None, "interrupted"]
 
 
+class Faulty(Progress):
+    """Has a fault of its own in the step of Tune that starts the trial."""
+
+    def start(self, name: str) -> None:
+        raise ValueError("a fault of ours")
+
+
+@pytest.mark.ray
+def test_a_fault_in_a_step_of_tune_is_not_taken_for_one_of_its_last_files(workplace: Path) -> None:
+    write_task(workplace)
+    planned = plan(workplace, "task=small", "sweep.rows=[base]", f"paths.runs={workplace}/runs")
+    console = Console(quiet=True)
+    connect = partial(on_ray._connect, planned.composition.shared.cluster)
+    with (
+        pytest.raises(ValueError, match="a fault of ours"),
+        on_ray._disconnected_at_the_end(),
+        open_study(planned, ["ablate"], console, connect) as (_, asked),
+        Faulty(planned, console) as progress,
+    ):
+        on_ray._run_on_ray(planned, progress, asked, ["ablate"])
+
+
 @pytest.mark.ray
 def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(workplace: Path) -> None:
     """The trial finishes, so the sweep is over."""

@@ -70,7 +70,7 @@ def test_a_folder_without_studies_says_how_to_begin(tmp_path: Path) -> None:
 def test_the_newest_study_is_read_and_named(folder: Path, verb: str) -> None:
     done = typed(folder, verb)
     assert (done.exit_code, NEWER in done.stdout, OLDER in done.stdout) == (0, True, False)
-    assert " ".join(done.stderr.split()).startswith(f"Study {NEWER}, the last active of 2;")
+    assert " ".join(done.stderr.split()).startswith(f"Study {NEWER}, the most recently active of 2;")
     for words in ([f"sweep.name={OLDER}"], ["scale=tiny"], ["data=synthetic"]):
         named = typed(folder, verb, *words)
         assert (named.exit_code, OLDER in named.stdout, named.stderr) == (0, True, ""), named.output
@@ -134,7 +134,7 @@ def test_the_ui_serves_the_store_of_the_newest_study(folder: Path, monkeypatch: 
     SyncLog(folder / "runs" / NEWER, "http://host:5000").note(PassOutcome(1, 1, ()))
     done = typed(folder, "ui")
     assert (done.exit_code, "All of MLflow: http://host:5000" in done.stdout) == (0, True), done.output
-    assert "Study mine, the last active of 2" in done.stderr
+    assert "Study mine, the most recently active of 2" in done.stderr
     SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
     assert "mine is tracked at postgresql://host/db" in refusal(folder, "ui")
     (folder / "runs/mlflow.db").touch()

@@ -11,12 +11,30 @@ from pathlib import Path
 from machines import needs_namespaces
 
 from tracking.process import has_ended, is_alive, own_birth
-from tracking.runners import SILENT_S, Runner, announce, known_runners, request_stop, runners, stop_requests, withdraw
+from tracking.runners import (
+    SILENT_S,
+    Runner,
+    announce,
+    known_runners,
+    request_stop,
+    runners,
+    seconds_left,
+    stop_requests,
+    withdraw,
+)
 
 
 def runner(**changes: object) -> Runner:
     now = time.time()
     return replace(Runner(socket.gethostname(), os.getpid(), now, now, ("base-s1", "big-s1")), **changes)  # type: ignore[arg-type]
+
+
+def test_the_time_left_is_that_of_the_last_process_if_all_know_theirs() -> None:
+    short, long = runner(left=180.0), runner(left=36000.0)
+    assert 35990 < (seconds_left([short, long]) or 0) <= 36000
+    assert seconds_left([short, runner(left=None)]) is None, "the other one may take ten hours"
+    assert seconds_left([runner(left=0.0)]) is None, "what is evaluated now has no known end"
+    assert seconds_left([]) is None
 
 
 def test_a_process_is_seen_until_it_withdraws(tmp_path: Path) -> None:

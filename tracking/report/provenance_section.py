@@ -1,6 +1,5 @@
 """Where the numbers come from: commands, commits, versions, machines, data, and every trial's state."""
 
-import shlex
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from tracking.formats import time
 from tracking.provenance import changes
 from tracking.report.elements import Html, element
 from tracking.report.ticks import utc
+from tracking.shell import shell_line
 from tracking.study import Study, Trial
 
 Found = dict[str, dict[str, list[str]]]  # what -> value -> trials
@@ -60,7 +60,7 @@ def _trials_named(names: list[str]) -> str:
 
 def _command(asked: Mapping[str, Any]) -> Html:
     command = asked.get("command", "")
-    return element("dd", element("code", shlex.join(command) if isinstance(command, list) else str(command)))
+    return element("dd", element("code", shell_line(map(str, command)) if isinstance(command, list) else str(command)))
 
 
 def _trials(study: Study) -> Html:
