@@ -20,10 +20,11 @@ from rich.console import Console
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.record import MEASURED
 from benchmarks.sheet import Sheet, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Size, Workload, drawn_pairs, workload
-from tracking.provenance import collect
+from tracking.provenance import changes, collect
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch
 from transformer.data.pieces import EOS, PAD
@@ -144,8 +145,8 @@ def main() -> None:
     note = "Each line except the first disables one optimization. Gain: the added CPU seconds, round by round."
     columns = ("size", "what", "ms per batch", "gain", "range")
     console.print(to_terminal(Sheet("Gain of each optimization", note, columns, rows, words=2)))
-    found = collect("cpu", "")
-    console.print(f"commit {found['commit']}{' with changes' if found['dirty'] else ''}, {found['cpu']}, one thread")
+    found = collect("cpu", "", code=MEASURED)
+    console.print(f"commit {found['commit']}{changes(found)}, {found['cpu']}, one thread")
 
 
 def drawn_workload(size: Size) -> Workload:

@@ -16,9 +16,10 @@ import torch
 import typer
 from rich.console import Console
 
+from benchmarks.record import MEASURED
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
 from sweeps.planning.compose import compose_row
-from tracking.provenance import collect
+from tracking.provenance import changes, collect
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
@@ -238,8 +239,8 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = collect(describe_device(Worker(device=device)), "")
-    commit = f"{found['commit']}{' with changes' if found['dirty'] else ''}"
+    found = collect(describe_device(Worker(device=device)), "", code=MEASURED)
+    commit = f"{found['commit']}{changes(found)}"
     return f"{found['command']}, commit {commit}, {found['device']}, torch {found['versions']['torch']}"
 
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from tracking import formats
 from tracking.files import write_atomic
-from tracking.provenance import collect
+from tracking.provenance import CODE, changes, collect
 from transformer.schema import Problem, RefusedError
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]
+MEASURED = (*CODE, "benchmarks", "conf")
+"""The folders whose changes count for a measured figure."""
 
 
 def provenance(module: str, peers: Sequence[str]) -> Result:
@@ -25,10 +27,10 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
     if missing:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
-    known = collect("cpu", "")
+    known = collect("cpu", "", code=MEASURED)
     versions = {name: known["versions"][name] for name in ("python", "torch")}
     return {
-        **{name: known[name] for name in ("commit", "dirty", "cpu")},
+        **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", module, *map(_of_any_machine, sys.argv[1:])]),
@@ -45,7 +47,7 @@ def _of_any_machine(word: str) -> str:
 
 def heading(title: str, result: Result) -> list[str]:
     """The title, and everything needed to repeat the run."""
-    commit = f"{result['commit']}{' with changes' if result['dirty'] else ''}"
+    commit = f"{result['commit']}{changes(result)}"
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
     return [
         f"# {title}",

@@ -8,4 +8,5 @@ def discard(*descriptors: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in descriptors:
         os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    if nowhere not in descriptors:  # one of them may have been closed
+        os.close(nowhere)

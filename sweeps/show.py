@@ -1,6 +1,6 @@
 """Plans as tables for a terminal and as JSON for scripts; how a run ended, and the next command."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich import box
@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import DECODING, PLACES, SELECTING, chosen, going_on
+from sweeps.planning.naming import DECODING, SELECTING, going_on, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.planning.task_card import task_card
 from sweeps.planning.task_files import changes
@@ -33,7 +33,7 @@ def plan_table(plan: Plan) -> Table:
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
     )
     table.caption_justify = "left"
-    lines = _plan_lines(plan)
+    lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     table.add_column("row", no_wrap=True)
     table.add_column("change", overflow="fold", max_width=44)
     for name in ("seeds" if len(lines) < len(plan.trials) else "seed", "steps", "params", "FLOPs"):
@@ -45,18 +45,19 @@ def plan_table(plan: Plan) -> Table:
         costs = [params(planned.costs.params) or UNKNOWN, formats.flops(_flops(line)) or UNKNOWN]
         numbers = [_seeds(line), f"{planned.steps}", *costs]
         last = following is None or following[0].trial.group != planned.trial.group
-        trial, state = planned.trial, counted(map(_plan_state, line)) if len(line) > 1 else _plan_state(planned)
+        states = [_plan_state(each, taken) for each in line]
+        trial, state = planned.trial, counted(states) if len(line) > 1 else states[0]
         table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
     table.add_row("to run", *_total(plan), "")
     return table
 
 
 def _total(plan: Plan) -> list[str]:
-    """Such as "2 of 4 trials, 1 in a running sweep", with the FLOPs of the two."""
+    """Such as "2 of 4 trials, 1 running or waiting", with the FLOPs of the two."""
     running = {planned.trial.name for planned in plan.running}
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
-    words += f", {len(running)} in a running sweep" if running else ""
+    words += f", {len(running)} running or waiting" if running else ""
     return [words, "", "", "", formats.flops(_flops(to_run)) or UNKNOWN]
 
 
@@ -106,10 +107,13 @@ def plan_json(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _plan_state(planned: Any) -> str:
+def _plan_state(planned: PlannedTrial, taken: Collection[str]) -> str:
+    """``taken`` has the names of trials that a process runs or keeps for its further work."""
     if planned.finished:
         return "finished"
-    return "to score again" if planned.state == "finished" else planned.state.replace("missing", "to run")
+    if planned.state == "finished":
+        return "to score again"
+    return planned.state.replace("missing", "waiting" if planned.trial.name in taken else "to run")
 
 
 def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:
@@ -137,5 +141,5 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         next_verb(verb, going_on(planned.folder, overrides, selected))
         return 1
-    next_verb("ui", chosen(overrides, PLACES))
+    next_verb("ui", looking(planned.folder, overrides))
     return 0

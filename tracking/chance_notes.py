@@ -107,7 +107,7 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
     if shown:
-        yield f"{UNLIKE}: the row differs from most rows in more than its change: {'; '.join(summary(shown))}."
+        yield f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
 
 
 def _verdicts(card: Card, findings: Findings) -> Iterator[str]:

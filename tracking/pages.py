@@ -89,11 +89,9 @@ class Pages:
         except Exception as error:  # every kind of store raises its own
             self._wait_until = time.monotonic() + RETRY_S
             complaint, self._complaint = self._complaint, cause_of(error)
-            return (
-                ()
-                if complaint == self._complaint
-                else (f"artifacts are not stored: {self._complaint}; `ablate sync` sends them",)
-            )
+            if complaint == self._complaint:
+                return ()
+            return (f"artifacts are not stored: {self._complaint}; once that is mended, `ablate sync` sends them",)
         self._complaint = ""
         return ()
 

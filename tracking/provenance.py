@@ -24,13 +24,16 @@ PACKAGES = {
 }
 
 
-def collect(device: str, data_fingerprint: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
+def collect(
+    device: str, data_fingerprint: str, hosts: tuple[str, ...] = (), code: tuple[str, ...] = CODE
+) -> dict[str, Any]:
     """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages.
 
-    ``hosts`` are the machines that train, if these are known; ``driver`` is the one of this process.
+    ``hosts`` are the machines that train, if these are known; ``driver`` is the one of this process. ``code`` are the
+    folders whose changes count.
     """
     here = socket.gethostname()
-    commit, changed = _git_state(Path(__file__).resolve())
+    commit, changed = _git_state(Path(__file__).resolve(), code)
     return {
         "commit": commit,
         "dirty": None if changed is None else bool(changed),
@@ -59,8 +62,8 @@ def own_version() -> str | None:
     return _version(DISTRIBUTION)
 
 
-def _git_state(source: Path) -> tuple[str | None, list[str] | None]:
-    """Commit of the checkout that tracks `source`, and the changed files of CODE; (None, None) without a checkout.
+def _git_state(source: Path, code: tuple[str, ...] = CODE) -> tuple[str | None, list[str] | None]:
+    """Commit of the checkout that tracks `source`, and the changed files of ``code``; (None, None) without a checkout.
 
     A wheel installed inside another repository must not get that repository's commit.
     """
@@ -69,8 +72,8 @@ def _git_state(source: Path) -> tuple[str | None, list[str] | None]:
     if tracked is None or commit is None:
         return None, None
     root = source.parent.parent
-    changed = _git(root, "diff", "--name-only", "--relative", "HEAD", "--", *CODE)
-    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
+    changed = _git(root, "diff", "--name-only", "--relative", "HEAD", "--", *code)
+    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *code)
     return commit, None if changed is None or added is None else sorted({*changed.splitlines(), *added.splitlines()})
 
 

@@ -1,4 +1,4 @@
-"""The files of a study's trials, fetched together before they are read one by one: slow storage is waited for once."""
+"""The files of a study's trials, fetched ahead, so that their content is not waited for one file after the other."""
 
 import os
 from contextlib import suppress

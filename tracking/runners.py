@@ -61,7 +61,7 @@ class Runner:
 
 
 def seconds_left(running: Sequence[Runner]) -> float | None:
-    """Until the last of these processes ends; None if one of them does not know, or is late."""
+    """Until the last of these processes ends; None if one of them does not know, or if all are late."""
     now, known = time.time(), [runner for runner in running if runner.left is not None]
     left = max((runner.left - (now - runner.seen) for runner in known if runner.left is not None), default=0.0)
     return left if left > 0 and len(known) == len(running) else None

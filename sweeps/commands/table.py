@@ -1,6 +1,5 @@
 """The verb ``table``."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,7 +59,7 @@ def table(
         OUT.print(tables.render(made.study, made.rows, OUT.width, made.view, made.findings))
         next_verb("ui", looking(study.folder, overrides))
     else:
-        sys.stdout.write(_written(as_format, made))
+        OUT.file.write(_written(as_format, made))
 
 
 def _written(as_format: Format, made: "Chosen") -> str:

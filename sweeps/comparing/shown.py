@@ -24,14 +24,14 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 def shown(
     found: Sequence[Compared], samples: Differing, only: tuple[list[str], list[str]] | None
 ) -> Iterator[RenderableType]:
-    """Configuration, metrics, samples, each below its heading. ``only``: rows that one of two studies has alone."""
+    """Configuration, metrics, samples, each below its heading. ``only``: rows not finished in both studies."""
     first, second = (side.label if only is None else _study_label(side) for side in found[0].sides)
     yield f"[bold]{escape(first)}[/] and [bold]{escape(second)}[/]: differences are {escape(second)} − {escape(first)}"
     yield _configuration(found[0])
     yield metrics_table([(None if only is None else each.sides[0].trials[0].row, each) for each in found])
     for name, rows in zip((first, second), only or ((), ()), strict=True):
         if rows:
-            yield f"[dim]Not compared, since unfinished in one study ({escape(name)}): {escape(', '.join(rows))}[/]"
+            yield f"[dim]Not compared, of {escape(name)}, since not finished in both: {escape(', '.join(rows))}[/]"
     yield from _samples(found[0], samples)
     yield ""
 

@@ -55,7 +55,7 @@ def remove_own(locks: Path) -> None:
 
 
 def holder_of(locks: Path, trial: str) -> str:
-    """Such as "pid 12 on node-a for 2:10 (ablate sweep)"; "another process" if it left no file."""
+    """Such as "pid 12 on node-a since 2030-01-31 12:00 (2 min 10 s ago): ablate sweep"; UNKNOWN without a file."""
     found = [holder for _, holder in _holders(locks) if trial in holder.trials and not holder.is_dead()]
     if not found:
         return UNKNOWN

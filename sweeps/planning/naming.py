@@ -14,7 +14,7 @@ NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
 NAMING = (*NAMES, *PLACES)
 FREE = (*PLACES, "cluster", "sweep.max_failures=", "sweep.stall_minutes=", "data.mirror=")
 """The settings of a study that may change at any time, besides those that only observe its training."""
-PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
+PLAIN_TEXT = re.compile(r"[A-Za-z_/][\w./-]*( [A-Za-z_][\w.-]*)*", re.ASCII)
 """What Hydra reads as a text without quotes, unless it is one of NO_TEXT."""
 NO_TEXT = ("null", "true", "false", "nan", "inf")
 DECODING = ("decode=",)
@@ -46,9 +46,21 @@ def called(study: Path) -> list[str]:
 
 def by_name(study: Path) -> str:
     """The override that names a recorded study."""
-    plain = PLAIN_NAME.fullmatch(study.name) and study.name.lower() not in NO_TEXT
-    quoted = study.name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"sweep.name={study.name}" if plain else f"sweep.name='{quoted}'"
+    return f"sweep.name={_hydra_text(study.name)}"
+
+
+def placed(study: Path) -> list[str]:
+    """The override for the folder of the study, unless that is where a command looks by itself."""
+    runs = study.parent
+    return [] if runs == Path.cwd() / "runs" else [f"paths.runs={_hydra_text(str(runs))}"]
+
+
+def _hydra_text(text: str) -> str:
+    """The text as the value of an override, with quotes if Hydra needs them."""
+    if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:
+        return text
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:

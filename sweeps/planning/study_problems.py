@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sweeps.planning.naming import by_name
 from sweeps.planning.settings import Settings
 from tracking.shell import shell_line
 from tracking.uri import without_password
@@ -43,7 +44,8 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
     if not is_folder_name(name):
         near = "-".join(filter(None, name.split("/")))
-        offered = shell_line([f"{key}={near}"]) if near != name and is_folder_name(near) else None
+        word = by_name(Path(near)) if named else f"{key}={near}"
+        offered = shell_line([word]) if near != name and is_folder_name(near) else None
         yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME, offered)
     elif (size := len(name.encode())) > LONGEST_NAME:
         yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sweeps.planning.holders import UNKNOWN, holder_of
-from sweeps.planning.naming import by_name
+from sweeps.planning.naming import by_name, placed
 from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
@@ -25,13 +25,13 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
         held = lock.acquire()
     except Timeout:
         holder = holder_of(folder.path.parent / ".locks", folder.path.name)
-        usual = "wait for it" if holder == UNKNOWN else _steered(folder.path.parent)
-        raise RefusedError([Problem(folder.path.name, f"is being run by {holder}", allowed or usual)]) from None
+        fix = "wait for it" if holder == UNKNOWN else allowed or _steered(folder.path.parent)
+        raise RefusedError([Problem(folder.path.name, f"is being run by {holder}", fix)]) from None
     with held:
         yield
 
 
 def _steered(study: Path) -> str:
     """How to follow and to stop what runs."""
-    status, stop = (shell_line(["ablate", verb, by_name(study)]) for verb in ("status", "stop"))
+    status, stop = (shell_line(["ablate", verb, by_name(study), *placed(study)]) for verb in ("status", "stop"))
     return f"`{status} --watch` follows it, `{stop}` stops it"

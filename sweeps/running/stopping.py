@@ -5,7 +5,7 @@ import signal
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.discarded import discard
@@ -127,8 +127,9 @@ class Stopping:
 def _leave_closed_terminal() -> None:
     """Discard output to a closed terminal: an error of writing would end the trials that are stopping."""
     for descriptor in (1, 2):
-        if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
-            discard(descriptor)
+        with suppress(OSError):  # it may be closed
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+                discard(descriptor)
 
 
 @contextmanager

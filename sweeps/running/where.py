@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweeps.planning.naming import called
+from sweeps.planning.naming import called, placed
 from sweeps.planning.plan import Plan
 from tracking.lag import current_store
 from tracking.shell import shell_line
@@ -36,5 +36,5 @@ def _places(study: Path, uri: str) -> tuple[str, ...]:
 
 
 def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
-    named = shell_line(called(study))
+    named = shell_line([*called(study), *placed(study)])
     return f"`{' '.join(filter(None, ['ablate', verb, trial, named, option]))}`"

@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -26,20 +27,24 @@ def run(experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, 
         on_image(folder / "runs", folder / "runs.ext4", DISK_BYTES) as disk,
         machines(*NAMES, cpus=experiment.cpus) as cluster,
     ):
-        target = Target(cluster, disk, folder, experiment.words)
-        target.begin(UNDISTURBED)
-        finish(target)
-        target.next_round()
-        for strike in strikes:
-            _say(f"{experiment.name} {strike.words}")
-            try:
-                found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
-            except AssertionError as error:
-                # its disk goes with this process
-                subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)
-                raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
-            _say(f"  {found[-1].words}")
-        finish(target)
+        try:
+            target = Target(cluster, disk, folder, experiment.words)
+            target.begin(UNDISTURBED)
+            finish(target)
+            target.next_round()
+            for strike in strikes:
+                _say(f"{experiment.name} {strike.words}")
+                try:
+                    found.append(struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}")))
+                except AssertionError as error:
+                    # its disk goes with this process
+                    subprocess.run(["cp", "-a", target.study, folder], check=False, capture_output=True)
+                    raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
+                _say(f"  {found[-1].words}")
+            finish(target)
+        finally:
+            with suppress(subprocess.CalledProcessError):
+                disk.thaw()  # who waits for it could not be killed
 
 
 def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:

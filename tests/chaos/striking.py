@@ -16,6 +16,8 @@ PATIENCE_S = 600.0
 MISSED_S = 60.0
 """When an attempt that should have been lost still trains by then, the fault hit nothing that mattered: a trial that
 had just ended, or a worker that was cut off and has a successor."""
+ENDING_S = 20.0
+"""How long a trial may go on that finishes although the sweep was to end."""
 TEND_S = 1.0
 
 
@@ -80,6 +82,7 @@ class Striking:
             self._repair_due()
             if self.target.code is not None:
                 if self.target.code == 0:  # the study is complete
+                    self._check_it_was_ending()
                     break
                 self._after_the_end()
             if time.time() - tended > TEND_S:
@@ -97,6 +100,12 @@ class Striking:
             time.sleep(0.1)
         names = [fault.name for fault in self.faults]
         return Recovery(self.strike.number, names, seconds, self.typed_again)
+
+    def _check_it_was_ending(self) -> None:
+        """A sweep that a fault was to end may complete its study only if it was about to."""
+        after = max((each.ts for each in self.target.standings().values()), default=0.0) - self.struck
+        if self._ends_the_sweep():
+            assert after < ENDING_S, f"it trained for {after:.0f} s more, although {self.faults[-1].name}"
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
         before = self.target.standings()

@@ -67,7 +67,9 @@ class Target:
 
     def ablate(self, *words: str) -> None:
         """Another command on the head, to its end."""
-        self.cluster.head.ablate(*words, cwd=self.folder)
+        ended = self.cluster.head.ablate(*words, cwd=self.folder)
+        assert ended.code in (0, 2), ended.output  # 2: it is refused if nothing runs any more
+        assert "Traceback" not in ended.output, ended.output
 
     @property
     def driver(self) -> psutil.Process:

@@ -19,7 +19,7 @@ def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> N
     words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS), "--record", str(record)]
     paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "sweeps")])
     done = subprocess.run(
-        [sys.executable, *words],
+        ["unshare", "--mount", "--", sys.executable, *words],  # its mounts go with it
         cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
         capture_output=True,

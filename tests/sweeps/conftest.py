@@ -3,12 +3,13 @@
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from mlflow.tracking import MlflowClient
 from small_text import write_text
+from studies import STARTED
 from typed import typed
 
 from tracking.uri import default_uri
@@ -26,6 +27,17 @@ def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
     while len(made) < size:
         made[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
     return list(made)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_started_stays() -> Iterator[None]:
+    """A sweep that a failed test leaves would take CPUs from the others for ever."""
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    STARTED.clear()
 
 
 @pytest.fixture(scope="session")

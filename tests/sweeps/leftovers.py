@@ -1,6 +1,7 @@
 """What a sweep that has ended may leave: on a cluster nothing but Ray itself, on this machine nothing."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,12 +35,19 @@ def wait_for_end(folder: Path) -> None:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The processes of this machine that work in the folder, and still live."""
+    """The processes of this machine that work in the folder, or for a sweep of this machine that has ended."""
     return [
         process
         for process in psutil.process_iter(["cwd", "status"])
-        if Path(process.info["cwd"] or "").is_relative_to(folder) and process.info["status"] != psutil.STATUS_ZOMBIE
+        if process.info["status"] != psutil.STATUS_ZOMBIE
+        and (Path(process.info["cwd"] or "").is_relative_to(folder) or _is_orphan(process.info["cwd"] or ""))
     ]
+
+
+def _is_orphan(cwd: str) -> bool:
+    """Tune's processes work in the folder of the Ray that a sweep has started, whose name ends with that one's pid."""
+    found = re.match(r"/tmp/ray/session_[\d_-]*_(\d+)/", f"{cwd}/")
+    return found is not None and not psutil.pid_exists(int(found[1]))
 
 
 def check_no_locks(study: Path) -> None:

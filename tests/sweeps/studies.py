@@ -7,10 +7,12 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Timer
+from typing import IO, Any
 
 import psutil
 
@@ -26,6 +28,8 @@ SMALL = [
     "decode.max_extra=5",
 ]
 """One layer: a hundred steps a second or so. What it learns does not matter here."""
+STARTED: list[subprocess.Popen[str]] = []
+"""What a test has started, and may leave if it fails."""
 
 
 def ablate(
@@ -55,8 +59,18 @@ class Running:
     trial: Path
 
     @classmethod
-    def start(cls, *words: str, cwd: Path, trial: Path, env: dict[str, str] | None = None) -> "Running":
-        """In a session of its own, so that a signal to it reaches nothing else."""
+    def start(
+        cls,
+        *words: str,
+        cwd: Path,
+        trial: Path,
+        env: dict[str, str] | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> "Running":
+        """In a session of its own, so that a signal to it reaches nothing else. It ends with its test at the latest.
+
+        ``before`` is called in the new process.
+        """
         process = subprocess.Popen(
             command(*words),
             cwd=cwd,
@@ -65,7 +79,9 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=before,
         )
+        STARTED.append(process)
         return cls(process, trial)
 
     def wait_for_step(self, step: int) -> None:
@@ -86,9 +102,10 @@ class Running:
         return [process for process in family if title in _title(process)]
 
     def finish(self, timeout: float = 600) -> tuple[int, str]:
-        """Exit code and everything printed."""
-        output, _ = self.process.communicate(timeout=timeout)
-        return self.process.returncode, output
+        """Exit code and everything printed, other than lines that were read before."""
+        with printed(self.process, timeout) as rest:
+            output = rest.read()
+        return self.process.wait(), output
 
     def suspend(self) -> None:
         os.kill(self.process.pid, signal.SIGSTOP)
@@ -96,6 +113,18 @@ class Running:
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+@contextmanager
+def printed(process: subprocess.Popen[str], timeout: float = 600) -> Iterator[IO[str]]:
+    """Its lines as they come. Who is silent for good would block the tests: within it, all of it has this long."""
+    assert process.stdout
+    timer = Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        yield process.stdout
+    finally:
+        timer.cancel()
 
 
 def wait_until(holds: Callable[[], bool], what: str, timeout: float = 600) -> None:

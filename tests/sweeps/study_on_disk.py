@@ -1,20 +1,14 @@
 """A study of the paced small task whose folder, or whose checkpoints, lie on a filesystem of their own."""
 
 import json
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
-from typing import IO
 
 import pytest
 from faulty_task import newest_state, train_to, undisturbed, write_paced_task
-from leftovers import wait_for_end
+from leftovers import check_no_locks, wait_for_end
 from own_filesystem import OwnFilesystem
-from studies import Running, ablate, lines, mlflow_runs
+from studies import Running, ablate, lines, mlflow_runs, printed
 
 STEPS = 30
 HELD = 8
@@ -75,8 +69,9 @@ class Study:
         self.disk.make_room() if cause == FULL else self.disk.make_writable()
 
     def check_whole(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The bits of an undisturbed trial, each step once, one run in MLflow, and no process left."""
+        """The bits of an undisturbed trial, each step once, one run in MLflow, and no process or lock left."""
         wait_for_end(self.cwd)
+        check_no_locks(self.trial.parent)
         monkeypatch.chdir(self.cwd)
         finished = undisturbed(self.cwd, WORDS, "base", alone)
         assert json.loads((self.trial / "result.json").read_text())["scores"] == finished.scores
@@ -87,19 +82,7 @@ class Study:
 
 def wait_for_line(running: Running, text: str) -> str:
     """The next line that it prints with this text."""
-    with printed(running) as output:
+    with printed(running.process) as output:
         found = next((line for line in output if text in line), None)
     assert found is not None, f"the command ended without: {text}"
     return found
-
-
-@contextmanager
-def printed(running: Running, timeout: float = 600) -> Iterator[IO[str]]:
-    """Its lines as they come. Who is silent for good would block the tests: within it, all of it has this long."""
-    assert running.process.stdout
-    timer = Timer(timeout, os.killpg, (running.process.pid, signal.SIGKILL))
-    timer.start()
-    try:
-        yield running.process.stdout
-    finally:
-        timer.cancel()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, train_to
+from leftovers import check_no_locks, wait_for_end
 from studies import Running, ablate, lines, mlflow_runs
 from summing_task import write_summing_task
 
@@ -99,3 +100,5 @@ def test_a_clock_that_is_set_changes_nothing(
     times = [line["ts"] for line in journal]
     assert (max(times) - min(times) > JUMP_S) == (not of), "that of the workers was set, or was not"
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
+    wait_for_end(folder)
+    check_no_locks(trial.parent)

@@ -127,7 +127,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     assert "train.warmup_steps" in found["pairs"][0]["configuration"]
     text = shown(folder, *names)
     assert "one and two: differences are two − one" in text
-    assert "Not compared, since unfinished in one study (one): a_heads_4" in text
+    assert "Not compared, of one, since not finished in both: a_heads_4" in text
 
 
 def test_two_studies_of_one_name_are_told_apart_by_their_folders(folder: Path, own: Path) -> None:

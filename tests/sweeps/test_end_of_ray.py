@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import newest_state, reasons, undisturbed, write_slow_task
-from leftovers import check_no_locks
-from studies import Running, ablate, lines, wait_until
+from leftovers import check_no_locks, wait_for_end
+from studies import Running, ablate, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60
@@ -36,6 +36,9 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     assert again.returncode == 0, again.stdout + again.stderr
     assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
     assert reasons(running.trial)[-1] == "finished"
+    assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
+    wait_for_end(folder)
+    check_no_locks(running.trial.parent)
     monkeypatch.chdir(folder)
     finished = undisturbed(folder, WORDS, "base", tmp_path / "alone")
     assert json.loads((running.trial / "result.json").read_text())["scores"] == finished.scores

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes
+from leftovers import check_no_locks, wait_for_end
 from studies import ablate, lines, mlflow_runs
 from summing_task import write_summing_task
 
@@ -103,3 +104,8 @@ def test_what_went_on_is_the_same_as_base(ended: FailingPeers, row: str) -> None
 def test_mlflow_has_one_run_per_trial(ended: FailingPeers) -> None:
     statuses = sorted(status for _, status in mlflow_runs(ended.study.parent))
     assert statuses == ["FAILED"] * 2 + ["FINISHED"] * len(FAULTS)
+
+
+def test_nothing_is_left(ended: FailingPeers) -> None:
+    wait_for_end(ended.study.parents[1])
+    check_no_locks(ended.study)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from leftovers import check_no_locks, wait_for_end
+from same_results import check_same_results
 from small_task import write_task
 from studies import ablate, lines
 
@@ -57,7 +59,12 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
         trial = folder / "runs" / "s" / name
         *lost, end = [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]
         assert (end, [reason for reason in lost if not reason.startswith("worker lost")]) == ("finished", [])
-        assert [line["step"] for line in lines(trial / "journal.jsonl")] == [2, 4]
+    wait_for_end(folder)
+    check_no_locks(folder / "runs" / "s")
+    alone = write_task(furnish(tmp_path / "alone"))
+    done = ablate(*words, cwd=alone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_same_results(folder / "runs" / "s", alone / "runs" / "s")
 
 
 def test_the_next_trial_runs_in_the_process_of_the_last_one(tmp_path: Path, furnish: Callable[[Path], Path]) -> None:

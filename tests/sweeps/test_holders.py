@@ -6,10 +6,16 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+from signal import SIGINT
 from typing import Any
 
 import pytest
+from small_task import write_task
+from studies import Running, wait_until
+from study_on_disk import wait_for_line
 
 from sweeps.planning.holders import holder_of, holding
 from sweeps.planning.trial_lock import trial_lock
@@ -88,6 +94,24 @@ allow_open_files(1040)
 def test_more_locks_than_a_hard_limit_allows_are_refused() -> None:
     done = subprocess.run([sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=False, timeout=300)
     assert "RefusedError: ulimit -Hn: is 1024, but 1040 trials to run need 1240 open files" in done.stderr
+
+
+@pytest.mark.ray
+def test_a_sweep_of_more_trials_than_files_may_be_open_begins(tmp_path: Path) -> None:
+    """As in a shell whose limit is 1 024, below which a sweep would hold a lock for each trial."""
+    write_task(tmp_path)
+    limited = Running.start(
+        *("sweep", "task=small", "sweep.name=many", f"sweep.seeds={[*range(1, 1101)]}"),
+        cwd=tmp_path,
+        trial=tmp_path / "runs" / "many" / "base-s1",
+        before=partial(setrlimit, RLIMIT_NOFILE, (256, getrlimit(RLIMIT_NOFILE)[1])),
+    )
+    wait_for_line(limited, "1100 of 1100 trials to run")
+    wait_until(lambda: limited.ended() or (limited.trial / "result.json").exists(), "the first result")
+    limited.process.send_signal(SIGINT)
+    code, output = limited.finish()
+    assert code == 130, output
+    assert "Traceback" not in output
 
 
 def test_a_thousand_trials_are_locked_at_once_under_a_low_limit(tmp_path: Path) -> None:

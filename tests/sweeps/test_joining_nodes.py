@@ -1,12 +1,16 @@
 """A node that joins the cluster while a sweep runs: nothing has compared its packages yet."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
-from machines import machines, needs_namespaces
+from machine import Inside
+from machines import Machines, machines, needs_namespaces
 from other_packages import python_without_ours, with_others, without_ours
 from studies import wait_until
 
@@ -15,39 +19,58 @@ WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "swe
 OURS = version("ablate-sweeps")
 
 
-def test_a_node_without_our_packages_trains_nothing(tmp_path: Path) -> None:
-    folder = tmp_path.resolve() / "work"
-    write_paced_task(folder)
+@dataclass
+class Held:
+    """A sweep that runs on the head alone, and waits for the nodes that join."""
+
+    made: Machines
+    folder: Path
+    words: tuple[str, ...]
+    sweep: Inside
+
+    @property
+    def trials(self) -> Path:
+        return self.folder / "runs" / "s"
+
+    def check_nothing_else_began(self) -> None:
+        assert reasons(self.trials / "base-s1") == ["interrupted"]
+        assert not [*self.trials.glob("*/error.txt")]
+        assert [path.parent.name for path in self.trials.glob("*/journal.jsonl")] == ["base-s1"]
+
+
+@contextmanager
+def held(tmp_path: Path, *more: str) -> Iterator[Held]:
+    folder = write_paced_task(tmp_path.resolve() / "work")
     train_to(5, folder)
-    trials = folder / "runs" / "s"
     with machines("head") as made:
-        words = *WORDS, f"cluster.address={made.address}"
+        words = *WORDS, *more, f"cluster.address={made.address}"
         sweep = made.head.start(*words, cwd=folder)
-        wait_until(lambda: sweep.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
+        held = Held(made, folder, words, sweep)
+        began = held.trials / "base-s1" / "journal.jsonl"
+        wait_until(lambda: sweep.ended() or began.exists(), "the first trial")
+        assert not sweep.ended(), sweep.end().output
+        yield held
+
+
+def test_a_node_without_our_packages_trains_nothing(tmp_path: Path) -> None:
+    with held(tmp_path) as running:
+        made = running.made
         made.start_ray(without_ours(made.add("bare")), python_without_ours(tmp_path / "python"))
-        ended = sweep.end()
+        ended = running.sweep.end()
     said = " ".join(ended.output.split())
     assert ended.code == 1, ended.output
     assert re.search(r"Failed: .* found no ablate-sweeps; install it for the Python that starts Ray there", said), said
-    assert reasons(trials / "base-s1") == ["interrupted"]
-    assert not [*trials.glob("*/error.txt")]
+    running.check_nothing_else_began()
 
 
 @pytest.mark.parametrize("failures", [0, 2])
 def test_no_trial_is_trained_by_other_code(failures: int, tmp_path: Path) -> None:
     """The sweep stops, and no trial fails. Typed again it is refused until that node is right."""
-    folder = tmp_path.resolve() / "work"
-    write_paced_task(folder)
-    train_to(5, folder)
-    trials = folder / "runs" / "s"
-    with machines("head") as made:
-        words = *WORDS, f"sweep.max_failures={failures}", f"cluster.address={made.address}"
-        sweep = made.head.start(*words, cwd=folder)
-        wait_until(lambda: sweep.ended() or (trials / "base-s1" / "journal.jsonl").exists(), "the first trial")
-        assert not sweep.ended(), sweep.end().output
+    with held(tmp_path, f"sweep.max_failures={failures}") as running:
+        made = running.made
         other = with_others(made.add("other"), tmp_path / "software")
         made.start_ray(other)
-        ended, again = sweep.end(), made.head.ablate(*words, cwd=folder)
+        ended, again = running.sweep.end(), made.head.ablate(*running.words, cwd=running.folder)
     differs = f"ablate-sweeps {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
     assert ended.code == 1, ended.output
     assert f"Failed: other: {differs}" in " ".join(ended.output.split())
@@ -59,6 +82,4 @@ def test_no_trial_is_trained_by_other_code(failures: int, tmp_path: Path) -> Non
     )
     assert again.code == 2
     assert differs in " ".join(again.output.split())
-    assert reasons(trials / "base-s1") == ["interrupted"]
-    assert not [*trials.glob("*/error.txt")]
-    assert [path.parent.name for path in trials.glob("*/journal.jsonl")] == ["base-s1"]
+    running.check_nothing_else_began()

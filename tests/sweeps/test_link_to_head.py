@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, write_slow_task
+from leftovers import check_nothing_left
 from machines import NOTICED_BY_DEFAULT, Machines, needs_namespaces
 from studies import lines, mlflow_runs, newest_checkpoint, wait_until
 
@@ -30,6 +31,7 @@ def test_a_head_that_is_out_of_reach_for_a_while_ends_nothing(tmp_path: Path, fu
         time.sleep(CUT_S)
         made.restore(own)
         done = running.end()
+        check_nothing_left(made, trial.parent)
     assert done.code == 0, done.output
     assert reasons(trial) == ["finished"], done.output
     assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE

@@ -54,6 +54,10 @@ def undisturbed(made: Machines, folder: Path, workers: int) -> Sweep:
     return sweep
 
 
+def checkpoints_of(sweep: Sweep, attempt: int) -> set[str]:
+    return {path.name for path in sweep.trial.glob(f"checkpoints/*/a{attempt}/step-*")}
+
+
 def resumed_at(output: str) -> list[int]:
     """From which steps the attempts of its only trial went on."""
     return [int(step) for step in re.findall(r"base-s1: resumed at step (\d+)", output)]
@@ -91,6 +95,7 @@ def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path, size:
         made.cut(lost)
         wait_until(lambda: sweep.attempts() > 1 or running.ended(), "the next attempt", 180)
         assert cut_off.status() == psutil.STATUS_STOPPED
+        of_the_first = checkpoints_of(sweep, attempt=1)
         cut_off.resume()
         made.restore(lost)
         ended = running.end()
@@ -99,8 +104,19 @@ def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path, size:
         assert causes
         assert all(cause.startswith("worker lost: ") for cause in causes), causes
         assert resumed_at(ended.output)[0] < STEPS
+        assert checkpoints_of(sweep, attempt=1) <= of_the_first, "who was cut off has saved another one"
         check_like(sweep, undisturbed(made, folder, size))
         assert not list(sweep.trial.glob("error.txt"))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 2)])
+def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int) -> None:
+    with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as made:
+        sweep = Sweep(made, folder, f"placed-{size}", 20, size)
+        ended = sweep.run(made.head)
+        assert ended.code == 0, ended.output
+        assert len(json.loads((sweep.trial / "provenance.json").read_text())["hosts"]) == count
 
 
 @pytest.mark.faults
@@ -190,7 +206,8 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
 def note(sweep: Sweep) -> str:
     """What `ablate status` says of its trial."""
     shown = sweep.machines.head.ablate("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
-    (trial,) = json.loads(shown.output)
+    assert shown.code == 0, shown.output
+    (trial,) = json.loads(shown.output[shown.output.index("[") :])
     return str(trial["note"])
 
 
@@ -213,5 +230,6 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: 
     assert elsewhere.code == 0, elsewhere.output
     began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
     assert began == ["node-a", "node-b"]
+    assert reasons(sweep.trial) == ["interrupted", "finished"]
     check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
     check_nothing_left(three, sweep.trial.parent)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes
+from leftovers import check_no_locks, wait_for_end
 from memory_group import MEBIBYTES, memory_group
 from studies import ablate, lines, mlflow_runs
 from summing_task import write_summing_task
@@ -57,6 +58,8 @@ def test_a_worker_that_the_kernel_kills_is_short_of_memory(
     assert re.fullmatch(f"failed: {killed}, for the second time", end)
     assert re.match(f"{killed}, for the second time", (twice / "error.txt").read_text())
     assert sorted(status for _, status in mlflow_runs(folder / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
+    wait_for_end(folder)
+    check_no_locks(base.parent)
     for trial in (base, once):
         assert newest_state(trial / "checkpoints") == (STEPS, STEPS * RATE * workers)
         assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE * workers

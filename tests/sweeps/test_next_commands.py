@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("verb", ["status", "plan"])
 def test_a_running_study_is_to_be_watched(folder: Path, verb: str) -> None:
-    """Although only one trial is missing from its table."""
+    """Although trials are missing from its table."""
     now = time.time()
     announce(folder / "runs" / "synthetic-tiny", Runner(socket.gethostname(), os.getpid(), now, now, tuple(MISSING)))
     assert next_of(folder, verb) == ["status", "--watch"]
@@ -69,7 +69,7 @@ def test_the_last_trials_that_run_are_to_be_watched(folder: Path) -> None:
         TrialFolder(folder / "runs" / "synthetic-tiny" / name).begin_attempt(1, socket.gethostname(), os.getpid())
     assert next_of(folder, "status") == ["status", "--watch"]
     plan = " ".join(typed(folder, "plan").stdout.split())
-    assert "to run 0 of 3 trials, 2 in a running sweep" in plan
+    assert "to run 0 of 3 trials, 2 running or waiting" in plan
 
 
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:

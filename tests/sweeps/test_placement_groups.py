@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
+from leftovers import check_no_locks, wait_for_end
 from studies import Running, ablate, lines, mlflow_runs, newest_checkpoint
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -112,3 +113,5 @@ def test_no_placement_group_is_left(
         assert newest_state(trial / "checkpoints") == newest_state(tmp_path / row)
         assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
     assert [status for _, status in mlflow_runs(folder / "runs")] == ["FINISHED"] * len(ROWS)
+    wait_for_end(folder)
+    check_no_locks(folder / "runs" / "s")

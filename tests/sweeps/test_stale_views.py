@@ -3,13 +3,15 @@
 Its process has a mount of its own, which hides the newest checkpoint for a minute, or until it trains.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from faulty_task import newest_state, reasons, train_to, undisturbed, write_faulty_task
+from leftovers import check_no_locks, wait_for_end
 from machines import needs_namespaces
-from studies import Running, lines
+from studies import Running, lines, mlflow_runs
 
 pytestmark = [
     pytest.mark.ray,
@@ -78,6 +80,10 @@ def test_all_workers_start_from_the_checkpoint_that_rank_zero_sees(
     hidden = int((folder / "hidden").read_text())
     assert starts == ([hidden] * 2 if stale else [hidden - 2] * 2), output
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    wait_for_end(folder)
+    check_no_locks(trial.parent)
+    assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
     monkeypatch.chdir(folder)
-    undisturbed(folder, WORDS, "base", tmp_path / "alone")
+    finished = undisturbed(folder, WORDS, "base", tmp_path / "alone")
+    assert json.loads((trial / "result.json").read_text())["scores"] == finished.scores
     assert newest_state(trial / "checkpoints") == newest_state(tmp_path / "alone")

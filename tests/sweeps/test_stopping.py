@@ -1,22 +1,24 @@
-"""Signals at awkward moments: while Ray starts, while a trial starts, in quick succession, and after the end."""
+"""Signals and faults at awkward moments: while Ray starts, in a step of Tune, in quick succession, after the end."""
 
 import os
 import pty
 import signal
 import sys
 import threading
-import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import plan
+from ray import tune
 from rich.console import Console
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
+from study_on_disk import wait_for_line
 
+from sweeps.planning.plan import Plan
 from sweeps.running import on_ray, stopping
 from sweeps.running.open_study import open_study
 from sweeps.running.progress import Progress
@@ -62,6 +64,21 @@ def test_a_further_signal_keeps_the_lines_of_those_before(monkeypatch: pytest.Mo
     assert (caught.value.lines, caught.value.exit_code) == (("base-s1 resumes from step 400",), 143)
 
 
+def places(folder: Path) -> list[str]:
+    return [f"paths.runs={folder}/runs", f"paths.data={folder}/data"]
+
+
+def run_here(planned: Plan, progress: type[Progress]) -> None:
+    """Run the plan on Ray, in this process, shown by an object of this class."""
+    console, connect = Console(quiet=True), partial(on_ray._connect, planned.composition.shared.cluster)
+    with (
+        on_ray._disconnected_at_the_end(),
+        open_study(planned, ["ablate"], console, connect) as (_, asked),
+        progress(planned, console) as shown,
+    ):
+        on_ray._run_on_ray(planned, shown, asked, ["ablate"])
+
+
 class Signaling(Progress):
     """Gets SIGTERM in the step of Tune that starts the trial."""
 
@@ -75,17 +92,9 @@ class Signaling(Progress):
 def test_a_trial_that_is_asked_to_stop_before_it_began_is_interrupted(
     workplace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    places = [f"paths.runs={workplace}/runs", f"paths.data={workplace}/data"]
-    planned = plan(workplace, *ONE_ROW, *places)
-    console = Console(quiet=True)
-    connect = partial(on_ray._connect, planned.composition.shared.cluster)
-    with (
-        pytest.raises(Interrupted) as caught,
-        on_ray._disconnected_at_the_end(),
-        open_study(planned, ["ablate"], console, connect) as (_, asked),
-        Signaling(planned, console) as progress,
-    ):
-        on_ray._run_on_ray(planned, progress, asked, ["ablate"])
+    planned = plan(workplace, *ONE_ROW, *places(workplace))
+    with pytest.raises(Interrupted) as caught:
+        run_here(planned, Signaling)
     assert caught.value.exit_code == 143
     saved = newest_checkpoint(planned.trials[0].folder.path)  # a worker may have begun a step before it is asked
     assert caught.value.lines == (f"base-s1 resumes from step {saved}",)
@@ -104,16 +113,27 @@ class Faulty(Progress):
 @pytest.mark.ray
 def test_a_fault_in_a_step_of_tune_is_not_taken_for_one_of_its_last_files(workplace: Path) -> None:
     write_task(workplace)
-    planned = plan(workplace, "task=small", "sweep.rows=[base]", f"paths.runs={workplace}/runs")
-    console = Console(quiet=True)
-    connect = partial(on_ray._connect, planned.composition.shared.cluster)
-    with (
-        pytest.raises(ValueError, match="a fault of ours"),
-        on_ray._disconnected_at_the_end(),
-        open_study(planned, ["ablate"], console, connect) as (_, asked),
-        Faulty(planned, console) as progress,
-    ):
-        on_ray._run_on_ray(planned, progress, asked, ["ablate"])
+    planned = plan(workplace, "task=small", "sweep.rows=[base]", *places(workplace))
+    with pytest.raises(ValueError, match="a fault of ours"):
+        run_here(planned, Faulty)
+
+
+@pytest.mark.ray
+def test_a_last_file_of_tune_that_does_not_fit_loses_no_result(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tune reads its own files at its end, and then raises ValueError."""
+    write_task(workplace)
+    planned = plan(workplace, "task=small", "sweep.rows=[base]", *places(workplace))
+    fit = tune.Tuner.fit
+
+    def fit_then_fail(tuner: tune.Tuner) -> None:
+        fit(tuner)
+        raise ValueError("a file of Tune is missing")
+
+    monkeypatch.setattr(tune.Tuner, "fit", fit_then_fail)
+    run_here(planned, Progress)
+    assert planned.trials[0].finished
 
 
 @pytest.mark.ray
@@ -121,13 +141,13 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    yield Evaluation(": f"{EVALUATES_UNTIL_TOLD}    yield Evaluation("})
     running = Running.start("sweep", "task=small", "sweep.rows=[base]", cwd=workplace, trial=workplace)
-    wait_until((workplace / "evaluates").exists, "the evaluation")
+    wait_until(lambda: (workplace / "evaluates").exists() or running.ended(), "the evaluation")
+    assert not running.ended(), running.finish()[1]
     os.kill(running.process.pid, signal.SIGINT)
-    time.sleep(3)  # it asks the trial to stop
+    wait_for_line(running, "Stopping after the current step")
     (workplace / "go-on").touch()
     code, output = running.finish()
     assert code == 0, output
-    assert "Stopping after the current step" in output
     assert "1 of 1 finished" in output
     assert "run again" not in output
 

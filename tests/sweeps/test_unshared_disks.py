@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from faulty_task import reasons, train_to, undisturbed, write_paced_task
+from leftovers import check_nothing_left
 from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
-from studies import lines, newest_checkpoint, wait_until
+from studies import lines, mlflow_runs, newest_checkpoint, wait_until
 from sweep_on_machines import machine_of_a_worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
@@ -35,12 +36,14 @@ def test_a_trial_starts_again_where_its_checkpoints_are_not_visible(
         made.lose(lost)
         train_to(STEPS, folder)
         ended = running.end()
+        check_nothing_left(made, trial.parent)
     assert ended.code == 0, ended.output
     for node in (lost, other):
         assert f"base-s1: {node.name} does not see {runs}/s: its checkpoints can be resumed only" in ended.output
     assert f"base-s1: starts at step 1, since no checkpoint is visible on {other.name}\n" in ended.output
     assert [reason.split(":")[0] for reason in reasons(trial)] == ["worker lost", "finished"]
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    assert mlflow_runs(runs) == [("base s1", "FINISHED")]
     monkeypatch.chdir(folder)
     alone = undisturbed(folder, WORDS, "base", tmp_path / "alone")
     assert json.loads((trial / "result.json").read_text())["scores"] == alone.scores

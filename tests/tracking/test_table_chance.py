@@ -279,5 +279,5 @@ def test_rows_that_are_not_alike_are_marked_and_explained(study: Study, tmp_path
     text = to_markdown(study, rows, findings=findings)
     assert "| a_heads_1‡ |" in text
     assert "| c_layers_2 |" in text
-    assert "‡: the row differs from most rows in more than its change: CPU fast, not slow: a_heads_1." in text
+    assert "‡: the row differs from most trials in more than its change: CPU fast, not slow: a_heads_1." in text
     assert lines_of(study)["a_heads_1"]["unlike"].startswith("CPU fast, not slow")

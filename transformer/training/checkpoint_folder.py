@@ -151,7 +151,7 @@ class CheckpointFolder:
         return [int(match[1]) for match in found if match]
 
     def _listed(self, folder: str) -> list[str]:
-        """The paths of the folder's entries; [] if there is not a folder."""
+        """The paths of the folder's entries; [] if there is no such folder."""
         try:
             return [path.rstrip("/") for path in self.filesystem.ls(folder, detail=False)]
         except (FileNotFoundError, NotADirectoryError):
