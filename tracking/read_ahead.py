@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from tracking.journal_end import WINDOW
 from tracking.looks import files_of
 from tracking.study import Study
 
@@ -21,6 +22,7 @@ def read_ahead(study: Study) -> None:
 def _fetch(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe would block
     try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+        start = max(0, os.fstat(descriptor).st_size - WINDOW)  # a long journal is read from its end
+        os.posix_fadvise(descriptor, start, 0, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(descriptor)

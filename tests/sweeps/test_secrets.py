@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -48,7 +48,10 @@ def server(runs: Path) -> Iterator[str]:
 
 
 class Watch:
-    """Every argument list of the process's children, and of theirs, until it ends."""
+    """Every argument list of the process's children, and of theirs, until it ends.
+
+    Between fork and exec a child shows the arguments that were typed. Those are not counted.
+    """
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.seen: set[str] = set()
@@ -61,17 +64,21 @@ class Watch:
         return self.seen
 
     def _look(self) -> None:
-        while self._process.poll() is None:
-            try:
-                children = psutil.Process(self._process.pid).children(recursive=True)
-            except psutil.Error:
-                return
-            for child in children:
-                try:
-                    self.seen.add(" ".join(child.cmdline()))
-                except psutil.Error:
-                    continue
-            time.sleep(0.05)
+        parent = psutil.Process(self._process.pid)
+        with suppress(psutil.Error):
+            typed_words = parent.cmdline()
+            while self._process.poll() is None:
+                lists = map(arguments_of, parent.children(recursive=True))
+                self.seen.update(" ".join(words) for words in lists if words != typed_words)
+                time.sleep(0.05)
+
+
+def arguments_of(process: psutil.Process) -> list[str]:
+    """Its argument list; empty if it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def run(words: list[str], cwd: Path) -> tuple[int, str, set[str]]:
