@@ -119,7 +119,7 @@ def test_a_terminal_shows_the_table(tmp_path: Path, planned: Plan) -> None:
     watch(study_in(tmp_path), Console(file=said, width=120, force_terminal=True), pause)
     assert "200/600" in said.getvalue()
     assert "1 of 2 finished" in said.getvalue()
-    for words in ("Ctrl-C ends only this view. `ablate stop`", "TRIAL/log.txt", "mlflow.db"):
+    for words in ("Ctrl-C ends only this view. `ablate stop ", "TRIAL/log.txt", "mlflow.db"):
         assert words in said.getvalue()
 
 

@@ -101,7 +101,7 @@ def test_a_sweep_of_more_trials_than_files_may_be_open_begins(tmp_path: Path) ->
     """As in a shell whose limit is 1 024, below which a sweep would hold a lock for each trial."""
     write_task(tmp_path)
     limited = Running.start(
-        *("sweep", "task=small", "sweep.name=many", f"sweep.seeds={[*range(1, 1101)]}"),
+        *("sweep", "task=small", "sweep.name=many", "sweep.rows=[base]", f"sweep.seeds={[*range(1, 1101)]}"),
         cwd=tmp_path,
         trial=tmp_path / "runs" / "many" / "base-s1",
         before=partial(setrlimit, RLIMIT_NOFILE, (256, getrlimit(RLIMIT_NOFILE)[1])),
