@@ -26,7 +26,7 @@ test-fast: install
 # Processes that are killed, stopped and starved, as root on Linux, for an hour and a half. What cannot run here fails.
 # `make test` has the quickest of them.
 faults: install
-	CI=true $(BIN)/python -m pytest -m faults
+	CI=true $(BIN)/python -m pytest -m faults -n 2 --dist loadfile --no-loadscope-reorder
 
 # Faults drawn at random on sweeps of small trials, as root on Linux, in half an hour or so. ARGS='--recovery 5' measures
 # how long training takes to go on after the loss of a worker, a node, a link.
