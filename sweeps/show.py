@@ -113,7 +113,9 @@ def _plan_state(planned: PlannedTrial, taken: Collection[str]) -> str:
         return "finished"
     if planned.state == "finished":
         return "to score again"
-    return planned.state.replace("missing", "waiting" if planned.trial.name in taken else "to run")
+    if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
+        return {"missing": "waiting", "interrupted": "running or waiting"}.get(planned.state, planned.state)
+    return planned.state.replace("missing", "to run")
 
 
 def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:

@@ -105,6 +105,12 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
     return None if trials is None else tuple(map(str, trials))
 
 
+def still_taken(study: Path, runner: Runner) -> tuple[str, ...]:
+    """The trials that it was given and not asked to stop."""
+    asked = stop_requests(study, runner)
+    return () if asked is None else tuple(trial for trial in runner.trials if trial not in asked)
+
+
 def _read(study: Path) -> Iterator[Runner]:
     for path in sorted((study / FOLDER).glob("*.json")):
         content = unless_damaged(lambda path=path: read_object(path), None) or {}  # type: ignore[misc]

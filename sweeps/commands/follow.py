@@ -30,10 +30,11 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")] = False,
 ) -> None:
     """Print what the processes of a trial printed, and why it failed."""
-    from sweeps.running.following import named_trials, one_trial, shown_log
+    from sweeps.running.following import named_trials, one_trial, shown_log, still_runs
 
     trials, study, overrides, notices = named_trials(arguments or [])
     trial = one_trial(study, trials)
+    follow = follow and still_runs(study, trial)
     if follow:
         watch = shell_line(["ablate", "status", *looking(study.folder, overrides), "--watch"])
         notices = (*notices, f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores")

@@ -52,7 +52,7 @@ def by_name(study: Path) -> str:
 def placed(study: Path) -> list[str]:
     """The override for the folder of the study, unless that is where a command looks by itself."""
     runs = study.parent
-    return [] if runs == Path.cwd() / "runs" else [f"paths.runs={_hydra_text(str(runs))}"]
+    return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={_hydra_text(str(runs))}"]
 
 
 def _hydra_text(text: str) -> str:

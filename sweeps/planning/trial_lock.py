@@ -34,4 +34,4 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
 def _steered(study: Path) -> str:
     """How to follow and to stop what runs."""
     status, stop = (shell_line(["ablate", verb, by_name(study), *placed(study)]) for verb in ("status", "stop"))
-    return f"`{status} --watch` follows it, `{stop}` stops it"
+    return f"`{status} --watch` follows it, `{stop}` stops all that its process runs"

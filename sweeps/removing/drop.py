@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from sweeps.planning.naming import placed
 from sweeps.planning.suggestions import option_meant
 from sweeps.removing.removal import Removal, locked
 from tracking.files import write_atomic
@@ -64,7 +65,7 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        whole = shell_line(["ablate", "rm", study.name])
+        whole = shell_line(["ablate", "rm", study.name, *placed(study.folder)])
         yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"

@@ -13,8 +13,6 @@ from tracking.trash import size
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
 
-RUNNING = "stop it with `ablate stop`, or wait for it"
-
 
 @dataclass(frozen=True)
 class Removal:
@@ -57,7 +55,7 @@ def locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
     with ExitStack() as stack:
         for trial in trials:
             try:
-                stack.enter_context(trial_lock(trial, RUNNING))
+                stack.enter_context(trial_lock(trial))
             except RefusedError as error:
                 problems += error.problems
         if problems:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from sweeps.running.stopping import Stopping
 from tracking.process import own_birth
-from tracking.runners import BEAT_S, Runner, announce, stop_requests, withdraw
+from tracking.runners import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
 
-_leaving = threading.Event()
 LOOK_S = 1.0
 """How often to look for requests: a small file on a folder that may be shared."""
+WRITING_S = 5.0
+"""How long a process that ends at once waits for its announcement that is being written: its folder may hang."""
+_leaving, _writing = threading.Event(), threading.Lock()
 
 
 @contextmanager
@@ -37,7 +39,10 @@ def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[No
 def withdraw_for_good(study: Path) -> None:
     """For a process that ends at once, while its announcement is still repeated."""
     _leaving.set()
+    written = _writing.acquire(timeout=WRITING_S)
     withdraw_own(study)
+    if written:
+        _writing.release()
 
 
 def withdraw_own(study: Path) -> None:
@@ -68,21 +73,28 @@ class Announcement:
             self._take_requests()
 
     def _beat(self) -> None:
-        if _leaving.is_set():
-            return
         waiting, left = self.stopping.waiting, self.stopping.seconds_left
         self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
-        with suppress(OSError):  # a full disk: the next beat writes it
-            announce(self.study, self.runner)
+        with _writing, suppress(OSError):  # a full disk: the next beat writes it
+            if not _leaving.is_set():
+                announce(self.study, self.runner)
         self._written = time.monotonic()
 
     def _take_requests(self) -> None:
         asked = stop_requests(self.study, self.runner)
-        if asked is not None:
-            self.stopping.trials = frozenset(asked)
-        elif not self.stopping.requested():
+        if asked is None and not self.stopping.requested():
             self.stopping.asked = True
             _stop_this_process()
+        elif asked is not None:
+            self.stopping.trials = frozenset(asked)
+            if self.stopping.requested():
+                self._tell_others()
+
+    def _tell_others(self) -> None:
+        """That this process stops, which a signal or a fault asked for."""
+        with _writing, suppress(OSError):  # the next look writes it
+            if not _leaving.is_set():
+                request_stop(self.study, self.runner, None)
 
 
 def _stop_this_process() -> None:

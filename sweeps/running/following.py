@@ -60,7 +60,7 @@ def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float],
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
         yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
-        while follow and _runs(study, trial):
+        while follow and still_runs(study, trial):
             pause(LOOK_S)
             yield log.more()
         text, error = log.more(), folder.error()
@@ -140,7 +140,7 @@ def _end(study: Study, runner: Runner, trial: Trial) -> str:
     return STOPS if newest.ended is None else "has stopped"
 
 
-def _runs(study: Study, trial: Trial) -> bool:
+def still_runs(study: Study, trial: Trial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
     state = study.trial_folder(trial).state(trial.key)
     if state in ("finished", "failed", "damaged"):

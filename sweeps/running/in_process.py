@@ -70,17 +70,20 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             progress.stop()
         return stopping.requested_for(name)
 
-    def fail(failed: Failed) -> None:
-        progress.close()  # what follows may hang
-        _take(recorder, progress, failed)
+    def say(failed: Failed) -> None:
+        progress.close()
+        progress.take(name, failed)
+        progress.notice(name, "the same command resumes it")
 
-    def leave() -> None:
+    def record(failed: Failed) -> None:
+        with suppress(OSError, DamagedFileError):  # the next attempt closes this one
+            recorder.take(recorder.attempt, failed)
         leave_study(recorder.folder.path.parent)
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
         peers_of(assignment, workers) as (address, peers),
-        StallHere(peers, stall_s, fail, leave).watching(),
+        StallHere(peers, stall_s, say, record).watching(),
         stopping.gentle(),
         closing(work(assignment, 0, workers, address, stop)) as events,  # ends what waits for storage
     ):

@@ -198,7 +198,8 @@ class Progress:
 
     def table(self) -> Table:
         """The whole study, one line per trial, or as many as fit."""
-        room = max(self.console.height - 5 - len(self.where), 5)
+        below = sum(-(-len(line) // self.console.width) for line in self.where)
+        room = max(self.console.height - 5 - below, 5)
         fits = len(self.trials) <= room
         trials = list(self.trials.values()) if fits else [*self._pending, *self._finished_before]
         return live_table(trials, self.plan.task, room)

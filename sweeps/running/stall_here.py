@@ -6,9 +6,9 @@ The main thread is rank zero. It is interrupted if it can be; if it hangs within
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from types import FrameType
 
 from sweeps.events import Failed
@@ -21,7 +21,7 @@ SIGNAL = signal.SIGUSR1
 GRACE_S = 15.0
 """How long the main thread may take to end by itself."""
 RECORD_S = 10.0
-"""How long the records of its end may take: it may hang because their folder does."""
+"""How long it may take to print and record its end."""
 
 
 class StalledError(RuntimeError):
@@ -31,13 +31,13 @@ class StalledError(RuntimeError):
 class StallHere:
     """Watches this process and its peers.
 
-    If the main thread cannot end, ``fail`` records a failure, and ``leave`` leaves the study and the terminal in order.
+    If the main thread cannot end, ``say`` prints the failure, ``record`` records it and leaves the study in order.
     """
 
     def __init__(
-        self, peers: list[Peer], stall_s: float, fail: Callable[[Failed], None], leave: Callable[[], None]
+        self, peers: list[Peer], stall_s: float, say: Callable[[Failed], None], record: Callable[[Failed], None]
     ) -> None:
-        self.peers, self.fail, self.leave = peers, fail, leave
+        self.peers, self.say, self.record = peers, say, record
         self.silence = Silence(1 + len(peers), stall_s, lambda rank: peers[rank - 1].signs if rank else signs())
         self.error: StalledError | None = None
         self._over = threading.Event()
@@ -74,15 +74,17 @@ class StallHere:
             peer.end()
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not self._over.wait(GRACE_S):
-            record = threading.Thread(target=self._record, args=(Failed(str(self.error), details),), daemon=True)
-            record.start()
-            record.join(RECORD_S)
+            self._tell(Failed(str(self.error), details))
             os._exit(1)  # the main thread hangs, so nothing else ends the process
 
-    def _record(self, failed: Failed) -> None:
-        for act in (partial(self.fail, failed), self.leave):
-            with suppress(Exception):
-                act()
+    def _tell(self, failed: Failed) -> None:
+        """Print and record it side by side, since either the terminal or the folder may be what hangs."""
+        threads = [threading.Thread(target=act, args=(failed,), daemon=True) for act in (self.say, self.record)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + RECORD_S
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.error and not self._over.is_set():

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sweeps.planning.naming import called, placed
+from sweeps.planning.naming import by_name, placed
 from sweeps.planning.plan import Plan
 from tracking.lag import current_store
 from tracking.shell import shell_line
@@ -31,10 +31,10 @@ def _places(study: Path, uri: str) -> tuple[str, ...]:
     store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
     return (
         f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
-        f"MLflow: {store}, `ablate ui`",
+        f"MLflow: {store}, `{shell_line(['ablate', 'ui', *placed(study)])}`",
     )
 
 
 def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
-    named = shell_line([*called(study), *placed(study)])
+    named = shell_line([by_name(study), *placed(study)])
     return f"`{' '.join(filter(None, ['ablate', verb, trial, named, option]))}`"

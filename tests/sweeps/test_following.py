@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from studies import wait_until
 from typed import refusal, typed
 
 from sweeps.planning.plan import Plan
-from sweeps.running.announced import announced
+from sweeps.running.announced import announced, withdraw_for_good
 from sweeps.running.following import shown_log
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.standings import status_json
@@ -27,7 +28,7 @@ from sweeps.watching import summary, watch
 from tracking.followed_log import FollowedLog
 from tracking.lag import lag
 from tracking.log_file import LONGEST, append_log, begin_log, marked
-from tracking.runners import SILENT_S, Runner, announce, request_stop, runners, withdraw
+from tracking.runners import SILENT_S, Runner, announce, request_stop, runners, stop_requests, withdraw
 
 ROWS = "sweep.rows=[base,big]"
 
@@ -158,6 +159,39 @@ def test_this_process_announces_itself_and_takes_requests(planned: Plan) -> None
     assert list((planned.folder / ".running").iterdir()) == []
 
 
+def test_others_see_that_a_signal_stops_this_process(tmp_path: Path, planned: Plan) -> None:
+    stopping, names = Stopping(), ["base-s1", "big-s1"]
+    with announced(planned.folder, names, stopping):
+        (own,) = runners(planned.folder)
+        stopping.note(signal.SIGINT)
+        wait_until(lambda: stop_requests(planned.folder, own) is None, "a request of its own", 60)
+        study = study_in(tmp_path)
+        assert [line["note"] for line in status_json(study, lag(study, None))] == ["asked to stop"] * 2
+    assert list((planned.folder / ".running").iterdir()) == []
+
+
+def test_a_process_that_ends_at_once_is_announced_no_more(planned: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its announcement is being written on slow storage."""
+    stopping, writing, written = Stopping(), threading.Event(), threading.Event()
+
+    def announce_slowly(study: Path, runner: Runner) -> None:
+        writing.set()
+        time.sleep(0.5)
+        announce(study, runner)
+        written.set()
+
+    with announced(planned.folder, ["base-s1"], stopping):
+        monkeypatch.setattr("sweeps.running.announced.announce", announce_slowly)
+        stopping.waiting = "2 CPUs, 1 is free"
+        assert writing.wait(60)
+        withdraw_for_good(planned.folder)
+        assert written.wait(60)
+        assert runners(planned.folder) == []
+        writing.clear()
+        stopping.waiting = ""
+        assert not writing.wait(2.5), "it looks every second"
+
+
 @pytest.fixture
 def running(planned: Plan) -> Iterator[Runner]:
     """Another process of this machine that runs the study's trials."""
@@ -211,6 +245,9 @@ def test_logs_show_what_was_printed_and_the_error(tmp_path: Path, planned: Plan)
     assert lines[0].startswith("--- attempt 1, ")
     assert lines[2:6] == ["[1] from a peer", "--- error.txt", "it failed", ""]
     assert lines[-1] == "Next: ablate status"
+    followed = typed(tmp_path, "logs", "base-s1", "--follow")  # nothing runs it
+    assert followed.stdout == said
+    assert "Follows" not in followed.stderr
     assert "did you mean base-s1?" in refusal(tmp_path, "logs", "bases1")
     assert "is missing" in refusal(tmp_path, "logs")
     assert "must be one trial" in refusal(tmp_path, "logs", "base-s1", "big-s1")

@@ -13,12 +13,12 @@ from finished_trials import sweep
 from typed import typed
 
 from sweeps.planning.continued import plan_sweep
-from sweeps.planning.naming import called
+from sweeps.planning.naming import called, placed
 from sweeps.planning.overrides import parse_overrides
 from sweeps.planning.task_named import library_of
 from sweeps.running.recorder import Recorder
 from sweeps.show import show_outcome
-from tracking.runners import Runner, announce
+from tracking.runners import Runner, announce, request_stop
 from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
 
@@ -68,8 +68,33 @@ def test_the_last_trials_that_run_are_to_be_watched(folder: Path) -> None:
     for name in MISSING:
         TrialFolder(folder / "runs" / "synthetic-tiny" / name).begin_attempt(1, socket.gethostname(), os.getpid())
     assert next_of(folder, "status") == ["status", "--watch"]
-    plan = " ".join(typed(folder, "plan").stdout.split())
-    assert "to run 0 of 3 trials, 2 running or waiting" in plan
+    assert "to run 0 of 3 trials, 2 running or waiting" in plan_of(folder)
+
+
+def plan_of(folder: Path) -> str:
+    """What `ablate plan` prints, with single spaces."""
+    return " ".join(typed(folder, "plan").stdout.split())
+
+
+def test_trials_that_have_failed_or_were_asked_to_stop_neither_run_nor_wait(folder: Path) -> None:
+    """Although their sweep still runs."""
+    now, study = time.time(), folder / "runs" / "synthetic-tiny"
+    runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(MISSING))
+    announce(study, runner)
+    TrialFolder(study / MISSING[0]).begin_attempt(1, "node7", 42)
+    assert "to run 0 of 3 trials, 2 running or waiting" in plan_of(folder)
+    TrialFolder(study / MISSING[0]).write_error("it failed\n")
+    assert "to run 1 of 3 trials, 1 running or waiting" in plan_of(folder)
+    request_stop(study, runner, MISSING[1:])
+    assert "to run 2 of 3 trials " in plan_of(folder)
+
+
+def test_a_folder_behind_a_link_is_where_a_command_looks_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "runs").symlink_to("shared")
+    with contextlib.chdir(tmp_path):
+        assert placed(tmp_path / "shared" / "s") == []
+        assert placed(tmp_path / "other" / "s") == [f"paths.runs={tmp_path}/other"]
 
 
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:

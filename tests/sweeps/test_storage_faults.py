@@ -310,6 +310,23 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
 
 @pytest.mark.slow
 @pytest.mark.faults
+def test_a_study_that_hangs_for_too_long_ends_train_with_its_cause(
+    freezing_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although nothing can be recorded. The process itself ends once the storage answers."""
+    running = freezing_study.start_held("train", "sweep.stall_minutes=0.2")
+    with freezing_study.disk.frozen():
+        freezing_study.go_on()
+        failed = wait_for_line(running, "FAILED: no worker gave a sign of life for 0.2 min (sweep.stall_minutes)")
+        assert wait_for_line(running, "base-s1: ") == "base-s1: the same command resumes it\n"
+    code, output = running.finish()
+    assert code == 1, failed + output
+    freezing_study.finish("train")
+    freezing_study.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.faults
 def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
     tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
