@@ -83,7 +83,9 @@ def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
     random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
     return {
-        experiment.name: [Strike(n, fault, _drawn_time(random, fault)) for n, fault in enumerate(each, 1)]
+        experiment.name: [
+            Strike(n, fault, _drawn_time(random, fault), measured=True) for n, fault in enumerate(each, 1)
+        ]
         for experiment in EXPERIMENTS
     }
 

@@ -51,7 +51,7 @@ def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
     """Strike until something is hit. Raises AssertionError if the sweep does not recover as it should."""
     deadline = time.monotonic() + PATIENCE_S  # the only trial may be on the head, and the fault for another machine
     while time.monotonic() < deadline:
-        await_training(target)
+        await_training(target, strike.measured)
         try:
             recovery = Striking(target, strike, drawn).until_training()
         except NothingToHitError:
@@ -63,10 +63,10 @@ def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
     raise AssertionError(f"it hit nothing within {PATIENCE_S:g} s")
 
 
-def await_training(target: Target) -> None:
-    """Until a trial trains, in a new round if this one has ended. Raises AssertionError."""
+def await_training(target: Target, everywhere: bool) -> None:
+    """Until a trial trains, or all do, in a new round if this one has ended. Raises AssertionError."""
     deadline = time.monotonic() + PATIENCE_S
-    while not target.trains():
+    while not (target.all_train() if everywhere else target.trains()):
         if target.code is not None:
             finish(target)
             target.next_round()

@@ -23,13 +23,17 @@ TEND_S = 1.0
 
 @dataclass(frozen=True)
 class Strike:
-    """What was drawn. The ``second`` fault follows ``pause`` seconds later, unless the sweep has recovered."""
+    """What was drawn. The ``second`` fault follows ``pause`` seconds later, unless the sweep has recovered.
+
+    ``measured``: it waits until all trials train and no machine is missing, so that the seconds are this fault's alone.
+    """
 
     number: int
     fault: Fault
     lasts: float
     second: Fault | None = None
     pause: float = 0.0
+    measured: bool = False
 
     @property
     def words(self) -> str:

@@ -1,5 +1,6 @@
 """A study that is swept while its machines fail: the command that is typed again, and what is seen from outside."""
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,13 @@ WORKER = "ray::WorkerActor"
 TRIAL_PROCESS = "ray::ImplicitFunc"
 BELL = "ray::Bell"
 SYNCER = "tracking.sync"
+ALIVE = """
+import sys
+from ray._raylet import GcsClient
+nodes = GcsClient(address=sys.argv[1]).get_all_node_info(timeout=30).values()
+print(sum(node.state == 0 for node in nodes))
+"""
+"""How many nodes the cluster has."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,16 @@ class Target:
     def trains(self) -> bool:
         """Whether a trial has reported since the command was typed."""
         return any(each.runs and each.has_reported(self.typed_at) for each in self.standings().values())
+
+    def all_train(self) -> bool:
+        """Whether every trial that began has reported since then, and no machine is missing in the cluster."""
+        running = [each for each in self.standings().values() if each.runs]
+        return self.trains() and all(each.has_reported(self.typed_at) for each in running) and self._is_whole()
+
+    def _is_whole(self) -> bool:
+        """A machine whose link was cut joins late, since its former node process first has to end."""
+        alive = self.cluster.head.run(sys.executable, "-c", ALIVE, self.cluster.address)
+        return int(alive.splitlines()[-1]) == len(self.cluster.all)
 
     def _into_file(self, words: Sequence[str]) -> Inside:
         """Start a command whose output fills no pipe."""
