@@ -114,7 +114,8 @@ def _plan_state(planned: PlannedTrial, taken: Collection[str]) -> str:
     if planned.state == "finished":
         return "to score again"
     if planned.trial.name in taken:  # one that was interrupted may run on another machine by now
-        return {"missing": "waiting", "interrupted": "running or waiting"}.get(planned.state, planned.state)
+        shown = {"missing": "waiting", "failed": "waiting", "interrupted": "running or waiting"}
+        return shown.get(planned.state, planned.state)
     return planned.state.replace("missing", "to run")
 
 

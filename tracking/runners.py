@@ -5,7 +5,7 @@ A process announces itself there and repeats it every ``BEAT_S`` seconds, so tha
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -105,10 +105,23 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
     return None if trials is None else tuple(map(str, trials))
 
 
-def still_taken(study: Path, runner: Runner) -> tuple[str, ...]:
-    """The trials that it was given and not asked to stop."""
-    asked = stop_requests(study, runner)
-    return () if asked is None else tuple(trial for trial in runner.trials if trial not in asked)
+def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], Attempt | None]) -> set[str]:
+    """Those of the trials that a process runs, on any machine, or will run. ``newest`` gives a trial's last attempt."""
+    found = set[str]()
+    for runner in runners(study):
+        asked = stop_requests(study, runner)
+        given = {*trials} & {*runner.trials}
+        found |= {each for each in given if _has_in_hand(runner, newest(each), asked is None or each in asked)}
+    return found
+
+
+def _has_in_hand(runner: Runner, newest: Attempt | None, asked_to_stop: bool) -> bool:
+    """A process that was asked to stop still ends the attempt that it has begun. It runs no failed trial again."""
+    if newest is None or not runner.began_attempt(newest):
+        return not asked_to_stop
+    if newest.ended is None:
+        return True
+    return not asked_to_stop and not (newest.reason or "").startswith("failed")
 
 
 def _read(study: Path) -> Iterator[Runner]:

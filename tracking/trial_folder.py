@@ -108,6 +108,11 @@ class TrialFolder:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
 
+    def newest_attempt(self) -> Attempt | None:
+        """The last one; None without any, and if their file is damaged."""
+        found: list[Attempt] = unless_damaged(self.attempts, [])
+        return found[-1] if found else None
+
     def check_begun(self, number: int) -> None:
         """Raises OSError unless the attempt is recorded. It was, so the folder's storage is away or was emptied."""
         newest = self._newest()

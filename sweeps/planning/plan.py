@@ -19,7 +19,7 @@ from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_card import task_card
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.runners import runners, still_taken
+from tracking.runners import in_hand
 from tracking.shell import shell_line
 from tracking.study import Study, Trial
 from tracking.trial_config import key_of
@@ -133,9 +133,9 @@ class Plan:
     @cached_property
     def running(self) -> list[PlannedTrial]:
         """Unfinished trials that a process runs or keeps for its further work, on any machine."""
-        taken = {name for runner in runners(self.folder) for name in still_taken(self.folder, runner)}
-        kept = {each.trial.name for each in self.pending if each.state != "failed"} & taken
-        return [each for each in self.pending if each.trial.name in kept or each.state == "running"]
+        folders = {each.trial.name: each.folder for each in self.pending}
+        taken = in_hand(self.folder, folders, lambda name: folders[name].newest_attempt())
+        return [each for each in self.pending if each.trial.name in taken or each.state == "running"]
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""

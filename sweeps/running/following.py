@@ -10,7 +10,7 @@ from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time
-from tracking.runners import Runner, known_runners, request_stop, runners, stop_requests
+from tracking.runners import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study, Trial
@@ -126,8 +126,9 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
     where = f"(pid {runner.pid} on {runner.host})"
-    if not own:
+    if stop_requests(study.folder, runner) is None:  # also if it stops anyway
         yield f"The sweep {where} {STOPS}"
+        return
     for trial in (trial for trial in study.trials if trial.name in own):
         yield f"{trial.name} {where} {_end(study, runner, trial)}; the other trials go on"
 
@@ -142,14 +143,8 @@ def _end(study: Study, runner: Runner, trial: Trial) -> str:
 
 def still_runs(study: Study, trial: Trial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
-    state = study.trial_folder(trial).state(trial.key)
-    if state in ("finished", "failed", "damaged"):
-        return False
-    waits = [runner for runner in runners(study.folder) if trial.name in runner.trials]
-    return state == "running" or any(not _asked(study, runner, trial) for runner in waits)
-
-
-def _asked(study: Study, runner: Runner, trial: Trial) -> bool:
-    """Whether the process was asked to stop the trial."""
-    asked = stop_requests(study.folder, runner)
-    return asked is None or trial.name in asked
+    folder = study.trial_folder(trial)
+    state = folder.state(trial.key)
+    if state in ("finished", "damaged", "running"):
+        return state == "running"
+    return bool(in_hand(study.folder, [trial.name], lambda name: folder.newest_attempt()))

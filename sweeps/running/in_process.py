@@ -76,9 +76,10 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
         progress.notice(name, "the same command resumes it")
 
     def record(failed: Failed) -> None:
-        with suppress(OSError, DamagedFileError):  # the next attempt closes this one
+        try:
             recorder.take(recorder.attempt, failed)
-        leave_study(recorder.folder.path.parent)
+        finally:
+            leave_study(recorder.folder.path.parent)
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (

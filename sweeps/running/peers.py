@@ -25,6 +25,8 @@ from transformer.processes.meeting_port import held_port
 COUNT_S = 0.5
 PATIENCE_S = 1.0
 """How long rank zero waits for the cause of a worker's end after it lost the connection."""
+KILLED_S = 10.0
+"""How long to wait for the end of one that was killed: a disk that does not answer holds it up."""
 
 
 @contextmanager
@@ -102,7 +104,7 @@ class Peer:
     def end(self) -> None:
         if self.process.pid is not None:
             self.process.kill()
-            self.process.join()
+            self.process.join(KILLED_S)
 
     def _named(self, ending: str, details: str = "") -> RuntimeError:
         error = RuntimeError(f"worker {self.rank} (pid {self.process.pid}) {ending}")

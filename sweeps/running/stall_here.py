@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.events import Failed
@@ -79,7 +79,7 @@ class StallHere:
 
     def _tell(self, failed: Failed) -> None:
         """Print and record it side by side, since either the terminal or the folder may be what hangs."""
-        threads = [threading.Thread(target=act, args=(failed,), daemon=True) for act in (self.say, self.record)]
+        threads = [threading.Thread(target=_tried, args=(act, failed), daemon=True) for act in (self.say, self.record)]
         for thread in threads:
             thread.start()
         end = time.monotonic() + RECORD_S
@@ -89,3 +89,8 @@ class StallHere:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.error and not self._over.is_set():
             raise self.error
+
+
+def _tried(act: Callable[[Failed], None], failed: Failed) -> None:
+    with suppress(Exception):  # the process ends in any case
+        act(failed)

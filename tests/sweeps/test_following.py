@@ -278,6 +278,24 @@ def test_a_followed_log_shows_each_line_once_while_its_older_half_is_dropped(tmp
     assert [int(line) for line in seen.splitlines()] == list(range(5 * 11 * 1000))
 
 
+def test_a_log_is_followed_until_a_trial_that_stops_elsewhere_has_stopped(tmp_path: Path, planned: Plan) -> None:
+    runner, study, folder = elsewhere(planned, 5), study_in(tmp_path), planned.trials[0].folder
+    request_stop(planned.folder, runner, None)
+
+    def pause(seconds: float) -> None:
+        append_log(folder.log_path, "the last line\n")
+        folder.end_attempt(1, "interrupted")
+
+    text = "".join(shown_log(study, study.trials[0], follow=True, pause=pause))
+    assert text.splitlines()[-1] == "the last line"
+
+
+def test_of_a_sweep_that_stops_no_trial_goes_on(tmp_path: Path, planned: Plan, running: Runner) -> None:
+    request_stop(planned.folder, running, None)
+    said = typed(tmp_path, "stop", "big-s1").stdout.splitlines()[0]
+    assert said == f"The sweep (pid {running.pid} on {running.host}) stops after the current step, with a checkpoint"
+
+
 def test_a_trial_that_alone_was_stopped_is_over(tmp_path: Path, planned: Plan, running: Runner) -> None:
     folder, study = planned.trials[0].folder, study_in(tmp_path)
     folder.begin_attempt(1, running.host, running.pid)

@@ -81,11 +81,29 @@ def test_trials_that_have_failed_or_were_asked_to_stop_neither_run_nor_wait(fold
     now, study = time.time(), folder / "runs" / "synthetic-tiny"
     runner = Runner(socket.gethostname(), os.getpid(), now, now, tuple(MISSING))
     announce(study, runner)
-    TrialFolder(study / MISSING[0]).begin_attempt(1, "node7", 42)
+    trial = TrialFolder(study / MISSING[0])
+    trial.begin_attempt(1, "node7", 42)
+    trial.write_error("it failed in an earlier sweep\n")
+    trial.end_attempt(1, "failed: in an earlier sweep")
     assert "to run 0 of 3 trials, 2 running or waiting" in plan_of(folder)
-    TrialFolder(study / MISSING[0]).write_error("it failed\n")
+    trial.begin_attempt(2, runner.host, runner.pid)
+    trial.write_error("it failed\n")
+    trial.end_attempt(2, "failed: it failed")
     assert "to run 1 of 3 trials, 1 running or waiting" in plan_of(folder)
     request_stop(study, runner, MISSING[1:])
+    assert "to run 2 of 3 trials " in plan_of(folder)
+
+
+def test_a_trial_that_stops_elsewhere_runs_until_it_has_stopped(folder: Path) -> None:
+    now, study = time.time(), folder / "runs" / "synthetic-tiny"
+    runner = Runner("node7", 42, now, now, tuple(MISSING))
+    announce(study, runner)
+    trial = TrialFolder(study / MISSING[0])
+    trial.begin_attempt(1, "node7", 42)
+    request_stop(study, runner, None)
+    assert "to run 1 of 3 trials, 1 running or waiting" in plan_of(folder)
+    assert next_of(folder, "plan") == ["status", "--watch"]
+    trial.end_attempt(1, "interrupted")
     assert "to run 2 of 3 trials " in plan_of(folder)
 
 

@@ -161,8 +161,9 @@ class Holding(Progress):
         super().take(name, event)
         if isinstance(event, Finished):
             for process in psutil.Process().children(recursive=True):
-                if "ray::ImplicitFunc" in " ".join(process.cmdline()):
-                    process.suspend()
+                with suppress(psutil.NoSuchProcess):
+                    if "ray::ImplicitFunc" in " ".join(process.cmdline()):
+                        process.suspend()
             os.kill(os.getpid(), signal.SIGTERM)
 
 
