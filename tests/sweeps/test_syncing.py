@@ -111,13 +111,15 @@ def test_a_syncer_that_always_fails_is_restarted_less_and_less_often(
 def test_a_syncer_that_died_just_before_the_end_is_restarted_for_the_rest(
     settings: Settings, console: Console, screen: StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(monkeypatch, f"echo start >> {tmp_path}/starts; read end; exit 0")
+    starts = tmp_path / "starts"
+    starts.touch()
+    stand_in(monkeypatch, f"echo start >> {starts}; read end; exit 0")
     with syncing.syncing(settings, console):
-        wait_until((tmp_path / "starts").exists, "the start")
+        wait_until(lambda: starts.read_text() == "start\n", "the start")
         (first,) = syncers(settings)
         first.kill()
         wait_until(lambda: "SIGKILL" in screen.getvalue(), "its death")
-    assert (tmp_path / "starts").read_text() == "start\nstart\n"
+    assert starts.read_text() == "start\nstart\n"
     assert "MLflow is not up to date" not in screen.getvalue()
     assert syncers(settings) == []
 
