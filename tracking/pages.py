@@ -91,7 +91,7 @@ class Pages:
             complaint, self._complaint = self._complaint, cause_of(error)
             if complaint == self._complaint:
                 return ()
-            return (f"artifacts are not stored: {self._complaint}; once that is mended, `ablate sync` sends them",)
+            return (f"artifacts are not stored: {self._complaint}; fix that, then run `ablate sync`",)
         self._complaint = ""
         return ()
 

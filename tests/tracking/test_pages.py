@@ -169,8 +169,8 @@ def test_a_store_without_artifacts_gets_the_points_and_one_notice(study: Study) 
     replay = Replay(study.folder, tracker, "memory")
     first, second = replay.once(), replay.once()
     assert (first.problems, second.notices) == ((), ())
-    refused, then = "artifacts are not stored: PermissionError: no artifacts here", "`ablate sync` sends them"
-    assert first.notices == (f"{refused}; once that is mended, {then}",)
+    refused = "artifacts are not stored: PermissionError: no artifacts here"
+    assert first.notices == (f"{refused}; fix that, then run `ablate sync`",)
     assert first.points > 0
     tracker.refused = False
     assert "config.yaml" in synced(study, tracker)["base"].files
