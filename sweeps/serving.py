@@ -1,4 +1,4 @@
-"""The store that `ablate ui` serves, and a server that runs until Ctrl-C."""
+"""The store that `ablate ui` serves and to which `ablate sync` sends, and a server that runs until Ctrl-C."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
-from tracking.lag import read_state
+from tracking.lag import current_store
 from tracking.ledger import experiment_of
 from tracking.local_store import follow_move
 from tracking.study import Study
@@ -63,14 +63,19 @@ def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) 
         taken = study_to_read(overrides)
     except RefusedError:  # no study, or none that can be read: the runs of others may still be in the default store
         return Store(given or default_uri(runs), runs)
-    if given is not None:
-        return Store(given, runs, taken.study, taken.notices)
-    state = read_state(taken.study.folder)
-    uri = state.uri if state else default_uri(runs)
-    if not uri.startswith((*SERVERS, "sqlite:")):
-        found = f"is missing, and {taken.study.name} is tracked at {uri}"
+    return Store(store_of(taken.study, given), runs, taken.study, taken.notices)
+
+
+def store_of(study: Study, given: str | None) -> str:
+    """The address given; without one, that of the study's last tracker. Raises RefusedError.
+
+    The recorded address has no password, which a database needs.
+    """
+    uri = given or current_store(study.folder)
+    if given is None and not uri.startswith((*SERVERS, "sqlite:")):
+        found = f"is missing, and {study.name} is tracked at {uri}"
         raise RefusedError([Problem("tracking.uri", found, "type that address, with its user and password")])
-    return Store(uri, runs, taken.study, taken.notices)
+    return uri
 
 
 def _refuse_missing(runs: Path) -> None:

@@ -19,7 +19,8 @@ class FollowedLog:
         """What was added since the last call."""
         found = self._rest()
         if self._was_replaced():
-            self._open_again()
+            with suppress(OSError):  # replaced once more: the next call opens that one
+                self._open_again()
             found += self._rest()
         return found.decode("utf-8", "replace")
 
@@ -35,9 +36,11 @@ class FollowedLog:
     def _was_replaced(self) -> bool:
         try:
             now = self._path.stat()
-        except FileNotFoundError:
+        except OSError:  # missing, or its storage is away: it is looked at again
             return False
-        return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
+        with suppress(OSError):  # of a file that was replaced from another machine
+            return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
+        return True
 
     def _open_again(self) -> None:
         """Open the file that is there now, behind what the one before has in common with it."""

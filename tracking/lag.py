@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from filelock import FileLock
+
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
@@ -28,6 +30,11 @@ class SyncState:
     uri: str
     carried: float | None = None
     problems: tuple[str, ...] = ()
+
+
+def sync_lock(study: Path) -> FileLock:
+    """Of the process that syncs the study: there is one at a time."""
+    return FileLock(study / ".sync.lock")
 
 
 class SyncLog:

@@ -6,11 +6,9 @@ They come after the points in every pass, and artifacts come last, so that nothi
 import json
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from tracking.cause import cause_of
 from tracking.comparison import base_of
-from tracking.damage import unless_damaged
 from tracking.ledger import Ledger
 from tracking.looks import settled_looks
 from tracking.notes import study_note
@@ -35,23 +33,35 @@ class Pages:
         self._seen: dict[str, object] = {}  # trial key, or STUDY -> the files behind its page when it was last sent
         self._stored: dict[str, object] = {}  # the same for artifacts
         self._wait_until, self._next_version, self._complaint = 0.0, 0.0, ""
+        self._running: Collection[str] = ()
 
-    def once(self, study: Study, runs: Mapping[str, str], logged: Collection[str]) -> tuple[str, ...]:
+    def once(
+        self, study: Study, runs: Mapping[str, str], logged: Collection[str], running: Collection[str]
+    ) -> tuple[str, ...]:
         """Send what changed. ``runs``: run ids by trial key. ``logged``: names of metrics while training.
+
+        ``running``: keys of the trials that run now.
 
         Returns notices. Raises what the tracker raises, except for artifacts, without which a store is still of use.
         """
+        self._running = running
         trials = [trial for trial in study.trials if trial.key in runs]
         for trial in trials:
-            looks = _looks(study, trial)
+            looks = self._looks(study, trial)
             if self._seen.get(trial.key) != looks:
                 page = RunPage(self._tracker, study, trial, runs[trial.key])
-                parts = page.send(self._sent.parts(trial.key, page.run_id), _lives(study, trial))
+                parts = page.send(self._sent.parts(trial.key, page.run_id), trial.key in running)
                 self._sent.keep(trial.key, page.run_id, parts)
                 self._seen[trial.key] = looks
         if trials:
             self._study_page(study, [*trials], logged)
         return self._artifacts(study, trials, runs)
+
+    def _looks(self, study: Study, trial: Trial) -> object:
+        """Of the files behind a run's page: its own, and those of the base that it is compared with."""
+        base = base_of(study, trial)
+        files = [settled_looks(study.trial_folder(each)) for each in (trial, base) if each is not None]
+        return tuple(files), trial.key in self._running, study.trials
 
     def _study_page(self, study: Study, trials: list[Trial], logged: Collection[str]) -> None:
         """The study's own run, the note and the view."""
@@ -80,12 +90,12 @@ class Pages:
 
     def _artifacts(self, study: Study, trials: list[Trial], runs: Mapping[str, str]) -> tuple[str, ...]:
         """Upload what is new. A store may refuse artifacts: one notice, and the next try after a pause."""
-        if time.monotonic() < self._wait_until and any(_lives(study, trial) for trial in trials):
+        if time.monotonic() < self._wait_until and self._running:
             return ()
         try:
             for trial in trials:
                 self._files_of(study, trial, runs[trial.key])
-            self._files_of_study(study, any(_lives(study, trial) for trial in trials))
+            self._files_of_study(study)
         except Exception as error:  # every kind of store raises its own
             self._wait_until = time.monotonic() + RETRY_S
             complaint, self._complaint = self._complaint, cause_of(error)
@@ -100,28 +110,17 @@ class Pages:
         if self._stored.get(trial.key) == looks:
             return
         page = RunPage(self._tracker, study, trial, run_id)
-        self._sent.keep(trial.key, run_id, page.send_files(self._sent.parts(trial.key, run_id), _lives(study, trial)))
+        sent = page.send_files(self._sent.parts(trial.key, run_id), trial.key in self._running)
+        self._sent.keep(trial.key, run_id, sent)
         self._stored[trial.key] = looks
 
-    def _files_of_study(self, study: Study, lives: bool) -> None:
+    def _files_of_study(self, study: Study) -> None:
         """While trials run, at most one version per minute: a study's files take seconds to make."""
         looks, known = self._seen.get(STUDY), self._sent.sent(STUDY)
         if known is None or self._stored.get(STUDY) == looks:
             return
-        if lives and time.monotonic() < self._next_version:
+        if self._running and time.monotonic() < self._next_version:
             return
         parts = upload(self._tracker, known.run_id, study_files(study), known.parts)
         self._sent.keep(STUDY, known.run_id, parts)
         self._stored[STUDY], self._next_version = looks, time.monotonic() + RETRY_S
-
-
-def _lives(study: Study, trial: Trial) -> bool:
-    attempts: list[Any] = unless_damaged(study.trial_folder(trial).attempts, [])
-    return bool(attempts) and attempts[-1].lives()
-
-
-def _looks(study: Study, trial: Trial) -> object:
-    """Of the files behind a run's page: its own, and those of the base that it is compared with."""
-    base = base_of(study, trial)
-    files = [settled_looks(study.trial_folder(each)) for each in (trial, base) if each is not None]
-    return tuple(files), _lives(study, trial), study.trials

@@ -20,6 +20,7 @@ from tracking.looks import looks_of
 from tracking.metric_names import journal_name
 from tracking.one_run import OneRun
 from tracking.pages import Pages
+from tracking.runners import Runner, runners, runs_somewhere
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import MOST_POINTS, Point, Status, Tracker
 from tracking.trial_folder import Attempt, TrialFolder, TrialState
@@ -62,6 +63,8 @@ class Replay:
         self._pages = Pages(tracker, self._sent)
         self._opened: dict[str, str] = {}  # trial key -> run id
         self._logged: set[str] = set()  # names of metrics while training
+        self._runners: list[Runner] = []
+        self._running: set[str] = set()  # keys of the trials that run now, on any machine
         self._seen: dict[str, object] = {}  # trial key -> the stamps of its files at the last replay
         self._stuck: str | None = None  # the key of the trial at which a pass ended: it comes last in the next one
 
@@ -73,6 +76,7 @@ class Replay:
         study = read_study(self._folder)
         runs, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
         notices, self._notices = self._notices, ()
+        self._runners, self._running = runners(self._folder), set()
         for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
             try:
                 sent = self._replay_changes(study, trial)
@@ -96,7 +100,7 @@ class Replay:
         """Send the pages; a failure is one more problem. Returns all notices."""
         runs = {trial.key: run_id for trial in study.trials if (run_id := self._opened.get(trial.key)) is not None}
         try:
-            return (*notices, *self._pages.once(study, runs, self._logged))
+            return (*notices, *self._pages.once(study, runs, self._logged, self._running))
         except Exception as error:  # as for a trial
             problems.setdefault(cause_of(error), []).append("pages")
             return notices
@@ -107,7 +111,9 @@ class Replay:
         attempts = folder.attempts()
         if not attempts:
             return None
-        looks = (looks_of(folder), attempts[-1].lives(), study.trials.index(trial))
+        runs = runs_somewhere(attempts[-1], self._runners)
+        self._running |= {trial.key} if runs else set()
+        looks = (looks_of(folder), runs, study.trials.index(trial))
         if self._seen.get(trial.key) == looks:
             return 0
         sent = self._replay(study, trial, attempts)
@@ -130,7 +136,7 @@ class Replay:
             synced = Synced(synced.run_id, step, synced.result)
             self._synced.put(trial.key, asdict(synced))
         self._synced.put(trial.key, asdict(synced))
-        if attempts[-1].lives():  # its result may exist before the attempt's end, which gives the time
+        if trial.key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._tracker.set_status(synced.run_id, "RUNNING", None)
             return count
         sent = self._replay_result(trial, folder, synced, end_ms) if state == "finished" else 0

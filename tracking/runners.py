@@ -91,6 +91,11 @@ def runners(study: Path) -> list[Runner]:
     return [runner for runner in known_runners(study) if runner.lives()]
 
 
+def runs_somewhere(attempt: Attempt, running: Sequence[Runner]) -> bool:
+    """Whether the attempt is open and its process is here, or one of those that are ``running`` on any machine."""
+    return attempt.lives() or (attempt.ended is None and any(each.began_attempt(attempt) for each in running))
+
+
 def request_stop(study: Path, runner: Runner, trials: Sequence[str] | None) -> None:
     """Ask the process to stop these trials, or everything. It looks every second. Raises OSError."""
     before = stop_requests(study, runner)

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
-from tracking.lag import SyncLog
+from tracking.lag import SyncLog, sync_lock
 from tracking.mlflow_tracker import open_tracker
 from tracking.replay import PassOutcome, Replay
 from tracking.uri import URI_VARIABLE, default_uri, without_password
@@ -72,9 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not study.is_dir():
         _say(f"sync: no study at {study}")
         return 1
-    lock = FileLock(study / ".sync.lock")
     try:
-        with lock.acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
+        with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
             uri = os.environ.get(URI_VARIABLE) or None
             once = _connecting(study, uri, options.experiment)
             if options.follow:

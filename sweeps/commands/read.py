@@ -106,11 +106,13 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
 
 @guarded
 def sync(overrides: OverrideList = None) -> int:
-    """Sync a study's journals to MLflow once, for example after copying them from another machine."""
+    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     from sweeps.running.syncing import sync_command, sync_environment
+    from sweeps.serving import store_of
 
-    _, settings = taken_study(overrides)
-    return subprocess.run(sync_command(settings), env=sync_environment(settings), check=False).returncode
+    study, settings = taken_study(overrides)
+    environment = sync_environment(store_of(study, settings.tracking.uri))
+    return subprocess.run(sync_command(settings), env=environment, check=False).returncode
 
 
 @guarded

@@ -46,16 +46,16 @@ def called(study: Path) -> list[str]:
 
 def by_name(study: Path) -> str:
     """The override that names a recorded study."""
-    return f"sweep.name={_hydra_text(study.name)}"
+    return f"sweep.name={hydra_text(study.name)}"
 
 
 def placed(study: Path) -> list[str]:
     """The override for the folder of the study, unless that is where a command looks by itself."""
     runs = study.parent
-    return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={_hydra_text(str(runs))}"]
+    return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={hydra_text(str(runs))}"]
 
 
-def _hydra_text(text: str) -> str:
+def hydra_text(text: str) -> str:
     """The text as the value of an override, with quotes if Hydra needs them."""
     if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:
         return text

@@ -5,10 +5,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from sweeps.planning.trial_lock import trial_lock
 from tracking.damage import unless_damaged
+from tracking.lag import sync_lock
 from tracking.trash import size
 from tracking.trial_folder import TrialFolder
 from transformer.schema import Problem, RefusedError
@@ -67,7 +68,7 @@ def locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
 def not_syncing(study: Path) -> Iterator[None]:
     """Keep `ablate sync` from writing to the study's folder. Raises RefusedError if it does now."""
     try:
-        lock = FileLock(study / ".sync.lock", timeout=0).acquire()
+        lock = sync_lock(study).acquire(timeout=0)
     except Timeout:
         found = f"{study.name} is being synced to MLflow by another process"
         raise RefusedError([Problem("STUDY", found, "wait for it")]) from None

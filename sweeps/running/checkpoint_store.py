@@ -20,7 +20,7 @@ from sweeps.events import Report
 from sweeps.running.chosen_start import Start
 from sweeps.running.own_temporary import own_temporary
 from transformer.processes.owner import Owner
-from transformer.processes.storage import at_place
+from transformer.processes.storage import at_place, unless_in_use
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""
@@ -30,6 +30,10 @@ STATE = "state.pickle"
 
 class DamagedCheckpointError(ValueError):
     """A checkpoint that cannot be used, and why."""
+
+
+class UnfinishedCheckpointError(Exception):
+    """A folder without a manifest. No error of a task's own ``load`` may count as this."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class CheckpointStore:
             place = self._place(step, attempt)
             try:
                 found = self._read(step, attempt)
-            except FileNotFoundError:  # it was never finished
+            except UnfinishedCheckpointError:
                 continue
             except DamagedCheckpointError as damage:
                 self.notices.append(f"{place}: {damage}; skipped")
@@ -121,7 +125,7 @@ class CheckpointStore:
     def at(self, start: Start) -> Restored:
         """The checkpoint from which rank zero starts. Raises OSError while this process does not see that one."""
         self.filesystem.invalidate_cache()
-        with suppress(FileNotFoundError, DamagedCheckpointError):
+        with suppress(UnfinishedCheckpointError, DamagedCheckpointError):
             found = self._read(start.step, start.attempt)
             if found.start == start:
                 return found
@@ -169,6 +173,8 @@ class CheckpointStore:
     def _manifest(self, place: str) -> "_Manifest":
         try:
             found = _Manifest.of(json.loads(self.filesystem.cat_file(f"{place}/{MANIFEST}")))
+        except (FileNotFoundError, NotADirectoryError):
+            raise UnfinishedCheckpointError(place) from None
         except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError) as error:
             raise DamagedCheckpointError(f"{MANIFEST} is damaged: {type(error).__name__}: {error}") from None
         if found.key != self.key or f"step-{found.step}" != place.rpartition("/")[2]:
@@ -214,5 +220,10 @@ class CheckpointStore:
         kept = [*own, *([self._started_from] if self._started_from else [])][:KEPT]
         for step, attempt in places:
             if (step, attempt) not in kept:
-                with suppress(FileNotFoundError):
-                    self.filesystem.rm(self._place(step, attempt), recursive=True)
+                self._remove(self._place(step, attempt))
+
+    def _remove(self, place: str) -> None:
+        """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not a damaged one."""
+        for path in (f"{place}/{MANIFEST}", place):
+            with unless_in_use():
+                self.filesystem.rm(path, recursive=True)

@@ -1,4 +1,4 @@
-"""Errors of a worker that another attempt may not have: a peer is gone, no memory was left, storage was away."""
+"""Errors of a worker that another attempt may not have: a peer, memory, storage or the GPU was lost."""
 
 import errno
 import re
@@ -10,6 +10,12 @@ UNREACHABLE = re.compile(
     r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
 )
 NO_MEMORY = re.compile(r"can't allocate memory|not enough memory|CUDA out of memory|cannot allocate memory", re.I)
+LOST_GPU = re.compile(
+    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
+    r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
+    re.I,
+)
+"""What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
 
 
 def is_lost_peer(error: BaseException) -> bool:
@@ -31,6 +37,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
+def is_lost_gpu(error: BaseException) -> bool:
+    """Whether the GPU cannot be used, whatever the trial computes there."""
+    return isinstance(error, RuntimeError) and LOST_GPU.search(str(error)) is not None
 
 
 def is_lost_storage(error: BaseException) -> bool:

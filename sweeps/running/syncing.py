@@ -9,10 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
+from sweeps.planning.naming import by_name, hydra_text, placed
 from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
+from tracking.lag import sync_lock
+from tracking.shell import shell_line
 from tracking.uri import URI_VARIABLE
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
@@ -30,8 +34,9 @@ def sync_command(settings: Settings) -> list[str]:
     return [sys.executable, "-P", "-m", "tracking.sync", "--study", str(settings.study_folder), *named]
 
 
-def sync_environment(settings: Settings) -> dict[str, str]:
-    return os.environ | {URI_VARIABLE: settings.tracking.uri or ""}
+def sync_environment(uri: str | None) -> dict[str, str]:
+    """With the store's address; None means the default store."""
+    return os.environ | {URI_VARIABLE: uri or ""}
 
 
 @contextmanager
@@ -50,7 +55,26 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print("MLflow is not up to date; run `ablate sync`")
+            console.print(f"MLflow is not up to date; {_who_carries(settings)}", soft_wrap=True, markup=False)
+
+
+def _who_carries(settings: Settings) -> str:
+    """Who brings MLflow up to date now: another process of the study, or a command to type."""
+    study, experiment = settings.study_folder.resolve(), settings.tracking.experiment
+    if _is_held(sync_lock(study)):
+        return "another process sends the rest"
+    in_experiment = [] if experiment is None else [f"tracking.experiment={hydra_text(experiment)}"]
+    return f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *in_experiment])}`"
+
+
+def _is_held(lock: FileLock) -> bool:
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # the file cannot be made: a full disk
+        return False
 
 
 class Syncer:
@@ -76,7 +100,10 @@ class Syncer:
         with self._lock:
             self._closing.set()
             if self._process.poll() is not None:  # dead, and not restarted yet
-                self._process = self._start()
+                try:
+                    self._process = self._start()
+                except OSError:  # no memory for a process: the sweep's own end counts more
+                    return False
             process = self._process
         assert process.stdin
         process.stdin.close()
@@ -90,7 +117,7 @@ class Syncer:
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [*sync_command(self._settings), "--follow"],
-            env=sync_environment(self._settings),
+            env=sync_environment(self._settings.tracking.uri),
             stdin=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for us; the process ends with its stdin
         )

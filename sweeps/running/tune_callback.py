@@ -62,7 +62,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name = trial.config["trial"]
-        if self.rang or name in self.stopped:  # the trial will return at once
+        if self._asked_to_stop(name):  # the trial will return at once
             return
         self._record(name, self.recorders[name].begin)
         self.running.add(name, sign_of(self.recorders[name].run, self.recorders[name].attempt))
@@ -70,8 +70,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         name, event = trial.config["trial"], result.get("event")
-        if not self.recorders[name].began and (self.rang or name in self.stopped):
-            return  # it was asked to stop before it began, and did not hear it
+        if not self.recorders[name].began and self._asked_to_stop(name):
+            return  # it did not hear that
         if event is None:
             return
         if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
@@ -113,6 +113,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if lost.unfit:  # not the trial's fault: it resumes on a node that is right
             self._give_up(name, lost)
             return
+        if not self.recorders[name].began and self._asked_to_stop(name):
+            self.progress.lose(name, lost.cause)
+            return
         if self._never_began(trial):
             self.again.append(name)
             self.progress.retry(name, lost.cause)
@@ -139,9 +142,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
         Tune retries only a trial that is running, and this one is still pending.
         """
-        name = trial.config["trial"]
-        wanted = not self.rang and name not in self.stopped
-        return wanted and not self.recorders[name].began and trial.num_failures <= self.max_failures
+        began = self.recorders[trial.config["trial"]].began
+        return not began and trial.num_failures <= self.max_failures
+
+    def _asked_to_stop(self, name: str) -> bool:
+        return self.rang or name in self.stopped
 
     def end(self, reason: str = "interrupted") -> None:
         """End the open attempts of a sweep that ends. One that cannot be written is closed by the next attempt."""

@@ -17,7 +17,7 @@ from ray.util import get_node_ip_address
 from sweeps.events import Event, Failed, Lost
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.running.bell import Listener, listener
-from sweeps.running.lost import is_lost_peer, is_lost_storage, is_out_of_memory
+from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.memory_kills import memory_kills
 from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
@@ -112,4 +112,5 @@ def ended_by(error: BaseException) -> Failed | Lost:
         return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
     if is_lost_peer(error):
         return Lost(cause, traceback.format_exc(), peer=True)
-    return (Lost if is_lost_storage(error) else Failed)(cause, traceback.format_exc())
+    may_pass = is_lost_storage(error) or is_lost_gpu(error)
+    return (Lost if may_pass else Failed)(cause, traceback.format_exc())

@@ -1,6 +1,8 @@
 """Checkpoints of tasks: the newest whole one wins, whatever happened to the others."""
 
+import errno
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable
@@ -220,6 +222,55 @@ def test_an_error_while_loading_names_the_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match="no such class") as caught:
         CheckpointStore(str(tmp_path), KEY, 2, None, load).newest()
     assert caught.value.__notes__ == [f"while loading {place(tmp_path, 10)}"]
+
+
+def test_a_file_that_a_changed_load_misses_is_no_unfinished_checkpoint(tmp_path: Path) -> None:
+    """Training would start again at step 1, and remove what it did not understand."""
+
+    def load(folder: Path) -> Any:
+        return (folder / "weights.pt").read_bytes()
+
+    write(tmp_path, 10)
+    made = CheckpointStore(str(tmp_path), KEY, 2, None, load)
+    with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
+        made.newest()
+    found = store(tmp_path).newest()
+    assert found is not None
+    with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
+        made.at(found.start)
+
+
+@pytest.mark.parametrize("number", [errno.ENOTEMPTY, errno.EBUSY, errno.ESTALE])
+def test_a_checkpoint_that_cannot_be_removed_yet_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Such as on NFS, where the folder keeps a file that a process has open."""
+    made = write(tmp_path, 10, 20)
+    with monkeypatch.context() as patched:
+        kept = made.filesystem.rm
+
+        def in_use(path: str, recursive: bool = False) -> None:
+            if path.endswith("step-10"):
+                raise OSError(number, os.strerror(number), path)
+            kept(path, recursive=recursive)
+
+        patched.setattr(made.filesystem, "rm", in_use)
+        made.write(30, "state", [], 0.0)
+        assert steps(tmp_path) == ["a1/step-10", "a1/step-20", "a1/step-30"]
+        assert not (place(tmp_path, 10) / MANIFEST).exists()
+    made.write(40, "state", [], 0.0)
+    assert steps(tmp_path) == ["a1/step-30", "a1/step-40"]
+
+
+def test_another_error_of_a_removal_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = write(tmp_path, 10, 20)
+
+    def refused(path: str, recursive: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(made.filesystem, "rm", refused)
+    with pytest.raises(PermissionError):
+        made.write(30, "state", [], 0.0)
 
 
 @pytest.mark.parametrize("kind", ["memory", "file", "trailing", "blank"])

@@ -113,7 +113,7 @@ def test_the_commands_for_more_nodes_and_for_mlflow(two: Machines, tmp_path: Pat
     status = in_prose(f"ray status --address {two.address}")
     wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
     serve, sweep = commands("### MLflow for all")
-    serve = serve.replace("postgresql://mlflow@db/mlflow", f"sqlite:///{folder}/server.db")
+    serve = serve.replace("postgresql+psycopg://mlflow@db/mlflow", f"sqlite:///{folder}/server.db")
     two.head.popen(["bash", "-ec", script(settings, f"{serve} > server.txt 2>&1", folder)], cwd=folder)
     wait_until(lambda: answers(two.head, f"http://{two.head.address}:5000/health"), "the server", 180)
     study = [*SMALL, *TEXT, "sweep.name=served", "sweep.rows=[base]", "train.steps=40", *HERE]

@@ -15,9 +15,12 @@ from sweeps.preflight import machine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 SWEEP = """
+import time
+from pathlib import Path
 import psutil
 from sweeps.cli import main
 from sweeps.running.tune_callback import TuneCallback
+from tracking.runners import request_stop, runners
 
 kept, left = TuneCallback.on_trial_complete, {titles!r}
 
@@ -30,6 +33,10 @@ def kill_first(self, iteration, trials, trial, **info):
         for process in killed:
             process.kill()
         psutil.wait_procs(killed, timeout=60)
+        for sweep in runners(Path("runs/s")) if {stopped!r} else []:
+            request_stop(Path("runs/s"), sweep, {stopped!r})
+        while not self.stopping.trials.issuperset({stopped!r}):
+            time.sleep(0.1)
 
 TuneCallback.on_trial_complete = kill_first
 main()
@@ -48,7 +55,7 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
     folder = write_task(furnish(tmp_path / "study"))
     words = ["sweep", "task=small", "sweep.name=s", "sweep.seeds=[1,2]", "sweep.rows=[base,square]"]
     words += ["cluster.cpus_per_worker=2"]  # one trial after another
-    script = SWEEP.format(titles=[title])
+    script = SWEEP.format(titles=[title], stopped=[])
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
@@ -65,6 +72,22 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
     done = ablate(*words, cwd=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     check_same_results(folder / "runs" / "s", alone / "runs" / "s")
+
+
+def test_a_trial_that_was_to_stop_before_it_began_is_not_failed_by_the_end_of_its_process(
+    tmp_path: Path, furnish: Callable[[Path], Path]
+) -> None:
+    folder = write_task(furnish(tmp_path / "study"))
+    words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "cluster.cpus_per_worker=2"]
+    script = SWEEP.format(titles=["ray::ImplicitFunc"], stopped=["square-s1"])
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert "base-s1: finished" in done.stdout
+    assert "FAILED" not in done.stdout + done.stderr
+    assert not (folder / "runs" / "s" / "square-s1").exists(), done.stdout
+    assert done.returncode == 1, done.stdout + done.stderr
+    wait_for_end(folder)
 
 
 def test_the_next_trial_runs_in_the_process_of_the_last_one(tmp_path: Path, furnish: Callable[[Path], Path]) -> None:

@@ -1,5 +1,6 @@
 """Following and steering a sweep from its folder: `status --watch`, `stop`, `logs`."""
 
+import errno
 import io
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from finished_trials import finish, study_in, sweep
@@ -276,6 +278,26 @@ def test_a_followed_log_shows_each_line_once_while_its_older_half_is_dropped(tmp
     log.close()
     assert path.read_text().startswith("(earlier lines were dropped)")
     assert [int(line) for line in seen.splitlines()] == list(range(5 * 11 * 1000))
+
+
+def test_a_log_that_another_machine_has_replaced_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On NFS the file that was open is stale then, and for a moment also its name."""
+
+    def stale(*_: object) -> NoReturn:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    path = tmp_path / "log.txt"
+    append_log(path, "first\n")
+    log = FollowedLog(path)
+    assert log.more() == "first\n"
+    path.unlink()
+    append_log(path, "second\n")
+    for place, call, expected in ((Path, "stat", ""), (os, "fstat", "second\n")):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, call, stale)
+            more = log.more()
+        assert more == expected
+    log.close()
 
 
 def test_a_log_is_followed_until_a_trial_that_stops_elsewhere_has_stopped(tmp_path: Path, planned: Plan) -> None:

@@ -47,6 +47,31 @@ def test_torch_tells_missing_memory_on_a_cpu_by_its_text_alone() -> None:
     assert is_out_of_memory(caught.value)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: uncorrectable ECC error encountered",
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "No CUDA GPUs are available",
+        "CUDA driver initialization failed, you might not have a CUDA gpu.",
+        "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        "CUDA error: no CUDA-capable device is detected",
+    ],
+)
+def test_a_gpu_that_cannot_be_used_is_no_fault_of_the_trial(words: str) -> None:
+    found = ended_by(torch.AcceleratorError(words))
+    assert isinstance(found, Lost)
+    assert not found.memory
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["CUDA error: device-side assert triggered", "CUDA error: an illegal memory access was encountered"],
+)
+def test_a_fault_of_a_kernel_fails_the_trial(words: str) -> None:
+    assert isinstance(ended_by(torch.AcceleratorError(words)), Failed)
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
 def test_a_file_that_was_away_is_worth_a_retry_unless_it_was_waited_for(number: int) -> None:
     assert isinstance(ended_by(OSError(number, os.strerror(number), "train.npy")), Lost)

@@ -98,7 +98,7 @@ def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path, undisturbe
     syncer.suspend()
     code, output = running.finish()
     assert code == 0, output
-    assert "MLflow is not up to date; run `ablate sync`" in output
+    assert "MLflow is not up to date; run `ablate sync sweep.name=pair`" in output
     assert not syncer.is_running()
     done = ablate("sync", "sweep.name=pair", cwd=workplace)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -115,7 +115,7 @@ def test_the_stopped_syncer_of_a_killed_sweep_delays_only_mlflow(workplace: Path
     running.kill()
     done = ablate("sweep", *WORDS, cwd=workplace)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "MLflow is not up to date; run `ablate sync`" in done.stdout + done.stderr
+    assert "MLflow is not up to date; another process sends the rest" in done.stdout + done.stderr
     syncer.resume()
     check_nothing_left(workplace)
     check_same(trial_in(workplace), undisturbed)

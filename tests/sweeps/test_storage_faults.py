@@ -340,10 +340,10 @@ def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
         study.go_on()
         code, output = running.finish()
         assert code == 0, output
-        assert "MLflow is not up to date; run `ablate sync`" in output
+        assert "MLflow is not up to date; run `ablate sync sweep.name=s`" in output
         assert "Traceback" not in output
         disk.make_room()
-        carried = ablate("sync", "sweep.name=s", place, cwd=cwd)
+        carried = ablate("sync", "sweep.name=s", cwd=cwd)
         assert carried.returncode == 0, carried.stdout + carried.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
         study.check_whole(tmp_path / "alone", monkeypatch)

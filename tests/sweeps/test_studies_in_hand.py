@@ -141,6 +141,15 @@ def test_the_ui_serves_the_store_of_the_newest_study(folder: Path, monkeypatch: 
     assert store_to_serve([f"sweep.name={OLDER}"]).uri == default_uri(folder / "runs")
 
 
+def test_sync_sends_to_the_store_that_has_the_study(folder: Path) -> None:
+    SyncLog(folder / "runs" / NEWER, f"sqlite:///{folder}/elsewhere.db").note(PassOutcome(1, 1, ()))
+    assert typed(folder, "sync").exit_code == 0
+    assert (folder / "elsewhere.db").exists()
+    assert not (folder / "runs" / "mlflow.db").exists()
+    SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
+    assert "mine is tracked at postgresql://host/db" in refusal(folder, "sync")
+
+
 @pytest.mark.parametrize(
     ("other", "verb"), [("experiments", "studies"), ("delete", "drop"), ("remove", "drop"), ("purge", "rm")]
 )

@@ -177,7 +177,7 @@ def one(study: Study) -> dict[str, Any]:
     """The result of one worker, while no server of MLflow answers."""
     done = typed(study.cwd, "train", *ALIKE, "sweep.name=one", "tracking.uri=http://127.0.0.1:9")
     assert done.exit_code == 0, done.output
-    assert "MLflow is not up to date; run `ablate sync`" in done.stdout, "a missing run is reported"
+    assert "MLflow is not up to date; run `ablate sync sweep.name=one`" in done.stdout, "a missing run is reported"
     return study.result("base-s1", "one")
 
 

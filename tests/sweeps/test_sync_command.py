@@ -12,7 +12,7 @@ def test_a_study_is_carried_to_the_uri_of_its_settings(tmp_path: Path) -> None:
     there = f"sqlite:///{tmp_path}/elsewhere.db"
     settings = compose_settings([f"paths.runs={tmp_path}/runs", "sweep.name=mine", f"tracking.uri={there}"])
     write_study(Study(tmp_path / "runs" / "mine", (), {}, ()))
-    done = subprocess.run(sync_command(settings), env=sync_environment(settings), capture_output=True, text=True)
+    done = subprocess.run(sync_command(settings), env=sync_environment(there), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, f"sync: 0 runs, 0 new points, {there}\n")
     assert (tmp_path / "elsewhere.db").exists()
     assert not (tmp_path / "runs" / "mlflow.db").exists()

@@ -1,12 +1,15 @@
 """The syncer of a running plan: restarted when it dies, never two at once, and its end is printed."""
 
+import errno
 import os
 import re
 import shutil
 import signal
+import subprocess
 import threading
 from io import StringIO
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -17,6 +20,7 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.settings import Settings
 from sweeps.running import stopping, syncing
 from sweeps.running.stopping import Interrupted, Stopping
+from tracking.lag import sync_lock
 from tracking.ledger import Ledger
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
@@ -105,7 +109,30 @@ def test_a_syncer_that_always_fails_is_restarted_less_and_less_often(
         wait_until(lambda: screen.getvalue().count("exit code 3") >= 6, "six deaths")
     pauses = [float(pause) for pause in re.findall(r"again in (\S+) s", screen.getvalue())]
     assert pauses[:6] == [0.01, 0.02, 0.04, 0.08, 0.08, 0.08]
-    assert "MLflow is not up to date; run `ablate sync`" in screen.getvalue()
+    assert "MLflow is not up to date; run `ablate sync sweep.name=" in screen.getvalue()
+
+
+def test_a_syncer_that_cannot_start_again_leaves_the_end_of_the_sweep_as_it_is(
+    settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, "exit 3")
+    with syncing.syncing(settings, console):
+        wait_until(lambda: "exit code 3" in screen.getvalue(), "its death")
+        monkeypatch.setattr(subprocess, "Popen", no_memory)
+    assert "MLflow is not up to date; run `ablate sync sweep.name=mine " in screen.getvalue()
+
+
+def no_memory(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def test_a_sweep_whose_results_another_process_sends_names_no_command(
+    settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, "read end; exit 1")
+    with sync_lock(settings.study_folder), syncing.syncing(settings, console):
+        pass
+    assert "MLflow is not up to date; another process sends the rest" in screen.getvalue()
 
 
 def test_a_syncer_that_died_just_before_the_end_is_restarted_for_the_rest(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tracking.describe import run_spec
 from tracking.ledger import trial_of_run
 from tracking.local_store import HERE
 from tracking.replay import Replay
+from tracking.runners import Runner, announce, withdraw
 from tracking.study import Study
 from tracking.tracker import MemoryTracker
 from tracking.trial_folder import TrialFolder
@@ -165,6 +167,18 @@ def test_a_failed_trial_resumes_and_finishes(study: Study, folder: TrialFolder, 
     info, attempts = only_run(study, store).info, folder.attempts()
     assert info.start_time == round(attempts[0].began * 1000)
     assert info.end_time == round((attempts[-1].ended or 0) * 1000)
+
+
+def test_a_trial_that_another_machine_runs_is_running(study: Study, folder: TrialFolder, store: Store) -> None:
+    now = time.time()
+    folder.begin_attempt(1, "node-b", 7, "elsewhere-7-1")
+    elsewhere = Runner("node-b", 7, now, now, ("base-s1",), birth="elsewhere-7-1")
+    announce(study.folder, elsewhere)
+    sync_once(study, store)
+    assert only_run(study, store).info.status == "RUNNING"
+    withdraw(study.folder, elsewhere)
+    sync_once(study, store)
+    assert only_run(study, store).info.status == "KILLED"
 
 
 def test_the_same_syncer_sees_each_change_once(study: Study, folder: TrialFolder, store: Store) -> None:

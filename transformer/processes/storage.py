@@ -25,6 +25,8 @@ AWAY = dict.fromkeys((*DISKS_AWAY, *HOSTS_AWAY, SERVER_FAULT), "check that it ca
 BUSY = {errno.EBUSY: "wait until it is less busy"}
 FIXES = FULL | READ_ONLY | AWAY | BUSY
 """What to do, by the number of the system's error. s3fs gives its faults such a number, too."""
+IN_USE = errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ESTALE
+"""Errors of removing a folder in which a process has a file open (NFS keeps that file), or writes one."""
 NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 """Names of errors without a number: those of Python, botocore and requests."""
 
@@ -62,6 +64,18 @@ def at_place(place: Path) -> Iterator[None]:
         if error.errno in FIXES:
             error.filename = error.filename or str(place)
         raise
+
+
+@contextmanager
+def unless_in_use() -> Iterator[None]:
+    """A removal of what may be gone already. What another process still has open stays until the next removal."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if error.errno not in IN_USE:
+            raise
 
 
 def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -> Generator[str, None, Found]:

@@ -20,6 +20,8 @@ import torch
 from fsspec.implementations.local import LocalFileSystem
 from torch import Tensor
 
+from transformer.processes.storage import unless_in_use
+
 SavedState = dict[str, Any]
 CHECKSUM = "manifest_sha256"  # of the manifest's other fields
 TEMPORARY = ".tmp"  # suffix of an incomplete file
@@ -153,9 +155,9 @@ def _check_sha256(found: str, manifest: CheckpointManifest) -> None:
 
 def remove(filesystem: Any, folder: str) -> None:
     """Remove the manifest first: a crash in between leaves an unfinished checkpoint, not a damaged one."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with unless_in_use():
         filesystem.rm(f"{folder}/manifest.json")
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with unless_in_use():
         filesystem.rm(folder, recursive=True)
 
 
