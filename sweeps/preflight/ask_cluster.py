@@ -8,6 +8,7 @@ import json
 import math
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -18,9 +19,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from sweeps.preflight import node_facts
 from sweeps.preflight.job import SweepJob
 
+HEAD = "node:__internal_head__"
+"""A resource that only the head has."""
+
 
 def main() -> None:
-    """Print the nodes that are alive: name, resources, those that are free, and the answer.
+    """Print the nodes that are alive: name, resources, those that are free, the answer, and what the head says.
 
     A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
     within ANSWER_S more has the answer None; one that was not asked has {}.
@@ -52,6 +56,7 @@ def _listed(address: str) -> list[dict[str, Any]]:
             "total": node["Resources"],
             "free": free.get(node["NodeID"], {}),
             "answer": {},
+            "noticed_s": None,
         }
         for node in sorted(alive, key=lambda node: node["NodeManagerAddress"])
     ]
@@ -64,19 +69,32 @@ def _name(address: str, host: str) -> str:
 def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float) -> None:
     """Ask all nodes on which a worker fits, at the same time."""
     ray.cloudpickle.register_pickle_by_value(node_facts)  # a node may lack it
-    remote = ray.remote(num_cpus=0, max_retries=0)(node_facts.facts)
     asked = {}
     for node in nodes:
         if all(node["total"].get(kind, 0) >= count for kind, count in question["worker"].items()):
-            there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
-            asked[remote.options(scheduling_strategy=there).remote(question)] = node
+            asked[_sent(node_facts.facts, node).remote(question)] = node, "answer"
             node["answer"] = None
+        if HEAD in node["total"]:
+            asked[_sent(_noticed_s, node).remote()] = node, "noticed_s"
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=within_s) if asked else ([], [])
     for reference in ready:
+        node, key = asked[reference]
         try:
-            asked[reference]["answer"] = ray.get(reference)
+            node[key] = ray.get(reference)
         except Exception as error:  # also of the code that ran there
-            asked[reference]["answer"] = {"failed": str(error).strip().splitlines()[-1]}
+            node["answer"] = {"failed": str(error).strip().splitlines()[-1]}
+
+
+def _sent(function: Callable[..., Any], node: dict[str, Any]) -> Any:
+    there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
+    return ray.remote(num_cpus=0, max_retries=0)(function).options(scheduling_strategy=there)
+
+
+def _noticed_s() -> float:
+    """How many seconds the head takes to notice a lost node, at most: it alone checks the others' health."""
+    limits = ray._raylet.Config
+    each_ms = limits.health_check_period_ms() + limits.health_check_timeout_ms()
+    return float(limits.health_check_failure_threshold() * each_ms / 1000)
 
 
 if __name__ == "__main__":

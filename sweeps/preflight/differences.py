@@ -1,4 +1,4 @@
-"""What the nodes of a cluster lack, each fault once with the nodes that have it."""
+"""What the nodes of a cluster lack, each fault once with the nodes that have it; and notices on them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +9,8 @@ from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import checkpoint_place, shared_folders
 from transformer.schema import Problem
 
+NOTICED_S = 20.0
+"""A lost node should be noticed within so many seconds."""
 NAMED = 3
 """How many nodes are named before the rest is counted."""
 
@@ -24,7 +26,17 @@ def node_problems(nodes: list[Node], answer_s: float = ANSWER_S) -> list[Problem
 
 
 def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line for each folder that some nodes do not see. Trials run there nevertheless."""
+    """Lines on a cluster on which trials run nevertheless."""
+    yield from _unshared(nodes, shared)
+    yield from _unlocked(nodes, shared)
+    for node in nodes if len(nodes) > 1 else ():
+        if node.noticed_s is not None and node.noticed_s > NOTICED_S:
+            found = f"cluster.address: {node.name} notices the loss of a node only after up to {node.noticed_s:g} s"
+            yield f"{found}. Start Ray with the RAY_health_check variables of docs/cluster.md."
+
+
+def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """A line for each folder that some nodes do not see."""
     task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
     prepares = task.prepare is not None or task.preparation is not None
     data = "the data is prepared there once more" if prepares else "the data must lie there, too"
@@ -33,6 +45,15 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
         if names:
             effect = "checkpoints saved there can be resumed only there" if key == saved else data
             yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
+
+
+def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """A line for each folder whose locks, by which a trial has one sweep and data one writer, end at the machine."""
+    for key, folder in shared_folders(shared.paths).items():
+        names = [node.name for node in nodes if node.answer and key in node.answer.get("unlocked", ())]
+        if names and key != "paths.checkpoints":
+            found = f"{key}: {folder} has no locks between this machine and {_listed(names)}"
+            yield f"{found}: two sweeps could train one trial. Mount it with locks (flock) for all."
 
 
 def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """What a node has. Ray sends the content of this module there, so it needs nothing but Python itself."""
 
+import fcntl
 import hashlib
 import importlib
 import importlib.util
@@ -12,10 +13,12 @@ Packages = dict[str, str | None]
 
 
 def facts(question: dict[str, Any]) -> dict[str, Any]:
-    """Versions, which of the question's files this node sees, and what keeps it from running the study's trials."""
+    """Versions, which of the question's files this node sees, of which it gets the lock that the asking process holds,
+    and what keeps it from running the study's trials."""
     found: dict[str, Any] = packages()
     seen = {key: _sees(file) for key, file in question["files"].items()}
-    found |= {"seen": seen, "problems": []}
+    unlocked = [key for key, file in question["files"].items() if _gets_lock(file)]
+    found |= {"seen": seen, "unlocked": unlocked, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
         trial_here = importlib.import_module("sweeps.preflight.trial_here")
         found["problems"] = trial_here.problems(question["trials"], seen)
@@ -28,6 +31,15 @@ def _sees(file: str) -> bool:
         return Path(file).exists()
     except OSError:
         return False
+
+
+def _gets_lock(file: str) -> bool:
+    try:
+        with Path(file).open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def packages() -> Packages:

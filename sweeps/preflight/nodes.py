@@ -38,7 +38,8 @@ NOT_JOINED = "No node info found"
 class Node:
     """CPUs and GPUs of one machine, in all and free, and bytes of memory; ``gpu_memory`` is 0 if it is unknown.
 
-    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer.
+    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer. ``noticed_s`` is known of
+    the head: how many seconds it takes to notice a lost node.
     """
 
     total: dict[str, float]
@@ -47,6 +48,7 @@ class Node:
     gpu_memory: int = 0
     name: str = ""
     answer: dict[str, Any] | None = field(default_factory=dict)
+    noticed_s: float | None = None
 
 
 def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
@@ -70,11 +72,12 @@ def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[
     if problems := list(address_problems(address)):
         raise RefusedError(problems)
     _refuse_silent_head(address)
-    return [_node(**found) for found in _asked(address, question, answer_s)]
+    return [_node(found) for found in _asked(address, question, answer_s)]
 
 
-def _node(id: str, name: str, total: dict[str, float], free: dict[str, float], answer: dict[str, Any] | None) -> Node:
-    return Node(total, free, total.get("memory", math.inf) / COUNTED_BY_RAY, 0, name, answer)
+def _node(found: dict[str, Any]) -> Node:
+    memory = found["total"].get("memory", math.inf) / COUNTED_BY_RAY
+    return Node(found["total"], found["free"], memory, 0, found["name"], found["answer"], found["noticed_s"])
 
 
 def this_machine(with_gpus: bool) -> Node:

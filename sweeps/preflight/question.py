@@ -1,5 +1,6 @@
 """What every node of a cluster is asked, with the files that it should see."""
 
+import fcntl
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,7 +43,9 @@ def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
 
 @contextmanager
 def _file_in(folder: Path) -> Iterator[str]:
+    """A file that this process holds locked, as it holds its trials."""
     with tempfile.NamedTemporaryFile(prefix=".ablate-", dir=folder) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield file.name
 
 
