@@ -13,6 +13,7 @@ from faulty_task import reasons
 from leftovers import check_no_locks, check_nothing_left
 from machine import Ended
 from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from one_line import only_line
 from same_results import check_same_model
 from small_text import write_text
 from studies import lines, wait_until
@@ -148,6 +149,35 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize(("again_on", "size"), [("head", 1), ("own", 2)])
+def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
+    folder: Path, again_on: str, size: int
+) -> None:
+    """Head and workers live on meanwhile. The command is typed again on the head, or on the machine once it is back."""
+    with idle_head("own", "node-a", "node-b") as made:
+        own = made.all[1]
+        own.kill_processes()
+        own.cpus = 0
+        made.start_ray(own)
+        sweep = Sweep(made, folder, f"own-link-{again_on}", STEPS, size)
+        running = sweep.start(own)
+        sweep.wait_for_step(60, running)
+        made.cut(own)
+        ended = running.end(180)
+        check_given_up(ended, "Ray's head at 10.77.0.1:6379 no longer answers")
+        check_no_locks(sweep.trial.parent)
+        if again_on == "own":
+            made.restore(own)
+            own.kill_processes()
+            made.start_ray(own)
+        again = sweep.run(made.head if again_on == "head" else own)
+        assert again.code == 0, again.output
+        assert resumed_at(again.output), again.output
+        made.restore(own)
+        check_like(sweep, undisturbed(made, folder, size))
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize(
     ("process", "cause"),
     [
@@ -181,9 +211,7 @@ def test_the_end_of_ray_where_the_sweep_runs_ends_it_and_the_same_command_finish
 def check_given_up(ended: Ended, cause: str) -> None:
     """The sweep ended with one line, which has the cause and what to type."""
     assert ended.code == 1, ended.output
-    (line,) = [text for text in ended.output.splitlines() if cause in text]
-    assert "To continue, run again: ablate sweep" in line
-    assert "Traceback" not in ended.output
+    assert "To continue, run again: ablate sweep" in only_line(ended.output, cause)
 
 
 @pytest.mark.faults

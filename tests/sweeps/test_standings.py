@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sweeps.planning.continued import plan_sweep
+from sweeps.running.recorder import Recorder
 from sweeps.show import plan_table
 from sweeps.standings import Standings, status_json
 from sweeps.standings_table import others_table, status_table, status_tables
@@ -96,3 +97,26 @@ def test_many_rows_of_one_seed_keep_their_lines(large: Path) -> None:
     shown = text(status_table(study, lines))
     assert shown.count("row-") == 120
     assert others_table(study, lines) is None
+
+
+def test_a_look_reads_the_ends_of_long_journals(tmp_path: Path) -> None:
+    """`ablate status` of a thousand trials takes seconds for that reason."""
+    planned = sweep(tmp_path, "sweep.rows=[base,big]", ends=1)
+    Recorder(planned.pending[1]).begin()
+    for trial in planned.pending:
+        trial.folder.report(1, 1, {"loss": 2.0})
+        line = trial.folder.journal_path.read_text()
+        assert '"step": 1' in line
+        more = (line.replace('"step": 1', f'"step": {step}') for step in range(2, 20_001))
+        trial.folder.journal_path.write_text(line + "".join(more))
+    study = study_in(tmp_path)
+    before = bytes_read()
+    lines = status_json(study, Lag("", {}, 0, None, ()))
+    assert sorted((line["state"], line["step"]) for line in lines) == [("finished", 20_000), ("running", 20_000)]
+    assert bytes_read() - before < sum(trial.folder.journal_path.stat().st_size for trial in planned.pending) / 5
+
+
+def bytes_read() -> int:
+    """By this process, also from the page cache."""
+    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counts["rchar"])
