@@ -14,11 +14,13 @@ from typing import Any
 import ray
 from ray._private.services import canonicalize_bootstrap_address
 from ray._private.state import available_resources_per_node
+from ray.exceptions import TaskUnschedulableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.preflight import node_facts
 from sweeps.preflight.job import SweepJob
 
+GONE = object()
 HEAD = "node:__internal_head__"
 """A resource that only the head has."""
 
@@ -81,8 +83,11 @@ def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float)
         node, key = asked[reference]
         try:
             node[key] = ray.get(reference)
+        except TaskUnschedulableError:  # it needs no resources: the node was lost since Ray listed it
+            node["answer"] = GONE
         except Exception as error:  # also of the code that ran there
             node["answer"] = {"failed": str(error).strip().splitlines()[-1]}
+    nodes[:] = [node for node in nodes if node["answer"] is not GONE]
 
 
 def _sent(function: Callable[..., Any], node: dict[str, Any]) -> Any:

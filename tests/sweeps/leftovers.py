@@ -1,6 +1,7 @@
 """What a sweep that has ended may leave: on a cluster nothing but Ray itself, on this machine nothing."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +36,12 @@ def wait_for_end(folder: Path) -> None:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The processes of this machine that work in the folder, or for a sweep of this machine that has ended."""
+    """The other processes of this machine that work in the folder, or for a sweep of this machine that has ended."""
     return [
         process
         for process in psutil.process_iter(["cwd", "status"])
-        if process.info["status"] != psutil.STATUS_ZOMBIE
+        if process.pid != os.getpid()
+        and process.info["status"] != psutil.STATUS_ZOMBIE
         and (Path(process.info["cwd"] or "").is_relative_to(folder) or _is_orphan(process.info["cwd"] or ""))
     ]
 

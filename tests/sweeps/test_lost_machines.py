@@ -154,10 +154,8 @@ def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
     folder: Path, again_on: str, size: int
 ) -> None:
     """Head and workers live on meanwhile. The command is typed again on the head, or on the machine once it is back."""
-    with idle_head("own", "node-a", "node-b") as made:
-        own = made.all[1]
-        own.kill_processes()
-        own.cpus = 0
+    with idle_head("node-a", "node-b") as made:
+        own = made.add("own", cpus=0)
         made.start_ray(own)
         sweep = Sweep(made, folder, f"own-link-{again_on}", STEPS, size)
         running = sweep.start(own)
