@@ -69,7 +69,7 @@ def _store_of_study(overrides: list[str] | None, runs: Path, given: str | None) 
 def store_of(study: Study, given: str | None) -> str:
     """The address given; without one, that of the study's last tracker. Raises RefusedError.
 
-    The recorded address has no password, which a database needs.
+    The recorded address has no password. Without one, a database cannot be reached, and a server may refuse.
     """
     uri = given or current_store(study.folder)
     if given is None and not uri.startswith((*SERVERS, "sqlite:")):

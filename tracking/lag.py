@@ -1,7 +1,6 @@
 """How far MLflow is behind a study, and why, for `ablate status`."""
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,13 +37,16 @@ def sync_lock(study: Path) -> FileLock:
 
 
 class SyncLog:
-    """Writes `mlflow-sync.json` for the readers of a study, after every pass that changes its content."""
+    """Writes `mlflow-sync.json` for the readers of a study: first the address, then after each pass that changes it."""
 
     def __init__(self, study: Path, uri: str) -> None:
         self._study, self._written = study, False
         address = without_password(uri, mark="")
         before = read_state(study)
-        self._state = before if before is not None and before.uri == address else SyncState(address)
+        known = before is not None and before.uri == address
+        self._state = before if before is not None and known else SyncState(address)
+        if not known:  # this process may end before the store answers
+            self._write()
 
     def note(self, done: PassOutcome) -> None:
         """Record a pass. A full disk does not end the syncer: the next pass writes the file."""
@@ -52,10 +54,15 @@ class SyncLog:
         if done.points or not (done.problems or self._written):
             state = replace(state, carried=time.time())
         if state != self._state:
-            with suppress(OSError):
-                write_atomic(self._study / SYNC_FILE, _to_text(state, self._study.parent))
-                self._written = True
             self._state = state
+            self._written = self._write() or self._written
+
+    def _write(self) -> bool:
+        try:
+            write_atomic(self._study / SYNC_FILE, _to_text(self._state, self._study.parent))
+        except OSError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)

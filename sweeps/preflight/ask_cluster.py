@@ -86,7 +86,8 @@ def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float)
         except TaskUnschedulableError:  # it needs no resources: the node was lost since Ray listed it
             node["answer"] = GONE
         except Exception as error:  # also of the code that ran there
-            node["answer"] = {"failed": str(error).strip().splitlines()[-1]}
+            if key == "answer":
+                node[key] = {"failed": str(error).strip().splitlines()[-1]}
     nodes[:] = [node for node in nodes if node["answer"] is not GONE]
 
 

@@ -6,7 +6,7 @@ from sweeps.planning.settings import Settings
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.preflight.nodes import ANSWER_S, Node
 from sweeps.preflight.other_packages import other_packages
-from sweeps.preflight.question import checkpoint_place, shared_folders
+from sweeps.preflight.question import checkpoint_place, locking_folders, shared_folders
 from transformer.schema import Problem
 
 NOTICED_S = 20.0
@@ -48,12 +48,16 @@ def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
 
 
 def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line for each folder whose locks, by which a trial has one sweep and data one writer, end at the machine."""
-    for key, folder in shared_folders(shared.paths).items():
+    """A line for each folder whose locks do not hold between machines."""
+    effects = {
+        "paths.runs": "two sweeps could train one trial",
+        "paths.data": "two workers could prepare one text",
+    }
+    for key, folder in locking_folders(shared.paths).items():
         names = [node.name for node in nodes if node.answer and key in node.answer.get("unlocked", ())]
-        if names and key != "paths.checkpoints":
+        if names:
             found = f"{key}: {folder} has no locks between this machine and {_listed(names)}"
-            yield f"{found}: two sweeps could train one trial. Mount it with locks (flock) for all."
+            yield f"{found}: {effects[key]}. Mount it with locks (flock) for all."
 
 
 def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """What a node has. Ray sends the content of this module there, so it needs nothing but Python itself."""
 
+import errno
 import fcntl
 import hashlib
 import importlib
@@ -34,11 +35,12 @@ def _sees(file: str) -> bool:
 
 
 def _gets_lock(file: str) -> bool:
+    """Storage that has no locks gives them to everybody."""
     try:
         with Path(file).open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
     return True
 
 

@@ -30,7 +30,7 @@ def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
         return
     with ExitStack() as stack:
         files: dict[str, str] = {}
-        for key, folder in shared_folders(shared.paths).items():
+        for key, folder in (shared_folders(shared.paths) | locking_folders(shared.paths)).items():
             with suppress(OSError):  # a folder that cannot be written to is refused as such
                 files[key] = stack.enter_context(_file_in(nearest_existing(folder)))
         yield {
@@ -45,7 +45,8 @@ def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
 def _file_in(folder: Path) -> Iterator[str]:
     """A file that this process holds locked, as it holds its trials."""
     with tempfile.NamedTemporaryFile(prefix=".ablate-", dir=folder) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):  # without locks, which the nodes then tell
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield file.name
 
 
@@ -59,6 +60,11 @@ def shared_folders(paths: Paths) -> dict[str, Path]:
     key, place = checkpoint_place(paths)
     folders = {key: local(place), "paths.data": Path(paths.data)}
     return {key: folder for key, folder in folders.items() if folder is not None}
+
+
+def locking_folders(paths: Paths) -> dict[str, Path]:
+    """The folders whose locks keep sweeps and workers apart, by key."""
+    return {"paths.runs": Path(paths.runs), "paths.data": Path(paths.data)}
 
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
 from tracking.lag import sync_lock
 from tracking.shell import shell_line
-from tracking.uri import URI_VARIABLE
+from tracking.uri import URI_VARIABLE, without_password
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
 CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
@@ -55,16 +55,17 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print(f"MLflow is not up to date; {_who_carries(settings)}", soft_wrap=True, markup=False)
+            console.print(f"MLflow is not up to date; {_way_to_carry(settings)}", soft_wrap=True, markup=False)
 
 
-def _who_carries(settings: Settings) -> str:
-    """Who brings MLflow up to date now: another process of the study, or a command to type."""
-    study, experiment = settings.study_folder.resolve(), settings.tracking.experiment
-    if _is_held(sync_lock(study)):
-        return "another process sends the rest"
-    in_experiment = [] if experiment is None else [f"tracking.experiment={hydra_text(experiment)}"]
-    return f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *in_experiment])}`"
+def _way_to_carry(settings: Settings) -> str:
+    """What brings MLflow up to date now."""
+    study, tracking = settings.study_folder.resolve(), settings.tracking
+    shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
+    there = [] if shown == (tracking.uri or "") else [f"tracking.uri={hydra_text(shown)}"]
+    there += [] if tracking.experiment is None else [f"tracking.experiment={hydra_text(tracking.experiment)}"]
+    command = f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *there])}`"
+    return f"another process syncs it now; then {command}" if _is_held(sync_lock(study)) else command
 
 
 def _is_held(lock: FileLock) -> bool:

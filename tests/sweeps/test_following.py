@@ -27,6 +27,7 @@ from sweeps.running.following import shown_log
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.standings import status_json
 from sweeps.watching import summary, watch
+from tracking import followed_log
 from tracking.followed_log import FollowedLog
 from tracking.lag import lag
 from tracking.log_file import LONGEST, append_log, begin_log, marked
@@ -286,18 +287,25 @@ def test_a_log_that_another_machine_has_replaced_is_followed(tmp_path: Path, mon
     def stale(*_: object) -> NoReturn:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    path = tmp_path / "log.txt"
-    append_log(path, "first\n")
+    path, numbers = tmp_path / "log.txt", iter(range(10**6))
+    append_log(path, "".join(f"{next(numbers):099}\n" for _ in range(40_000)))
     log = FollowedLog(path)
-    assert log.more() == "first\n"
-    path.unlink()
-    append_log(path, "second\n")
-    for place, call, expected in ((Path, "stat", ""), (os, "fstat", "second\n")):
-        with monkeypatch.context() as patched:
-            patched.setattr(place, call, stale)
-            more = log.more()
-        assert more == expected
+    seen = log.more()
+    append_log(path, "".join(f"{next(numbers):099}\n" for _ in range(4_000)))
+    assert path.read_text().startswith("(earlier lines were dropped)")
+    monkeypatch.setattr(followed_log, "shortened", stale)
+    monkeypatch.setattr(FollowedLog, "_rest", lambda log: b"")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stale)
+        more = log.more()
+    assert more == ""
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", stale)
+        more = log.more()
+    monkeypatch.undo()
+    seen += more + log.more()
     log.close()
+    assert [int(line) for line in seen.splitlines()] == list(range(44_000))
 
 
 def test_a_log_is_followed_until_a_trial_that_stops_elsewhere_has_stopped(tmp_path: Path, planned: Plan) -> None:

@@ -53,6 +53,7 @@ def test_torch_tells_missing_memory_on_a_cpu_by_its_text_alone() -> None:
         "CUDA error: uncorrectable ECC error encountered",
         "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
         "No CUDA GPUs are available",
+        "No CUDA GPUs are available, but CUDA_VISIBLE_DEVICES names one",
         "CUDA driver initialization failed, you might not have a CUDA gpu.",
         "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
         "CUDA error: no CUDA-capable device is detected",

@@ -115,7 +115,10 @@ def test_the_stopped_syncer_of_a_killed_sweep_delays_only_mlflow(workplace: Path
     running.kill()
     done = ablate("sweep", *WORDS, cwd=workplace)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "MLflow is not up to date; another process sends the rest" in done.stdout + done.stderr
+    assert (
+        "MLflow is not up to date; another process syncs it now; then run `ablate sync sweep.name=pair`"
+        in done.stdout + done.stderr
+    )
     syncer.resume()
     check_nothing_left(workplace)
     check_same(trial_in(workplace), undisturbed)

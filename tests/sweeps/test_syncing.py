@@ -116,6 +116,7 @@ def test_a_syncer_that_cannot_start_again_leaves_the_end_of_the_sweep_as_it_is(
     settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "exit 3")
+    monkeypatch.setattr(syncing, "FIRST_PAUSE_S", 600.0)
     with syncing.syncing(settings, console):
         wait_until(lambda: "exit code 3" in screen.getvalue(), "its death")
         monkeypatch.setattr(subprocess, "Popen", no_memory)
@@ -126,13 +127,13 @@ def no_memory(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
-def test_a_sweep_whose_results_another_process_sends_names_no_command(
+def test_a_sweep_whose_study_another_process_syncs_says_so(
     settings: Settings, console: Console, screen: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "read end; exit 1")
     with sync_lock(settings.study_folder), syncing.syncing(settings, console):
         pass
-    assert "MLflow is not up to date; another process sends the rest" in screen.getvalue()
+    assert "MLflow is not up to date; another process syncs it now; then run `ablate sync " in screen.getvalue()
 
 
 def test_a_syncer_that_died_just_before_the_end_is_restarted_for_the_rest(

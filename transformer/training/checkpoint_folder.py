@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import fsspec
 
+from transformer.processes.storage import unless_in_use
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import CheckpointManifest, DamagedError, SavedState
 
@@ -118,12 +119,14 @@ class CheckpointFolder:
         for place in kept:
             for path in self._listed(self.path(place)):
                 if path.endswith(files.TEMPORARY):
-                    self.filesystem.rm(path)
+                    with unless_in_use():
+                        self.filesystem.rm(path)
         self.filesystem.invalidate_cache()
         for attempt in self.attempts():
             folder = f"{self.root}/a{attempt}"
             if attempt in attempts and not self._listed(folder):
-                self.filesystem.rmdir(folder)
+                with unless_in_use():
+                    self.filesystem.rmdir(folder)
 
     def pass_over_others(self) -> None:
         """Add one line about the checkpoints of other trials here, if any."""

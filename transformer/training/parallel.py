@@ -1,5 +1,6 @@
 """The worker group of one trial: one process per worker, joined by torch.distributed."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -159,8 +160,12 @@ def in_buckets(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
 
 
 def pick_device() -> torch.device:
-    """The GPU assigned to this process, or the CPU."""
-    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    """The GPU assigned to this process, or the CPU. Raises RuntimeError if there was one, and CUDA has lost it."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if torch.version.cuda and os.environ.get("CUDA_VISIBLE_DEVICES", "-1") not in ("", "-1"):
+        raise RuntimeError("No CUDA GPUs are available, but CUDA_VISIBLE_DEVICES names one")
+    return torch.device("cpu")
 
 
 def describe_device(worker: Worker) -> str:

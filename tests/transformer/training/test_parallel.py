@@ -30,7 +30,7 @@ from transformer.decoding.translate import Translator
 from transformer.finite import NotFiniteError
 from transformer.messages import Event, Finished, Report, Started
 from transformer.training import parallel
-from transformer.training.parallel import GradientSums, Worker, in_buckets, join
+from transformer.training.parallel import GradientSums, Worker, in_buckets, join, pick_device
 from transformer.training.train import dev_nll, make_forward_backward, start, train_step
 from transformer.worker import work
 
@@ -176,6 +176,19 @@ def test_parameters_share_buckets_in_order_up_to_the_limit(monkeypatch: pytest.M
     parameters = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
     buckets = in_buckets(parameters)
     assert [[parameter.numel() for parameter in bucket] for bucket in buckets] == [[3, 7], [1], [20], [4, 6]]
+
+
+def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA then sees none. A worker without an assigned one takes the CPU, and so does any build without CUDA."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for cuda, visible in (("13.0", ""), ("13.0", "-1"), (None, "0")):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert pick_device().type == "cpu"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
+    with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+        pick_device()
 
 
 def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
