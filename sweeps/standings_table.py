@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tracking import formats
 from tracking.study import Study
@@ -16,10 +18,13 @@ ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
 NAMED = 20
 """How many trials that need attention a summed-up table names."""
-STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green", "missing": "dim"}
+STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
+STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
 CALM = ("finished", "missing")
 FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
 """The order of states where not all trials are shown."""
+WIDE = 10_000
+"""Columns of a terminal in which everything has room."""
 FRAME = 6
 """Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 
@@ -33,6 +38,15 @@ def status_tables(study: Study, lines: Sequence[Line], room: int | None = None) 
     if others is None:
         return [status_table(study, lines, room)]
     return [status_table(study, lines, None if room is None else room - others.row_count - FRAME), others]
+
+
+def cut_causes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
+    """Why trials failed, whole, where the terminal is too narrow for the tables; none where these say it."""
+    wide = console.options.update(width=WIDE)
+    if all(console.measure(table, options=wide).maximum <= console.width for table in status_tables(study, lines)):
+        return []
+    failed = [line for line in lines if line["state"] in ("failed", "damaged") and line["note"]]
+    return [f"{line['row']}-s{line['seed']}: {line['note']}" for line in failed[:NAMED]]
 
 
 def status_table(study: Study, lines: Sequence[Line], room: int | None = None) -> Table:
@@ -54,6 +68,11 @@ def _is_large(lines: Sequence[Line]) -> bool:
     return len(lines) > ONE_LINE_EACH and len({line["row"] for line in lines}) < len(lines)
 
 
+def shown_state(line: Line) -> str:
+    """As ``status_json`` has it, or "waiting": a trial that has not begun, in the hands of a process that runs."""
+    return "waiting" if line["state"] == "missing" and line["note"].startswith("waiting for ") else str(line["state"])
+
+
 def counted(states: Iterable[str]) -> str:
     """Such as "48 finished, 1 running"."""
     return ", ".join(f"{count} {state}" for state, count in Counter(states).most_common())
@@ -65,6 +84,7 @@ def _title(study: Study, lines: Sequence[Line]) -> str:
 
 
 def _trials(study: Study, lines: Sequence[Line], title: str, most: int | None = None) -> Table:
+    """A line each: only the note, which comes last, is cut where the terminal is narrow."""
     if most is not None and len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=_turn)[:most]
@@ -72,15 +92,22 @@ def _trials(study: Study, lines: Sequence[Line], title: str, most: int | None = 
     headline = study.task.headline
     score = escape(f"{headline.set} {headline.label}")
     left = ["left"] * any(line["seconds_left"] is not None for line in lines)
+    attempts = ["attempts"] * any(line["attempts"] > 1 for line in lines)
     numbers = ("seed", "step", "left", "attempts", score)
-    for name in ("row", "seed", "state", "step", *left, "attempts", score, ""):
-        table.add_column(name, justify="right" if name in numbers else "left")
+    for name in ("row", "seed", "state", "step", *left, *attempts, score, ""):
+        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=name != "")
     for line in lines:
-        value = headline.text(line[f"{headline.set}_{headline.name}"])
-        seen = [_step(line), *[formats.time(line["seconds_left"]) for _ in left], str(line["attempts"]), value]
-        style = STYLES.get(line["state"])
-        table.add_row(escape(line["row"]), str(line["seed"]), line["state"], *seen, escape(line["note"]), style=style)
+        value, state = headline.text(line[f"{headline.set}_{headline.name}"]), shown_state(line)
+        seen = [_step(line), *[formats.time(line["seconds_left"]) for _ in left]]
+        seen += [*[str(line["attempts"]) for _ in attempts], value]
+        note = Text(_note(line), no_wrap=True, overflow="ellipsis")
+        table.add_row(escape(line["row"]), str(line["seed"]), state, *seen, note, style=STYLES.get(state))
     return table
+
+
+def _note(line: Line) -> str:
+    """Its state says already that a trial waits for its turn."""
+    return "" if shown_state(line) == "waiting" and line["note"] == "waiting for its turn" else str(line["note"])
 
 
 def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table:
@@ -99,7 +126,7 @@ def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table
     for row in shown:
         own = rows[row]
         values = [value for line in own if (value := line[f"{headline.set}_{headline.name}"]) is not None]
-        states = [line["state"] for line in own]
+        states = [shown_state(line) for line in own]
         style = "green" if set(states) == {"finished"} else "red" if "failed" in states else None
         mean = headline.text(sum(values) / len(values) if values else None)
         table.add_row(escape(row), str(len(own)), counted(states), mean, style=style)

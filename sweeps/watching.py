@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeps.running.where import below_watch
 from sweeps.standings import Standings
-from sweeps.standings_table import Line, counted, status_tables
+from sweeps.standings_table import Line, counted, shown_state, status_tables
 from tracking import formats
 from tracking.lag import Lag
 from tracking.runners import Runner, runners, seconds_left
@@ -48,10 +48,10 @@ def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
-    """Such as "1 running, 4 missing; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
+    """Such as "1 running, 4 waiting; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
     running = runners(study.folder)
     wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
-    return f"{counted(line['state'] for line in lines)}{_until(running, lines)}{wait}"
+    return f"{counted(map(shown_state, lines))}{_until(running, lines)}{wait}"
 
 
 def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:

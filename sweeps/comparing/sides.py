@@ -170,7 +170,8 @@ def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]])
     for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
         if not side.trials:
             states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
-            yield Problem(KEY, f"{named.name} is {' and '.join(sorted(states))}", allowed)
+            words = sorted("not trained yet" if state == "missing" else state for state in states)
+            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", allowed)
 
 
 def _rows(study: Study) -> list[str]:

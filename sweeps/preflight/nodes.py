@@ -28,6 +28,8 @@ ANSWER_S = 60.0
 """How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+WRONG_TOKEN = "its token is missing or incorrect"
+NO_TOKEN = "it asks for a token, and RAY_AUTH_MODE is not token here"
 GIVE_TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or ~/.ray/auth_token), as on its head"
 START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
 NOT_JOINED = "No node info found"
@@ -123,7 +125,11 @@ def _unjoined(address: str, printed: str) -> RefusedError:
         return _unreached(address, "the connection ended: Ray's node process on this machine may be gone", START_AGAIN)
     error = printed.splitlines()[-1]
     if "token" in printed.lower():
-        return _unreached(address, "its token is missing or incorrect", GIVE_TOKEN)
+        given = os.environ.get("RAY_AUTH_MODE") == "token"
+        cause = (
+            "its token is missing or incorrect" if given else "it asks for a token, and RAY_AUTH_MODE is not token here"
+        )
+        return _unreached(address, cause, GIVE_TOKEN)
     if NOT_JOINED in error:
         join = f"type `ray start --address={address}` here first"
         return _unreached(address, "this machine is not one of its nodes", join)

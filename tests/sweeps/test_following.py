@@ -99,7 +99,7 @@ def test_watching_tells_changes_and_ends_with_the_last_process(tmp_path: Path, p
     assert [line["state"] for line in lines] == ["finished", "finished"]
     shown = re.sub(r"about (?:[12]\d|3[0-6])\.\d s", "about 35 s", said.getvalue())  # some time passes until it looks
     assert shown.splitlines() == [
-        "synthetic-tiny: 1 running, 1 missing; about 35 s left",
+        "synthetic-tiny: 1 running, 1 waiting; about 35 s left",
         "base-s1: finished, dev PPL 4.50",
         "big-s1: running (on node7)",
         "big-s1: finished, dev PPL 4.50",
@@ -110,7 +110,7 @@ def test_before_a_pace_is_known_watching_shows_the_time_left_of_running_trials(t
     announce(planned.folder, replace(elsewhere(planned, 5), left=None))
     study = study_in(tmp_path)
     said = summary(study, status_json(study, lag(study, None)))
-    assert re.search(r"1 missing; about 3\d\.\d s until the running trials are trained$", said), said
+    assert re.search(r"1 waiting; about 3\d\.\d s until the running trials are trained$", said), said
 
 
 def test_a_terminal_shows_the_table(tmp_path: Path, planned: Plan) -> None:

@@ -374,7 +374,9 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(RefusedError, match="its token is missing or incorrect; set RAY_AUTH_MODE=token"):
+    given = environment.get("RAY_AUTH_MODE") == "token"
+    cause = "its token is missing or incorrect" if given else "it asks for a token, and RAY_AUTH_MODE is not token here"
+    with pytest.raises(RefusedError, match=f"{cause}; set RAY_AUTH_MODE=token"):
         nodes_of(replace(defaults.cluster, address=head))
 
 

@@ -14,7 +14,7 @@ from sweeps.planning.continued import plan_sweep
 from sweeps.running.recorder import Recorder
 from sweeps.show import plan_table
 from sweeps.standings import Standings, status_json
-from sweeps.standings_table import others_table, status_table, status_tables
+from sweeps.standings_table import cut_causes, others_table, status_table, status_tables
 from tracking.lag import Lag, lag
 from tracking.study import Study
 
@@ -120,3 +120,25 @@ def bytes_read() -> int:
     """By this process, also from the page cache."""
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts["rchar"])
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_narrow_terminal_has_a_line_per_trial_with_its_whole_name(tmp_path: Path, width: int) -> None:
+    """A trial's name is what other commands take. What the table cuts of a cause stands below."""
+    sweep(tmp_path, ends=1)
+    study, cause = study_in(tmp_path), "ValueError: the loss is not finite, in a layer with a long name"
+    lines = [line | {"note": "waiting for its turn"} for line in lines_of(study)]
+    lines[2] |= {"state": "running", "step": 300, "seconds_left": 95.0, "note": ""}
+    lines[3] |= {"state": "interrupted", "step": 300}
+    lines[4] |= {"state": "failed", "step": 300, "note": cause}
+    screen = io.StringIO()
+    narrow, wide = Console(file=screen, width=width), Console(file=io.StringIO(), width=200)
+    (table,) = status_tables(study, lines)
+    narrow.print(table)
+    shown = screen.getvalue().splitlines()
+    assert [line["row"] for line in lines] == [words[0] for each in shown[4:] if (words := each.split())]
+    assert " waiting" in shown[5]
+    assert "interrupted" in shown[7]
+    assert cause not in "".join(shown)
+    assert cut_causes(study, lines, narrow) == [f"{lines[4]['row']}-s1: {cause}"]
+    assert cut_causes(study, lines, wide) == []
