@@ -47,6 +47,7 @@ bench: .venv/bench
 install: .venv/installed
 
 .venv/installed: requirements.lock pyproject.toml
+	@echo "Installing into .venv: some minutes, mostly for torch"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
