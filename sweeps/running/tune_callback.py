@@ -70,8 +70,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         name, event = trial.config["trial"], result.get("event")
-        if not self.recorders[name].began and self._asked_to_stop(name):
-            return  # it did not hear that
+        if self._will_not_begin(name):
+            return  # it did not hear that it should not
         if event is None:
             return
         if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
@@ -96,6 +96,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name, lost = trial.config["trial"], self._lost(trial)
+        if self._will_not_begin(name) and not lost.unfit:
+            return
         self._give_up(name, lost)
         again = self.recorders[name].assignment()
         trial.config |= {"again": again, "short": lost.memory}  # the next process is made from these
@@ -113,8 +115,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if lost.unfit:  # not the trial's fault: it resumes on a node that is right
             self._give_up(name, lost)
             return
-        if not self.recorders[name].began and self._asked_to_stop(name):
-            self.progress.lose(name, lost.cause)
+        if self._will_not_begin(name):
+            self.progress.skip(name)
             return
         if self._never_began(trial):
             self.again.append(name)
@@ -144,6 +146,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         """
         began = self.recorders[trial.config["trial"]].began
         return not began and trial.num_failures <= self.max_failures
+
+    def _will_not_begin(self, name: str) -> bool:
+        return self._asked_to_stop(name) and not self.recorders[name].began
 
     def _asked_to_stop(self, name: str) -> bool:
         return self.rang or name in self.stopped
