@@ -40,13 +40,16 @@ def status_tables(study: Study, lines: Sequence[Line], room: int | None = None) 
     return [status_table(study, lines, None if room is None else room - others.row_count - FRAME), others]
 
 
-def cut_causes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
-    """Why trials failed, whole, where the terminal is too narrow for the tables; none where these say it."""
+def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
+    """What to know of trials that do not run, whole, where the terminal is too narrow for the tables."""
     wide = console.options.update(width=WIDE)
     if all(console.measure(table, options=wide).maximum <= console.width for table in status_tables(study, lines)):
         return []
-    failed = [line for line in lines if line["state"] in ("failed", "damaged") and line["note"]]
-    return [f"{line['row']}-s{line['seed']}: {line['note']}" for line in failed[:NAMED]]
+    noted = [line for line in lines if _note(line) and line["state"] != "running"]
+    named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
+    known = list(dict.fromkeys(named))  # many trials wait for the same
+    more = len(known) - NAMED
+    return [*known[:NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
 def status_table(study: Study, lines: Sequence[Line], room: int | None = None) -> Table:
@@ -84,7 +87,7 @@ def _title(study: Study, lines: Sequence[Line]) -> str:
 
 
 def _trials(study: Study, lines: Sequence[Line], title: str, most: int | None = None) -> Table:
-    """A line each: only the note, which comes last, is cut where the terminal is narrow."""
+    """A line each: the note, which comes last, is cut first where the terminal is narrow."""
     if most is not None and len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=_turn)[:most]

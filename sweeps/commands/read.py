@@ -50,7 +50,7 @@ def status(
 ) -> None:
     """Show where each trial of a study stands."""
     from sweeps.standings import status_json
-    from sweeps.standings_table import cut_causes, status_tables
+    from sweeps.standings_table import cut_notes, status_tables
     from tracking.lag import lag
     from tracking.read_ahead import read_ahead
     from tracking.uri import default_uri
@@ -76,8 +76,8 @@ def status(
         return
     for table in status_tables(study, lines):
         OUT.print(table)
-    for cause in cut_causes(study, lines, OUT):
-        OUT.print(Text(cause, style="red"), soft_wrap=True)
+    for note in cut_notes(study, lines, OUT):
+        OUT.print(Text(note), soft_wrap=True)
     where = "" if behind.uri == default_uri(study.folder.parent) else f" at {behind.uri}"
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
     states = {line["state"] for line in lines}

@@ -125,11 +125,8 @@ def _unjoined(address: str, printed: str) -> RefusedError:
         return _unreached(address, "the connection ended: Ray's node process on this machine may be gone", START_AGAIN)
     error = printed.splitlines()[-1]
     if "token" in printed.lower():
-        given = os.environ.get("RAY_AUTH_MODE") == "token"
-        cause = (
-            "its token is missing or incorrect" if given else "it asks for a token, and RAY_AUTH_MODE is not token here"
-        )
-        return _unreached(address, cause, GIVE_TOKEN)
+        given = os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+        return _unreached(address, WRONG_TOKEN if given else NO_TOKEN, GIVE_TOKEN)
     if NOT_JOINED in error:
         join = f"type `ray start --address={address}` here first"
         return _unreached(address, "this machine is not one of its nodes", join)

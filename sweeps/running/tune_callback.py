@@ -96,7 +96,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name, lost = trial.config["trial"], self._lost(trial)
-        if self._will_not_begin(name) and not lost.unfit:
+        if self._needs_no_record(name, lost):
             return
         self._give_up(name, lost)
         again = self.recorders[name].assignment()
@@ -112,11 +112,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
+        if self._needs_no_record(name, lost):
+            self.progress.skip(name)
+            return
         if lost.unfit:  # not the trial's fault: it resumes on a node that is right
             self._give_up(name, lost)
-            return
-        if self._will_not_begin(name):
-            self.progress.skip(name)
             return
         if self._never_began(trial):
             self.again.append(name)
@@ -149,6 +149,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
 
     def _will_not_begin(self, name: str) -> bool:
         return self._asked_to_stop(name) and not self.recorders[name].began
+
+    def _needs_no_record(self, name: str, lost: Lost) -> bool:
+        """Of a trial that was not to begin. An unfit node still ends a sweep that goes on."""
+        return self._will_not_begin(name) and (self.rang or not lost.unfit)
 
     def _asked_to_stop(self, name: str) -> bool:
         return self.rang or name in self.stopped

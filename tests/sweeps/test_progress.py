@@ -102,5 +102,17 @@ def test_a_trial_that_returned_without_an_event_is_stopped(resumed: Plan) -> Non
     assert recorder.folder.attempts()[-1].reason == "interrupted"
 
 
+def test_a_trial_that_was_to_stop_and_whose_process_died_before_it_began_has_no_attempt(resumed: Plan) -> None:
+    progress, recorder = Progress(resumed, Console(file=io.StringIO())), Recorder(resumed.trials[0])
+    before, callback = recorder.folder.attempts(), TuneCallback({"base-s1": recorder}, progress, Stopping(), None, 3)
+    callback.stopped = {"base-s1"}
+    trial = SimpleNamespace(config={"trial": "base-s1"}, pickled_error_file=None)
+    callback.on_trial_recover(1, [trial], trial)
+    assert "again" not in trial.config
+    callback.on_trial_error(1, [trial], trial)
+    assert progress.trials["base-s1"].state == "stopped"
+    assert recorder.folder.attempts() == before
+
+
 def test_a_trial_that_did_not_resume_has_no_checkpoint_of_an_earlier_run(resumed: Plan) -> None:
     assert left(resumed, Started("cpu", 1), Report(10, {})) == ("base-s1 resumes from step 0; steps 1 to 10 are lost",)

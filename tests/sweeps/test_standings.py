@@ -14,7 +14,7 @@ from sweeps.planning.continued import plan_sweep
 from sweeps.running.recorder import Recorder
 from sweeps.show import plan_table
 from sweeps.standings import Standings, status_json
-from sweeps.standings_table import cut_causes, others_table, status_table, status_tables
+from sweeps.standings_table import cut_notes, others_table, status_table, status_tables
 from tracking.lag import Lag, lag
 from tracking.study import Study
 
@@ -127,7 +127,7 @@ def test_a_narrow_terminal_has_a_line_per_trial_with_its_whole_name(tmp_path: Pa
     """A trial's name is what other commands take. What the table cuts of a cause stands below."""
     sweep(tmp_path, ends=1)
     study, cause = study_in(tmp_path), "ValueError: the loss is not finite, in a layer with a long name"
-    lines = [line | {"note": "waiting for its turn"} for line in lines_of(study)]
+    lines = [line | {"note": "waiting for its turn" * (line["state"] == "missing")} for line in lines_of(study)]
     lines[2] |= {"state": "running", "step": 300, "seconds_left": 95.0, "note": ""}
     lines[3] |= {"state": "interrupted", "step": 300}
     lines[4] |= {"state": "failed", "step": 300, "note": cause}
@@ -140,5 +140,8 @@ def test_a_narrow_terminal_has_a_line_per_trial_with_its_whole_name(tmp_path: Pa
     assert " waiting" in shown[5]
     assert "interrupted" in shown[7]
     assert cause not in "".join(shown)
-    assert cut_causes(study, lines, narrow) == [f"{lines[4]['row']}-s1: {cause}"]
-    assert cut_causes(study, lines, wide) == []
+    expected = [f"{lines[3]['row']}-s1: waiting for its turn", f"{lines[4]['row']}-s1: {cause}"]
+    assert cut_notes(study, lines, narrow) == expected
+    short = [line | {"note": "waiting for 4 GPUs, 2 are free"} for line in lines if line["state"] == "missing"]
+    assert cut_notes(study, [*short, *lines[3:5]], narrow) == ["waiting for 4 GPUs, 2 are free", *expected]
+    assert cut_notes(study, lines, wide) == []
