@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from studies import wait_until
 
 IMAGE_BYTES = 64 << 20
 MARGIN_BYTES = 4 << 20
@@ -39,7 +40,11 @@ class OwnFilesystem:
     def make_read_only(self) -> None:
         """For all files opened from now on: the system refuses to change a filesystem with files open for writing."""
         _mount("--bind", str(self.folder), str(self.folder))
-        _mount("-o", "remount,bind,ro", str(self.folder))
+        wait_until(self._remounted, "a moment in which no file is open for writing", 60)
+
+    def _remounted(self) -> bool:
+        done = subprocess.run(["mount", "-o", "remount,bind,ro", str(self.folder)], check=False, capture_output=True)
+        return done.returncode == 0
 
     def make_writable(self) -> None:
         _unmount(self.folder)

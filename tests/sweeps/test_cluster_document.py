@@ -1,6 +1,7 @@
 """The commands of docs/cluster.md for two nodes, typed on two machines in the document's order."""
 
 import json
+import os
 import re
 import sys
 import time
@@ -161,10 +162,18 @@ def looking(machine: Machine, line: str, first: str, folder: Path) -> Inside:
     """A command that shows the sweep, with this at first, and goes on."""
     view = machine.popen(["bash", "-ec", script([], f"{line} sweep.name=long", folder)], cwd=folder)
     with printed(view.process, 120) as output:
-        shown = output.readline()
+        shown = first_line(output.fileno())
     assert shown.startswith(first), shown
     assert not view.ended()
     return view
+
+
+def first_line(stream: int) -> str:
+    """Read byte by byte: a buffer would keep later lines from who reads the rest."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(stream, 1)):
+        line += byte
+    return line.decode()
 
 
 def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended:
