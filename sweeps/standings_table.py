@@ -72,7 +72,7 @@ def _is_large(lines: Sequence[Line]) -> bool:
 
 
 def shown_state(line: Line) -> str:
-    """As ``status_json`` has it, or "waiting": a trial that has not begun, in the hands of a process that runs."""
+    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet."""
     return "waiting" if line["state"] == "missing" and line["note"].startswith("waiting for ") else str(line["state"])
 
 

@@ -32,7 +32,7 @@ class SyncState:
 
 
 def sync_lock(study: Path) -> FileLock:
-    """Of the process that syncs the study: there is one at a time."""
+    """The lock that keeps a second process from syncing the study at the same time."""
     return FileLock(study / ".sync.lock")
 
 
