@@ -8,7 +8,7 @@ import pytest
 from faulty_task import newest_state, train_to, undisturbed, write_paced_task
 from leftovers import check_no_locks, wait_for_end
 from own_filesystem import OwnFilesystem
-from studies import Running, ablate, lines, mlflow_runs, printed
+from studies import Running, ablate, lines, mlflow_runs, printed, wait_until
 
 STEPS = 30
 HELD = 8
@@ -48,6 +48,12 @@ class Study:
         train_to(HELD, self.cwd)
         running = self.start(verb, *words)
         running.wait_for_step(HELD - 4)
+        return running
+
+    def start_recorded(self, verb: str, *words: str) -> Running:
+        """The same, but it returns once every report up to HELD is in the journal."""
+        running = self.start_held(verb, *words)
+        wait_until(lambda: lines(self.trial / "journal.jsonl")[-1]["step"] == HELD, f"report {HELD}")
         return running
 
     def go_on(self) -> None:

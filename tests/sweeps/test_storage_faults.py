@@ -21,9 +21,17 @@ from transformer.data.prepare import prepare
 LONG = [pytest.mark.slow, pytest.mark.faults]
 EVERYDAY = [*LONG, pytest.mark.everyday]
 RAY = [pytest.mark.ray, *LONG]
-OF_TRIAL = {"config.yaml", "attempts.jsonl", "journal.jsonl", "result.json"}
+OF_TRIAL = {"config.yaml", "attempts.jsonl", "provenance.json", "journal.jsonl", "result.json"}
 OF_CHECKPOINTS = {"owner.json", "state.pickle", "manifest.json"}
 """What is written to a trial's folder, and to the folder of its checkpoints."""
+BREAKS = """
+paced = wait_for_leave
+
+def wait_for_leave(trial, step):
+    paced(trial, step)
+    if (HERE / "broken").exists():
+        raise ValueError("broken")
+"""
 
 
 @pytest.fixture
@@ -202,6 +210,47 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
 
 
 @pytest.mark.parametrize("verb", [pytest.param("train", marks=LONG), pytest.param("sweep", marks=RAY)])
+def test_an_error_that_does_not_fit_on_the_disk_is_written_once_there_is_room(
+    verb: str, trial: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_paced_task(trial.cwd, BREAKS)
+    running = trial.start_recorded(verb)
+    trial.break_it(FULL)
+    (trial.cwd / "broken").touch()
+    trial.go_on()
+    wait_for_line(running, f"{trial.trial}/error.txt: {FULL}; trying again for 2 min")
+    trial.repair(FULL)
+    code, output = running.finish()
+    assert code == 1, output
+    assert "base-s1: FAILED: ValueError: broken" in output
+    assert (trial.trial / "error.txt").read_text().startswith("ValueError: broken\n")
+    assert mlflow_runs(trial.cwd / "runs") == [("base s1", "FAILED")]
+    (trial.cwd / "broken").unlink()
+    trial.finish(verb)
+    trial.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.faults
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_is_lost_while_the_disk_is_full_is_recorded_once_there_is_room(
+    workers: int, trial: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = trial.start_recorded("sweep", f"cluster.workers={workers}")
+    trial.break_it(FULL)
+    running.workers()[0].kill()
+    wait_for_line(running, f"{trial.trial}/lost-a1.txt: {FULL}; trying again for 2 min")
+    trial.repair(FULL)
+    trial.go_on()
+    code, output = running.finish()
+    assert code == 0, output
+    lost, end = reasons(trial.trial)
+    assert (lost.partition(":")[0], end) == ("worker lost", "finished")
+    trial.check_whole(tmp_path / "alone", monkeypatch)
+
+
+@pytest.mark.parametrize("verb", [pytest.param("train", marks=LONG), pytest.param("sweep", marks=RAY)])
 def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
     verb: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,17 +374,16 @@ def test_a_study_that_hangs_for_too_long_ends_train_with_its_cause(
     freezing_study.check_whole(tmp_path / "alone", monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.faults
+@pytest.mark.parametrize("verb", [pytest.param("train", marks=LONG), pytest.param("sweep", marks=RAY)])
 def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
-    tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    verb: str, tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with in_memory(tmp_path / "disk") as disk:
         shutil.copy(cwd / "runs" / "mlflow.db", disk.folder)
         place = f"tracking.uri=sqlite:///{disk.folder}/mlflow.db"
         study = Study(cwd, disk)
-        running = study.start_held("train", place)
+        running = study.start_held(verb, place)
         disk.fill()
         study.go_on()
         code, output = running.finish()
