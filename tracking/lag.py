@@ -1,6 +1,7 @@
 """How far MLflow is behind a study, and why, for `ablate status`."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ class SyncLog:
     """Writes `mlflow-sync.json` for the readers of a study: first the address, then after each pass that changes it."""
 
     def __init__(self, study: Path, uri: str) -> None:
-        self._study, self._written = study, False
+        self._study, self._carried, self._due = study, False, False
         address = without_password(uri, mark="")
         before = read_state(study)
         known = before is not None and before.uri == address
@@ -51,18 +52,19 @@ class SyncLog:
     def note(self, done: PassOutcome) -> None:
         """Record a pass. A full disk does not end the syncer: the next pass writes the file."""
         state = replace(self._state, problems=done.problems)
-        if done.points or not (done.problems or self._written):
+        if done.points or not (done.problems or self._carried):
             state = replace(state, carried=time.time())
-        if state != self._state:
+        if state != self._state or self._due:
             self._state = state
-            self._written = self._write() or self._written
+            self._write()
+            self._carried = self._carried or not self._due
 
-    def _write(self) -> bool:
-        try:
+    def _write(self) -> None:
+        """What cannot be written is due with the next pass."""
+        self._due = True
+        with suppress(OSError):
             write_atomic(self._study / SYNC_FILE, _to_text(self._state, self._study.parent))
-        except OSError:
-            return False
-        return True
+            self._due = False
 
 
 @dataclass(frozen=True)

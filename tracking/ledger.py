@@ -72,15 +72,17 @@ class Ledger:
 
     def put(self, key: str, value: Any) -> None:
         if self.get(key) != value:
-            self._all.setdefault(self._store, {})[key] = value
-            self._write()
+            self._write({**self._all.get(self._store, {}), key: value})
 
     def drop(self, key: str) -> None:
-        if self._all.get(self._store, {}).pop(key, None) is not None:
-            self._write()
+        if self.get(key) is not None:
+            self._write({other: value for other, value in self._all[self._store].items() if other != key})
 
-    def _write(self) -> None:
-        write_atomic(self._path, json.dumps(self._all, indent=1) + "\n")
+    def _write(self, entries: dict[str, Any]) -> None:
+        """Raises OSError, and keeps the former entries: the next pass writes these again."""
+        whole = {**self._all, self._store: entries}
+        write_atomic(self._path, json.dumps(whole, indent=1) + "\n")
+        self._all = whole
 
 
 def clear(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,11 +125,24 @@ def open_tracker(
     with FileLock(runs / ".mlflow.lock", timeout=LOCK_S):
         if where == default_uri(runs):
             follow_move(runs)
+            _create(runs)
         client = connected(where)
         if experiment is not None:
             return MlflowTracker(client, named_experiment(client, experiment, artifacts)), where
         assert study is not None
         return MlflowTracker(client, experiment_of_study(client, study, where, artifacts)), where
+
+
+def _create(runs: Path) -> None:
+    """The default store, whole or not at all: MLflow cannot go on with tables of which it has made some."""
+    if (runs / "mlflow.db").exists():
+        return
+    new = runs / ".mlflow-new"
+    shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+    new.mkdir(parents=True)
+    connected(default_uri(new)).search_experiments(max_results=1)
+    (new / "mlflow.db").replace(runs / "mlflow.db")
+    shutil.rmtree(new)
 
 
 def connected(where: str) -> Any:

@@ -65,18 +65,20 @@ class Replay:
         self._logged: set[str] = set()  # names of metrics while training
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
+        self._ended: int | None = None  # the pid of a process that runs none of them any more
         self._seen: dict[str, object] = {}  # trial key -> the stamps of its files at the last replay
         self._stuck: str | None = None  # the key of the trial at which a pass ended: it comes last in the next one
 
-    def once(self) -> PassOutcome:
+    def once(self, ended: int | None = None) -> PassOutcome:
         """Replay every trial that has begun. A trial that fails does not hold back the others.
 
+        ``ended`` is the pid of a process of this machine that runs no trial any more, though it may still be alive.
         A store that does not answer ends the pass: every further trial would wait as long.
         """
         study = read_study(self._folder)
         runs, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
         notices, self._notices = self._notices, ()
-        self._runners, self._running = runners(self._folder), set()
+        self._runners, self._running, self._ended = runners(self._folder), set(), ended
         for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
             try:
                 sent = self._replay_changes(study, trial)
@@ -111,7 +113,7 @@ class Replay:
         attempts = folder.attempts()
         if not attempts:
             return None
-        runs = runs_somewhere(attempts[-1], self._runners)
+        runs = runs_somewhere(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if runs else set()
         looks = (looks_of(folder), runs, study.trials.index(trial))
         if self._seen.get(trial.key) == looks:
@@ -120,6 +122,9 @@ class Replay:
         self._seen[trial.key] = looks
         return sent
 
+    def _has_ended(self, attempt: Attempt) -> bool:
+        return attempt.is_here and attempt.pid == self._ended
+
     def _replay(self, study: Study, trial: Trial, attempts: list[Attempt]) -> int:
         folder = study.trial_folder(trial)
         synced = self._open(study, trial, attempts)
@@ -127,6 +132,7 @@ class Replay:
         journal = folder.journal()
         end_ms = to_ms(_end(attempts, journal))
         state = folder.state(trial.key)
+        state = "interrupted" if state == "running" and self._has_ended(attempts[-1]) else state
         new = rollback_safe(journal, synced.step, everything=state == "finished")
         count = 0
         for step, points in batches((report.step, _points(folder.card, report)) for report in new):

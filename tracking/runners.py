@@ -51,7 +51,7 @@ class Runner:
 
     def began_attempt(self, attempt: Attempt) -> bool:
         """Whether it is the process of this attempt."""
-        return (self.host, self.pid, self.birth) == (attempt.host, attempt.pid, attempt.birth)
+        return (self.host, self.pid, self.birth) == attempt.process
 
     def lives(self, now: float | None = None) -> bool:
         """Whether it runs on this machine, or gave a sign on another one a moment ago."""

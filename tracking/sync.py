@@ -75,10 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
             uri = os.environ.get(URI_VARIABLE) or None
-            once = _connecting(study, uri, options.experiment)
             if options.follow:
+                parent, ended = os.getppid(), _end_of_stdin()
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
-                return follow(once, _end_of_stdin())
+                following = _connecting(study, uri, options.experiment, lambda: parent if ended.is_set() else None)
+                return follow(following, ended)
+            once = _connecting(study, uri, options.experiment)
             return _report(_attempt(once), uri or default_uri(study.parent))
     except Timeout:
         _say(f"sync: another process already syncs {study.name} to MLflow")
@@ -88,8 +90,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _connecting(study: Path, uri: str | None, experiment: str | None) -> Callable[[], PassOutcome]:
-    """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome."""
+def _connecting(
+    study: Path, uri: str | None, experiment: str | None, ended: Callable[[], int | None] = lambda: None
+) -> Callable[[], PassOutcome]:
+    """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome.
+
+    ``ended`` gives the pid of the sweep once its trials have ended.
+    """
     connected: list[Replay] = []
     log = SyncLog(study, uri or default_uri(study.parent))
 
@@ -97,7 +104,7 @@ def _connecting(study: Path, uri: str | None, experiment: str | None) -> Callabl
         if not connected:
             tracker, where = open_tracker(uri, study.parent, experiment, study)
             connected.append(Replay(study, tracker, where))
-        return connected[0].once()
+        return connected[0].once(ended())
 
     def once() -> PassOutcome:
         done = _attempt(replayed)

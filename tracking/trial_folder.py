@@ -46,6 +46,11 @@ class Attempt:
         """Whether its process runs, or ran, on this machine, outside other containers."""
         return is_here(self.host, self.birth)
 
+    @property
+    def process(self) -> tuple[str, int, str]:
+        """Host, pid and birth."""
+        return self.host, self.pid, self.birth
+
     def lives(self) -> bool:
         """Whether it is open and its process runs on this machine."""
         return self.ended is None and self.is_here and is_alive(self.pid, self.began, self.birth)
@@ -81,9 +86,11 @@ class TrialFolder:
     def begin_attempt(self, number: int, host: str, pid: int, birth: str = "") -> None:
         """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost.
 
-        After an error it may be repeated.
+        After an error it may be repeated. Raises OSError if another process has begun it, or a later one.
         """
         last = self._newest()
+        if last and last.number >= number:
+            self._check_own(last, (host, pid, birth))
         if last and last.ended is None and last.number < number:
             self.end_attempt(last.number, "lost")
         if last is None or last.number < number:
@@ -118,6 +125,17 @@ class TrialFolder:
         newest = self._newest()
         if newest is None or newest.number < number:
             raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
+
+    def check_running(self, number: int, host: str, pid: int, birth: str) -> None:
+        """The same, and that no other process has begun an attempt since: where locks do not hold, one can."""
+        self.check_begun(number)
+        if newest := self._newest():
+            self._check_own(newest, (host, pid, birth))
+
+    def _check_own(self, attempt: Attempt, process: tuple[str, int, str]) -> None:
+        if attempt.process != process:
+            other = f"pid {attempt.pid} on {attempt.host} has begun attempt {attempt.number}"
+            raise OSError(None, f"{other}, so this process ends: let one sweep at a time run a trial", str(self.path))
 
     def report(
         self,

@@ -6,6 +6,7 @@ An attempt writes only into its own folder and starts from the newest whole chec
 import errno
 import hashlib
 import json
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.events import Report
 from sweeps.running.chosen_start import Start
@@ -145,13 +147,25 @@ class CheckpointStore:
                 sums[name] = _digest(file)
                 self.filesystem.makedirs(f"{place}/{name}".rpartition("/")[0], exist_ok=True)
                 self.filesystem.put_file(str(file), f"{place}/{name}")
+                self._keep(f"{place}/{name}")
         self.filesystem.makedirs(place, exist_ok=True)  # a state may have no file
         about = {"key": self.key, "step": step, "files": sums, "seconds": seconds}
         content = {**about, "reports": [asdict(report) for report in reports]}
         self.filesystem.pipe_file(f"{place}/{MANIFEST}.part", json.dumps(content).encode())
+        self._keep(f"{place}/{MANIFEST}.part")
         self.filesystem.mv(f"{place}/{MANIFEST}.part", f"{place}/{MANIFEST}")
+        self._keep(place)
         self._check_owner()  # writing takes long enough for a successor to begin
         self._prune()
+
+    def _keep(self, path: str) -> None:
+        """On a local disk, so that a power cut takes no file of which an older one is removed."""
+        if isinstance(self.filesystem, LocalFileSystem):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _place(self, step: int, attempt: int) -> str:
         return f"{self.root}/a{attempt}/step-{step}"

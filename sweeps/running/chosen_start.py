@@ -21,3 +21,6 @@ class ChosenStart(Protocol):
 
     def told(self) -> Start | None:
         """Wait for rank zero's choice."""
+
+    def loaded(self, rank: int, world: int) -> None:
+        """This worker has read the checkpoint. Rank zero waits for all: it may soon remove that checkpoint."""

@@ -33,7 +33,7 @@ def work(
 ) -> Generator[Event, None, None]:
     """One worker of the attempt. Workers other than rank zero yield only notices; each must be iterated to its end.
 
-    ``chosen_start`` passes rank zero's choice to workers on other nodes; those of one machine see the same folder.
+    ``chosen_start`` passes rank zero's choice to the other workers, so that all start from the same checkpoint.
     """
     if world > 1:
         use_interface_to(address)
@@ -99,12 +99,16 @@ class _Drive:
             yield self._finished()
 
     def _restored(self) -> Generator[Event, None, Restored | None]:
-        if self.chosen_start and self.rank > 0:
-            start = self.chosen_start.told()
-            return None if start is None else (yield from self._patiently(partial(self.store.at, start)))
-        restored = yield from self._patiently(self.store.newest)
-        if self.chosen_start and self.world > 1:
+        if self.chosen_start is None or self.world == 1:
+            return (yield from self._patiently(self.store.newest))
+        if self.rank == 0:
+            restored = yield from self._patiently(self.store.newest)
             self.chosen_start.tell(None if restored is None else restored.start)
+        else:
+            start = self.chosen_start.told()
+            restored = None if start is None else (yield from self._patiently(partial(self.store.at, start)))
+        if restored is not None:
+            self.chosen_start.loaded(self.rank, self.world)
         return restored
 
     def _work(self, trial: Trial[Any]) -> Iterator[Yielded]:

@@ -83,10 +83,10 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
-        peers_of(assignment, workers) as (address, peers),
+        peers_of(assignment, workers) as (address, peers, start),
         StallHere(peers, stall_s, say, record).watching(),
         stopping.gentle(),
-        closing(work(assignment, 0, workers, address, stop)) as events,  # ends what waits for storage
+        closing(work(assignment, 0, workers, address, stop, start)) as events,  # ends what waits for storage
     ):
         for event in events:
             alive()

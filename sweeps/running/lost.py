@@ -19,11 +19,14 @@ LOST_GPU = re.compile(
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether torch.distributed, in a process that has it, could not reach another worker or take its port."""
+    """Whether it only tells that another worker is lost or failed, or that torch.distributed could not take a port."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None:
         return False
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return True
+    broadcast = sys.modules.get("transformer.training.broadcast")
+    if broadcast and isinstance(error, broadcast.RankZeroError):  # rank zero tells the cause
         return True
     unreachable = isinstance(error, RuntimeError) and UNREACHABLE.search(str(error)) is not None
     return isinstance(error, distributed.DistError) or unreachable

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from sweeps.events import Failed, Lost
+from sweeps.running.chosen_start import Start
 from sweeps.running.driver import imported, work
 from sweeps.running.lost import is_lost_peer
 from sweeps.running.stacks import offer_stacks
@@ -30,19 +31,19 @@ KILLED_S = 10.0
 
 
 @contextmanager
-def peers_of(assignment: Assignment, workers: int) -> Iterator[tuple[str, list["Peer"]]]:
-    """Start the workers of rank 1 and higher; yields the address where they wait for rank zero, and them.
+def peers_of(assignment: Assignment, workers: int) -> Iterator[tuple[str, list["Peer"], "PipedStart | None"]]:
+    """Start the workers of rank 1 and higher; yields the address where they wait for rank zero, them, and their start.
 
     None of them outlives this process. Raises RefusedError, and RuntimeError that names a failed worker.
     """
     if workers == 1:
-        yield "", []
+        yield "", [], None
         return
     held, address = held_port("127.0.0.1")
     peers = [Peer(assignment, rank, workers, address) for rank in range(1, workers)]
     try:
         _start(peers)
-        yield address, peers
+        yield address, peers, PipedStart([peer.start_end for peer in peers])
         for peer in peers:
             peer.process.join(timeout=10)
     except RuntimeError as error:
@@ -63,8 +64,9 @@ class Peer:
         self.assignment, self.rank = assignment, rank
         self.failure: RefusedError | Failed | Lost | None = None
         self._receiver, self._sender = context.Pipe(duplex=False)
+        self.start_end, self._peers_end = context.Pipe()
         self._signs = context.Value("Q", 0, lock=False)
-        arguments = (assignment, rank, workers, address, self._sender, self._signs)
+        arguments = (assignment, rank, workers, address, self._sender, self._signs, self._peers_end)
         self.process = context.Process(target=_follow, args=arguments, daemon=True)
 
     @property
@@ -75,6 +77,7 @@ class Peer:
     def start(self) -> None:
         self.process.start()
         self._sender.close()  # only the process holds it now, so reading notices the end of the process
+        self._peers_end.close()
 
     def is_ready(self) -> bool:
         """Wait until it can meet the others; False if it never will."""
@@ -134,14 +137,37 @@ def _ending(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
-def _follow(assignment: Assignment, rank: int, workers: int, address: str, sender: Connection, counted: Any) -> None:
+class PipedStart:
+    """A chosen start that goes through pipes: rank zero has one end for each other worker, and these have one each."""
+
+    def __init__(self, ends: list[Connection]) -> None:
+        self._ends = ends
+
+    def tell(self, start: Start | None) -> None:
+        for end in self._ends:
+            with suppress(OSError):  # a peer that has died shows when the workers meet
+                end.send(start)
+
+    def told(self) -> Start | None:
+        start: Start | None = self._ends[0].recv()
+        return start
+
+    def loaded(self, rank: int, world: int) -> None:
+        for end in self._ends:
+            with suppress(EOFError, OSError):
+                end.send(None) if rank else end.recv()
+
+
+def _follow(
+    assignment: Assignment, rank: int, workers: int, address: str, sender: Connection, counted: Any, start: Connection
+) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     threading.Thread(target=_count, args=(counted,), daemon=True).start()
     offer_stacks()
     try:
         imported(assignment)
         sender.send(None)
-        for _ in work(assignment, rank, workers, address, lambda: False):
+        for _ in work(assignment, rank, workers, address, lambda: False, PipedStart([start])):
             pass
     except Exception as error:
         sender.send(_failure(error))

@@ -41,7 +41,7 @@ class Progress:
         self.trials = {planned.trial.name: ShownTrial.of(planned) for planned in plan.trials}
         self._pending = [self.trials[planned.trial.name] for planned in plan.pending]  # in the order of work
         self._finished_before = [trial for trial in self.trials.values() if trial.state == "finished"]
-        self._besides = list[float]()  # of finished trials
+        self._starts, self._evaluations = list[float](), list[float]()  # seconds of finished trials
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
         self._going_on: set[str] = set()  # trials that start again, of which it is still to be said from where
@@ -206,8 +206,8 @@ class Progress:
 
     def _finish(self, trial: ShownTrial, scores: dict[str, dict[str, Any]]) -> None:
         """The table shows the headline in its column, and the other scores as a note."""
-        if trial.besides is not None:
-            self._besides.append(trial.besides)
+        self._starts.append(trial.start_s)
+        self._evaluations.append(trial.evaluated_s)
         trial.state, trial.step = "finished", trial.steps
         trial.metrics |= {f"{name}/{metric}": value for name, of in scores.items() for metric, value in of.items()}
         tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
@@ -226,8 +226,10 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Extrapolated from the pace of this run's trials and the planned cost of the others."""
         efforts = [each.effort * (1 - each.step / each.steps) for each in self._pending if each.state == "waiting"]
-        return seconds_left([each.ongoing for each in self._pending if each.asked], efforts, self._overhead())
+        start, evaluation = _mean(self._starts), _mean(self._evaluations)
+        begun = [each.ongoing(evaluation) for each in self._pending if each.asked]
+        return seconds_left(begun, efforts, start + evaluation)
 
-    def _overhead(self) -> float:
-        """Seconds of a finished trial besides its training, on average: its start and its evaluation."""
-        return sum(self._besides) / len(self._besides) if self._besides else 0.0
+
+def _mean(seconds: list[float]) -> float:
+    return sum(seconds) / len(seconds) if seconds else 0.0

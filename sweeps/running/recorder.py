@@ -31,6 +31,7 @@ class Recorder:
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex
+        self.process = socket.gethostname(), os.getpid(), own_birth()
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
@@ -67,9 +68,9 @@ class Recorder:
         if self.attempt > 1:
             self.folder.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
-        self.folder.begin_attempt(self.attempt, socket.gethostname(), os.getpid(), own_birth())
+        self.folder.begin_attempt(self.attempt, *self.process)
         with suppress(OSError):
-            begin_log(self.folder.log_path, self.attempt, socket.gethostname())
+            begin_log(self.folder.log_path, self.attempt, self.process[0])
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
@@ -94,7 +95,7 @@ class Recorder:
         if attempt > self.attempt or not self.began:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
-        self.folder.check_begun(attempt)
+        self.folder.check_running(attempt, *self.process)
         match event:
             case Started(device, _, hosts):
                 content = collect(device, self.planned.fingerprint, hosts) | {"vocabulary": self.prepared_as}
@@ -135,7 +136,8 @@ class Recorder:
 
     def end(self, reason: str) -> None:
         """Record the end of the attempt, unless it never began or already ended."""
-        if any(a.number == self.attempt and a.ended is None for a in self.folder.attempts()):
+        now = [each for each in self.folder.attempts() if (each.number, each.process) == (self.attempt, self.process)]
+        if any(each.ended is None for each in now):
             self.folder.end_attempt(self.attempt, reason)
 
     def _finish(self, event: Finished) -> None:

@@ -4,9 +4,12 @@ import itertools
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import ray
+from ray._private import state
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.events import Lost
@@ -20,41 +23,67 @@ def sign_of(run: str, attempt: int) -> str:
 
 @cache
 def teller() -> Teller:
-    """Of this process, which has one trial after another. Each sign is another one, and names this process."""
-    node, count = ray.get_runtime_context().get_node_id(), itertools.count()
-    return Teller(lambda: f"{os.getpid()} {node} {next(count)}")
+    """Of this process, which has one trial after another. Each sign is another one."""
+    count = itertools.count()
+    return Teller(lambda: next(count))
 
 
 class RunningTrials:
-    """By name. The sweep's process adds a trial when its attempt begins, and discards it when that ends."""
+    """By name: the trials whose attempt runs, and the processes (Ray actors) that Tune waits for.
+
+    Tune waits for a process from before the attempt begins, when it takes over that of an earlier trial, until after
+    the attempt has ended.
+    """
 
     def __init__(self, stall_s: float) -> None:
         self._stall_s = stall_s
-        self._watches: dict[str, Watch] = {}
+        self._names: set[str] = set()
+        self._watched: dict[str, tuple[Watch, Any]] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._watches
+        return name in self._names
 
     def __bool__(self) -> bool:
-        return bool(self._watches)
+        return bool(self._names)
 
-    def add(self, name: str, sign: str) -> None:
-        self._watches[name] = Watch([sign], self._stall_s)
+    def take_over(self, name: str, actor: Any) -> None:
+        """The process of an earlier trial shall run this one. It answers at once, unless it hangs."""
+        if name not in self._watched:
+            self._watched[name] = Watch([f"none-{name}"], self._stall_s), actor
+
+    def add(self, name: str, sign: str, actor: Any) -> None:
+        """An attempt begins."""
+        self.left(name)
+        self._names.add(name)
+        self._watched[name] = Watch([sign], self._stall_s), actor
 
     def discard(self, name: str) -> None:
-        if watch := self._watches.pop(name, None):
-            watch.forget()
+        """The attempt has ended; its process has not yet returned."""
+        self._names.discard(name)
+
+    def left(self, name: str) -> None:
+        """Its process has returned or died."""
+        self.discard(name)
+        if watched := self._watched.pop(name, None):
+            watched[0].forget()
 
     def hung(self) -> Iterator[tuple[str, Lost]]:
         """Those whose process gave no sign for too long. It is killed, and Tune notices that."""
-        for name, watch in self._watches.items():
-            if watch.stalled([0]) and (sign := watch.last(0)):
-                pid, node, _ = sign.split()
-                where = NodeAffinitySchedulingStrategy(node, soft=False)
-                _kill.options(scheduling_strategy=where).remote(int(pid))
+        for name, (watch, actor) in self._watched.items():
+            if watch.stalled([0]) and (pid := _killed(actor)):
                 watch.heard(0)  # so that it is not killed again before another such time
                 silent = f"gave no sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
                 yield name, Lost(f"the trial's process (pid {pid}) {silent}", "")
+
+
+def _killed(actor: Any) -> int | None:
+    """Kill the actor's process, which need not answer; returns its pid. None if Ray does not know that now."""
+    with suppress(Exception):  # the cluster's store may be away for a while
+        known = state.actors(actor._actor_id.hex())
+        where = NodeAffinitySchedulingStrategy(known["Address"]["NodeID"], soft=False)
+        _kill.options(scheduling_strategy=where).remote(known["Pid"])
+        return int(known["Pid"])
+    return None
 
 
 @ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]

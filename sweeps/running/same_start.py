@@ -36,6 +36,16 @@ class SameStart:
         found = json.loads(content)
         return None if found is None else Start(**found)
 
+    def loaded(self, rank: int, world: int) -> None:
+        """This worker has read the checkpoint; rank zero waits for the others. Their end or hang ends it, too."""
+        internal_kv._internal_kv_put(self._key_of(rank), b"", namespace=NAMESPACE)
+        for other in range(world if rank == 0 else 0):
+            while not internal_kv._internal_kv_exists(self._key_of(other), namespace=NAMESPACE):
+                time.sleep(LOOK_S)
+
+    def _key_of(self, rank: int) -> bytes:
+        return f"{self.name}-{rank}".encode()
+
     def forget(self) -> None:
         with suppress(Exception):  # the cluster's store may be away
-            internal_kv._internal_kv_del(self.name.encode(), namespace=NAMESPACE)
+            internal_kv._internal_kv_del(self.name.encode(), del_by_prefix=True, namespace=NAMESPACE)

@@ -64,20 +64,23 @@ class ShownTrial:
         pace = (time.monotonic() - self.began) / (self.step - self.began_step)
         return pace * (self.steps - self.step)
 
-    @property
-    def ongoing(self) -> Ongoing:
-        """What this attempt did, and what is left."""
+    def ongoing(self, evaluation_s: float) -> Ongoing:
+        """What this attempt did, and what is left, if an evaluation takes so long."""
         per_step, runs = self.effort / self.steps, self.active and self.state != "stopped"
         seconds = 0.0 if self.began is None else (self.trained or time.monotonic()) - self.began
         left = self.steps - self.step if runs else 0
-        return Ongoing(per_step * max(0, self.step - self.began_step), per_step * left, seconds, runs)
+        after = max(0.0, evaluation_s - self.evaluated_s) if runs else 0.0
+        return Ongoing(per_step * max(0, self.step - self.began_step), per_step * left, seconds, runs, after)
 
     @property
-    def besides(self) -> float | None:
-        """Seconds of its start and, so far, of its evaluation."""
-        if self.trained is None or self.began is None or self.asked is None:
-            return None
-        return time.monotonic() - self.trained + self.began - self.asked
+    def start_s(self) -> float:
+        """Seconds until its first report."""
+        return 0.0 if self.began is None or self.asked is None else self.began - self.asked
+
+    @property
+    def evaluated_s(self) -> float:
+        """Seconds since its training ended."""
+        return 0.0 if self.trained is None else time.monotonic() - self.trained
 
     @property
     def resumes(self) -> str:

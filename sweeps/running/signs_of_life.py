@@ -53,10 +53,6 @@ class Watch(Silence):
         self.names = names
         super().__init__(len(names), stall_s, lambda rank: _count(names[rank]))
 
-    def last(self, rank: int) -> str:
-        """The count of a process as it stands in the store; "" without one."""
-        return (_count(self.names[rank]) or b"").decode()
-
     def forget(self) -> None:
         """Remove the counts from the cluster's store."""
         for name in self.names:

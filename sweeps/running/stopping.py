@@ -11,7 +11,7 @@ from types import FrameType
 from sweeps.discarded import discard
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ECHO_S = 0.5  # timeout(1) and a shell that closes send the same signal twice: to the process, then to its group
+ECHO_S = 0.5  # of one stop two signals may come: timeout(1) signals process and group, systemd SIGTERM and SIGHUP
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
 STOPPED_BY = "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
 
@@ -94,7 +94,7 @@ class Stopping:
     def note(self, number: int) -> bool:
         """Record a signal; False if it is only the echo of the signal before."""
         again, now = self.requested(), time.monotonic()
-        if number == self.number and now - self._since < ECHO_S:
+        if again and number in (self.number, signal.SIGHUP) and now - self._since < ECHO_S:
             return False
         self.number, self._since, self._at_once = number, now, again
         return True

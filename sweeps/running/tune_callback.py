@@ -25,6 +25,8 @@ from tracking.damage import DamagedFileError
 Found = TypeVar("Found")
 RING_S = 5.0
 """How often the bell rings."""
+PENDING = "PENDING"
+"""Tune's state of a trial that waits, or takes over the process of an earlier one."""
 ENDING_S = 30.0
 """How long Tune may take to end once all trials have."""
 
@@ -65,7 +67,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if self._asked_to_stop(name):  # the trial will return at once
             return
         self._record(name, self.recorders[name].begin)
-        self.running.add(name, sign_of(self.recorders[name].run, self.recorders[name].attempt))
+        sign = sign_of(self.recorders[name].run, self.recorders[name].attempt)
+        self.running.add(name, sign, trial.temporary_state.ray_actor)
         self.progress.start(name)
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
@@ -83,6 +86,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopping.waiting = self.wait.words(trials)
         self.progress.wait(self.stopping.waiting)
         self.progress.tick()
+        for trial in trials:
+            if trial.status == PENDING and (actor := trial.temporary_state.ray_actor):
+                self.running.take_over(trial.config["trial"], actor)
         for name, lost in self.running.hung():
             self.recorders[name].lost = lost
         if self.stopping.requested():
@@ -96,6 +102,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name, lost = trial.config["trial"], self._lost(trial)
+        self.running.left(name)
+        if name in self.progress.ended():
+            self._end_again(name)
+            return
         if self._needs_no_record(name, lost):
             return
         self._give_up(name, lost)
@@ -107,11 +117,14 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         name = trial.config["trial"]
         if name in self.running:
             self._record(name, partial(self.recorders[name].end, "interrupted"))
-            self.running.discard(name)
             self.progress.skip(name)
+        self.running.left(name)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
+        self.running.left(name)
+        if name in self.progress.ended():
+            return
         if self._needs_no_record(name, lost):
             self.progress.skip(name)
             return
@@ -120,10 +133,10 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             return
         if self._never_began(trial):
             self.again.append(name)
+            self.recorders[name].lost = None
             self.progress.retry(name, lost.cause)
             return
         self._record(name, partial(self.recorders[name].fail, lost.cause, lost.details))
-        self.running.discard(name)
         self.progress.fail(name, lost.cause)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
@@ -135,9 +148,13 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if lost.unfit:
             self.stopping.end(lost.cause)
         self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
-        self.running.discard(name)
         show = self.progress.lose if self.stopping.requested_for(name) else self.progress.retry
         show(name, lost.cause)
+
+    def _end_again(self, name: str) -> None:
+        """Its process died after the trial's end was recorded. Tune starts another one, which returns at once."""
+        self.stopped.add(name)
+        self._ring()
 
     def _never_began(self, trial: Any) -> bool:
         """Whether the process of an earlier trial, which Tune kept for this one, died before this one began.

@@ -1,5 +1,6 @@
 """Processes that wait for the next trial take it; if they die meanwhile, that trial runs all the same."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from sweeps.preflight import machine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 SWEEP = """
+import signal
 import time
 from pathlib import Path
 import psutil
@@ -22,7 +24,7 @@ from sweeps.cli import main
 from sweeps.running.tune_callback import TuneCallback
 from tracking.runners import request_stop, runners
 
-kept, left = TuneCallback.on_trial_complete, {titles!r}
+kept, left, end = TuneCallback.on_trial_complete, {titles!r}, signal.Signals({signal})
 
 def kill_first(self, iteration, trials, trial, **info):
     kept(self, iteration, trials, trial, **info)
@@ -31,8 +33,9 @@ def kill_first(self, iteration, trials, trial, **info):
         killed = [p for p in psutil.Process().children(recursive=True) if any(title in word for word in p.cmdline())]
         assert killed, title
         for process in killed:
-            process.kill()
-        psutil.wait_procs(killed, timeout=60)
+            process.send_signal(end)
+        if end == signal.SIGKILL:
+            psutil.wait_procs(killed, timeout=60)
         for sweep in runners(Path("runs/s")) if {stopped!r} else []:
             request_stop(Path("runs/s"), sweep, {stopped!r})
         while not self.stopping.trials.issuperset({stopped!r}):
@@ -49,13 +52,23 @@ NOTED = f"""\
 {TOTAL}"""
 
 
-@pytest.mark.parametrize("title", ["WorkerActor", "ray::ImplicitFunc"])
-def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnish: Callable[[Path], Path]) -> None:
+@pytest.mark.parametrize(
+    ("title", "end"),
+    [
+        ("WorkerActor", signal.SIGKILL),
+        ("WorkerActor", signal.SIGSTOP),
+        ("ray::ImplicitFunc", signal.SIGKILL),
+        ("ray::ImplicitFunc", signal.SIGSTOP),
+    ],
+)
+def test_the_next_trial_runs_in_a_new_process(
+    title: str, end: signal.Signals, tmp_path: Path, furnish: Callable[[Path], Path]
+) -> None:
     """Tune keeps the trial's process for the next trial, and that one keeps its workers."""
     folder = write_task(furnish(tmp_path / "study"))
     words = ["sweep", "task=small", "sweep.name=s", "sweep.seeds=[1,2]", "sweep.rows=[base,square]"]
-    words += ["cluster.cpus_per_worker=2"]  # one trial after another
-    script = SWEEP.format(titles=[title], stopped=[])
+    words += ["cluster.cpus_per_worker=2", "sweep.stall_minutes=0.2"]  # one trial after another
+    script = SWEEP.format(titles=[title], stopped=[], signal=int(end))
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )
@@ -64,8 +77,8 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
     assert "Trials did not complete" not in done.stderr
     for name in ("base-s1", "base-s2", "square-s1", "square-s2"):
         trial = folder / "runs" / "s" / name
-        *lost, end = [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]
-        assert (end, [reason for reason in lost if not reason.startswith("worker lost")]) == ("finished", [])
+        *lost, last = [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]
+        assert (last, [reason for reason in lost if not reason.startswith("worker lost")]) == ("finished", [])
     wait_for_end(folder)
     check_no_locks(folder / "runs" / "s")
     alone = write_task(furnish(tmp_path / "alone"))
@@ -74,12 +87,53 @@ def test_the_next_trial_runs_in_a_new_process(title: str, tmp_path: Path, furnis
     check_same_results(folder / "runs" / "s", alone / "runs" / "s")
 
 
+ENDED = """
+import psutil
+from sweeps.cli import main
+from sweeps.events import Finished
+from sweeps.running.tune_callback import TuneCallback
+
+taken, left = TuneCallback.on_trial_result, ["ray::ImplicitFunc"]
+
+def kill_after_the_end(self, iteration, trials, trial, result, **info):
+    taken(self, iteration, trials, trial, result, **info)
+    if isinstance(result.get("event"), Finished) and left:
+        title = left.pop()
+        killed = [p for p in psutil.Process().children(recursive=True) if any(title in word for word in p.cmdline())]
+        assert killed, title
+        for process in killed:
+            process.kill()
+
+TuneCallback.on_trial_result = kill_after_the_end
+main()
+"""
+
+
+def test_a_process_that_dies_after_the_end_of_its_trial_costs_nothing(
+    tmp_path: Path, furnish: Callable[[Path], Path]
+) -> None:
+    folder = write_task(furnish(tmp_path / "study"))
+    words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "cluster.cpus_per_worker=2"]
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 finished" in done.stdout
+    assert "another attempt" not in done.stdout
+    for name in ("base-s1", "square-s1"):
+        trial = folder / "runs" / "s" / name
+        assert [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")] == ["finished"]
+        assert not (trial / "error.txt").exists()
+    wait_for_end(folder)
+    check_no_locks(folder / "runs" / "s")
+
+
 def test_a_trial_that_was_to_stop_before_it_began_is_not_failed_by_the_end_of_its_process(
     tmp_path: Path, furnish: Callable[[Path], Path]
 ) -> None:
     folder = write_task(furnish(tmp_path / "study"))
     words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "cluster.cpus_per_worker=2"]
-    script = SWEEP.format(titles=["ray::ImplicitFunc"], stopped=["square-s1"])
+    script = SWEEP.format(titles=["ray::ImplicitFunc"], stopped=["square-s1"], signal=int(signal.SIGKILL))
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
     )

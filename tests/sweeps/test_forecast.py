@@ -19,6 +19,11 @@ def test_the_last_trial_goes_on_at_its_own_pace() -> None:
     assert seconds_left([*finished, Ongoing(10, 90, 20, running=True)], []) == pytest.approx(180)
 
 
+def test_the_last_trial_is_evaluated_after_its_training() -> None:
+    assert seconds_left([Ongoing(10, 10, 10, running=True, after=7)], []) == pytest.approx(17)
+    assert seconds_left([Ongoing(20, 0, 20, running=True, after=3)], []) == pytest.approx(3)
+
+
 def test_waiting_trials_take_the_slots_that_become_free() -> None:
     running = [Ongoing(10, 10, 10, running=True), Ongoing(10, 30, 10, running=True)]
     assert seconds_left(running, [20.0]) == pytest.approx(30), "it fits beside the longer one"

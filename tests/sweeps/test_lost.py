@@ -11,6 +11,7 @@ from sweeps.events import Failed, Lost
 from sweeps.running.lost import is_lost_peer, is_out_of_memory
 from sweeps.running.worker_actor import ended_by
 from transformer.processes.storage import StorageError
+from transformer.training.broadcast import RankZeroError
 
 LOST = [
     RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"),
@@ -31,6 +32,12 @@ MEMORY = [
 def test_errors_of_meeting_and_of_connections_lose_a_worker(error: Exception) -> None:
     assert is_lost_peer(error)
     assert isinstance(ended_by(error), Lost)
+
+
+def test_a_worker_that_only_hears_of_rank_zeros_error_is_not_the_cause() -> None:
+    found = ended_by(RankZeroError("rank zero stopped: OSError: Stale file handle"))
+    assert isinstance(found, Lost)
+    assert found.peer, "the sweep waits for rank zero's own event"
 
 
 @pytest.mark.parametrize("error", MEMORY, ids=repr)

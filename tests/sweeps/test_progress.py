@@ -93,7 +93,7 @@ def test_a_trial_that_returned_without_an_event_is_stopped(resumed: Plan) -> Non
     """It was asked to stop after Tune had started it, and before its process looked."""
     progress, recorder = Progress(resumed, Console(file=io.StringIO())), Recorder(resumed.trials[0])
     callback = TuneCallback({"base-s1": recorder}, progress, Stopping(), bell=None, max_failures=3)
-    trial = SimpleNamespace(config={"trial": "base-s1"})
+    trial = SimpleNamespace(config={"trial": "base-s1"}, temporary_state=SimpleNamespace(ray_actor=None))
     callback.on_trial_start(1, [trial], trial)
     assert progress.trials["base-s1"].state == "starting"
     callback.on_trial_complete(1, [trial], trial)

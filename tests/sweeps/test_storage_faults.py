@@ -180,6 +180,7 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
     study.repair(cause)
     assert code == 1, output
     assert "Traceback" not in output
+    assert mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")] or "MLflow is not up to date; run" in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {study.trial}/")
     assert f": {cause}; {FIX[cause]}, then run again: ablate {verb} task=small" in line
@@ -247,6 +248,7 @@ def test_a_worker_that_is_lost_while_the_disk_is_full_is_recorded_once_there_is_
     assert code == 0, output
     lost, end = reasons(trial.trial)
     assert (lost.partition(":")[0], end) == ("worker lost", "finished")
+    assert "did not exit cleanly" not in output, "rank zero removed the checkpoint before the other one read it"
     trial.check_whole(tmp_path / "alone", monkeypatch)
 
 

@@ -1,5 +1,6 @@
 """The default store follows its folder, and leaves what other folders hold alone."""
 
+import errno
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tracking import ledger
 from tracking.ledger import RUNS_FILE, Ledger
 from tracking.local_store import HERE, current_name, follow_move, known_runs
 from tracking.uri import artifact_folder, default_uri
@@ -77,6 +79,7 @@ def test_a_ledger_names_the_default_store_by_its_place(tmp_path: Path) -> None:
     ledger = Ledger(study / RUNS_FILE, default_uri(runs))
     assert ledger.get("a") == "r0"
     assert [Ledger(study / RUNS_FILE, uri).get("a") for uri in (shared, "http://host")] == ["other", "more"]
+
     ledger.put("b", "r1")
     assert HERE in (study / RUNS_FILE).read_text()
     assert current_name(default_uri(runs), study) == HERE
@@ -89,3 +92,20 @@ def test_runs_that_the_store_does_not_have_count_as_unknown(tmp_path: Path) -> N
     database(tmp_path / "runs", [], ["somewhere"])
     ledger = Ledger(study / RUNS_FILE, default_uri(tmp_path / "runs"))
     assert (ledger.get("a"), ledger.get("b")) == ("r0", None)
+
+
+def test_an_entry_that_does_not_fit_on_the_disk_is_written_with_the_next_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    path = tmp_path / "runs" / "s" / RUNS_FILE
+    path.parent.mkdir(parents=True)
+    ours = Ledger(path, "http://host")
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "write_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            ours.put("a", "run")
+    ours.put("a", "run")
+    assert Ledger(path, "http://host").get("a") == "run"

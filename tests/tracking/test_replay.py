@@ -1,6 +1,7 @@
 """Replays of journals into a real MLflow, in this process."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -178,6 +179,17 @@ def test_a_trial_that_another_machine_runs_is_running(study: Study, folder: Tria
     assert only_run(study, store).info.status == "RUNNING"
     withdraw(study.folder, elsewhere)
     sync_once(study, store)
+    assert only_run(study, store).info.status == "KILLED"
+
+
+def test_the_last_pass_of_a_sweep_that_could_record_no_end_shows_that_its_trials_run_no_more(
+    study: Study, folder: TrialFolder, store: Store
+) -> None:
+    report(folder, begin(folder), range(1, 4), checkpoints=(3,))
+    replay = Replay(study.folder, *store)
+    replay.once()
+    assert only_run(study, store).info.status == "RUNNING"
+    replay.once(ended=os.getpid())
     assert only_run(study, store).info.status == "KILLED"
 
 

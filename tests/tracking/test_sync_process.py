@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report, runs_of
+from studies_on_disk import EXPERIMENT, Store, begin, finish, history, make_study, only_run, report, runs_of
 
 from tracking import sync
 from tracking.replay import PassOutcome
@@ -45,6 +45,24 @@ def wait_for(condition: Callable[[], bool], seconds: float = 240.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.1)
+
+
+def test_a_default_store_whose_creation_was_cut_is_made_anew(tmp_path: Path) -> None:
+    """MLflow itself cannot go on with a database in which only some of its tables are made."""
+    study = make_study(tmp_path / "s", {"base": [1]})
+    folder = study.trial_folder(study.trials[0])
+    report(folder, begin(folder), range(1, 4), checkpoints=(3,))
+    runs, whole = study.folder.parent, study.folder.parent / "mlflow.db"
+    first = start(study)
+    wait_for(lambda: any((runs / ".mlflow-new").glob("mlflow.db")) or first.poll() is not None)
+    first.kill()
+    first.communicate()
+    assert not whole.exists(), "it came too late"
+    again = start(study)
+    _, told = again.communicate()
+    assert again.returncode == 0, told
+    assert whole.exists()
+    assert not (runs / ".mlflow-new").exists()
 
 
 def test_follow_killed_and_restarted_leaves_one_run_and_all_points(

@@ -168,3 +168,16 @@ def test_a_damaged_study_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "study.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"study\.json: not a study"):
         read_study(tmp_path)
+
+
+def test_no_other_process_writes_under_an_attempt(folder: TrialFolder) -> None:
+    """Where locks do not hold, a sweep may come back while another one runs its trial."""
+    folder.begin_attempt(1, "node1", 11, "a-11-1")
+    folder.begin_attempt(1, "node1", 11, "a-11-1")  # repeated after an error of the storage
+    folder.check_running(1, "node1", 11, "a-11-1")
+    with pytest.raises(OSError, match="pid 11 on node1 has begun attempt 1, so this process ends"):
+        folder.begin_attempt(1, "node2", 22, "b-22-1")
+    folder.begin_attempt(2, "node2", 22, "b-22-1")
+    with pytest.raises(OSError, match="pid 22 on node2 has begun attempt 2, so this process ends"):
+        folder.check_running(1, "node1", 11, "a-11-1")
+    assert [attempt.number for attempt in folder.attempts()] == [1, 2]

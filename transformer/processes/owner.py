@@ -4,6 +4,7 @@ A worker that was cut off may live on and write while its successor trains. Once
 neither writes nor removes anything.
 """
 
+import errno
 import json
 from typing import Any
 
@@ -19,7 +20,7 @@ class Owner:
 
     def __init__(self, filesystem: Any, root: str, attempt: int, run: str) -> None:
         self.filesystem, self.path = filesystem, f"{root}/{NAME}"
-        self.root, self.mine = root, {"attempt": attempt, "run": run}
+        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": run}, False
 
     def claim(self) -> None:
         """Own the checkpoints from now on. Raises SupersededError if this attempt starts after its own successor."""
@@ -29,13 +30,17 @@ class Owner:
         self.filesystem.makedirs(self.root, exist_ok=True)
         self.filesystem.pipe_file(f"{self.path}.part", json.dumps(self.mine).encode())
         self.filesystem.mv(f"{self.path}.part", self.path)
+        self.claimed = True
 
     def check(self) -> None:
         """Raises SupersededError once another attempt has claimed the checkpoints.
 
         The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
+        Raises OSError if the claim of this process is gone: the storage is away or was emptied.
         """
         found = self._found()
+        if found is None and self.claimed and not self.filesystem.exists(self.path):
+            raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
         earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
         if found and found != self.mine and not earlier:
             raise self._superseded(found)

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from transformer.processes.owner import Owner, SupersededError
 from transformer.processes.storage import StorageError, patiently, telling
@@ -19,6 +19,7 @@ from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state
 
+T = TypeVar("T")
 LOOK_S = 1.0
 """How often to look for notices of a write that is waited for."""
 
@@ -56,7 +57,7 @@ class Checkpoints:
         """
         owner = Owner(self.folder.filesystem, self.folder.root, self.attempt, run)
         try:
-            telling(patiently(owner.claim, owner.path), self.folder.pass_over)
+            self._patiently(owner.claim, owner.path)
         except SupersededError:
             raise
         except Exception as error:
@@ -104,9 +105,13 @@ class Checkpoints:
         return any(self.folder.places(self._so_far))
 
     def newest(self, check: StateCheck = any_state) -> SavedState | None:
-        """The state of the newest complete checkpoint of an earlier attempt that fits."""
-        self.folder.pass_over_others()
-        state = self._first_whole(self.folder.finished(range(self.attempt)), check)
+        """The state of the newest complete checkpoint of an earlier attempt that fits.
+
+        Raises StorageError, which is no CheckpointError: nothing is known to be wrong with the checkpoints.
+        """
+        self._patiently(self.folder.pass_over_others, self.folder.url)
+        earlier = range(self.attempt)
+        state = self._patiently(lambda: self._first_whole(self.folder.finished(earlier), check), self.folder.url)
         self._written = None if state is None else state["step"]
         return state
 
@@ -172,18 +177,25 @@ class Checkpoints:
         """Runs in the background; removes a partial checkpoint after an error."""
         folder, place = self.folder, Place(step, self.attempt)
         try:
-            self._check_owner()
             write = partial(files.write, folder.filesystem, folder.path(place), step, folder.key, state, dev_nll, stop)
-            telling(patiently(write, folder.path(place), self._left), folder.pass_over)
+            self._patiently(partial(self._as_owner, write), folder.path(place))
             self._own.add(place)
-            self._check_owner()  # writing takes long enough for a successor to begin
-            self._prune()
+            self._patiently(partial(self._as_owner, self._prune), folder.path(place))  # a successor may have begun
         except SupersededError as error:
             raise CheckpointError(str(error)) from error
         except Exception as error:
             cause = f"cannot write checkpoint {folder.url}/{place}: {_in_words(error)}"
             raise CheckpointError(f"{cause}; {self._standing(place)}") from error
         return step
+
+    def _patiently(self, act: Callable[[], T], place: str) -> T:
+        """What ``act`` returns; what it waits for is told in ``notices``. Raises StorageError."""
+        return telling(patiently(act, place, self._left), self.folder.pass_over)
+
+    def _as_owner(self, act: Callable[[], None]) -> None:
+        """Raises SupersededError."""
+        self._check_owner()
+        act()
 
     def _prune(self) -> None:
         finished = _regular(self.folder.finished(range(self.attempt, self.attempt + 1)))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from transformer.processes.owner import NAME, Owner, SupersededError
+from transformer.processes.storage import storage_fault
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 
 KEY = "ab" * 32
@@ -27,6 +28,16 @@ def test_the_last_claim_counts(tmp_path: Path) -> None:
     with pytest.raises(SupersededError, match=f"attempt 2 owns {tmp_path}, so attempt 1 ends"):
         first.check()
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_claim_that_is_gone_is_a_fault_of_the_storage(tmp_path: Path) -> None:
+    """Such as a folder whose disk was unmounted: what is written there would be missing later."""
+    first = owner(tmp_path, 1)
+    first.claim()
+    (tmp_path / NAME).unlink()
+    with pytest.raises(OSError, match="the claim of this attempt is gone") as caught:
+        first.check()
+    assert storage_fault(caught.value, "") is not None, "it is waited for"
 
 
 def test_an_attempt_that_starts_after_its_successor_cannot_claim(tmp_path: Path) -> None:

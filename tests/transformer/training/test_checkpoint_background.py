@@ -4,6 +4,7 @@ import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import fsspec
@@ -14,6 +15,7 @@ from saved_states import files, newest_step, save, state
 from small_trials import KEY, OWN
 
 from transformer.processes import storage
+from transformer.processes.storage import StorageError
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 
 URL = "gated://trial"
@@ -178,14 +180,35 @@ def test_a_write_that_failed_in_the_middle_is_reported_even_if_the_rest_would_su
     assert files(URL) == ["a1/step-5"]
 
 
-def test_an_unreachable_place_does_not_cause_a_fresh_start(filesystem: type[GatedFileSystem]) -> None:
+def test_an_unreachable_place_does_not_cause_a_fresh_start(
+    filesystem: type[GatedFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "PATIENCE_S", 0.0)
     filesystem.gate.set()
     save(URL, 1, 5)
     filesystem.broken.set()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(StorageError, match="the server has gone; check that it can be reached"):
         Checkpoints(URL, KEY, 2, keep=2).newest()
     filesystem.broken.clear()
     assert newest_step(URL, 2) == 5
+
+
+def test_a_place_that_is_away_for_a_moment_is_asked_again(filesystem: type[GatedFileSystem]) -> None:
+    """Also for the owner before a checkpoint is written, for the list of the older ones after it, and at a resume."""
+    filesystem.gate.set()
+    checkpoints = Checkpoints(URL, KEY, 1, keep=2)
+    checkpoints.claim("r")
+    checkpoints.save(5, state(5))
+    checkpoints.wait()
+    for step in (10, 15):
+        filesystem.broken.set()
+        Timer(0.5, filesystem.broken.clear).start()
+        checkpoints.save(step, state(step))
+        assert checkpoints.wait() == step
+    assert files(URL) == ["a1/step-10", "a1/step-15"]
+    filesystem.broken.set()
+    Timer(0.5, filesystem.broken.clear).start()
+    assert newest_step(URL, 2) == 15
 
 
 def test_a_folder_that_cannot_be_created_is_reported_with_its_cause(tmp_path: Path) -> None:
