@@ -17,18 +17,20 @@ EVALUATES = "    yield Evaluation("
 HANGS_ONCE = """\
     import pathlib, time
     hung = pathlib.Path(__file__).with_name("hung")
-    if not hung.exists():
+    if trial.rank == 0 and not hung.exists():
         hung.touch()
         time.sleep(10**6)
 """
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_that_hangs_while_it_evaluates_is_replaced(
-    tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    workers: int, tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_task(furnish(tmp_path / "study"), {EVALUATES: HANGS_ONCE + EVALUATES})
     trial = folder / "runs" / "s" / "base-s1"
-    done = ablate("sweep", *WORDS, "sweep.rows=[base]", "sweep.stall_minutes=0.3", cwd=folder)
+    more = ["sweep.rows=[base]", "sweep.stall_minutes=0.3", f"cluster.workers={workers}"]
+    done = ablate("sweep", *WORDS, *more, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     silent = "worker lost: no worker gave a sign of life for 0.3 min (sweep.stall_minutes)"
     assert reasons(trial) == [silent, "finished"]

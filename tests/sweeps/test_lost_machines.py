@@ -121,11 +121,12 @@ def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("driver", ["node-a", "node-b"])
 def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
-    three: Machines, folder: Path, driver: str
+    three: Machines, folder: Path, driver: str, size: int
 ) -> None:
-    sweep = Sweep(three, folder, f"head-{driver}", STEPS, workers=2)
+    sweep = Sweep(three, folder, f"head-{driver}-{size}", STEPS, size)
     runner, study = three.all[NAMES.index(driver)], sweep.trial.parent
     running = sweep.start(runner)
     sweep.wait_for_step(60, running)
@@ -145,7 +146,7 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
     assert again.code == 0, again.output
     for path in left:
         path.unlink(missing_ok=True)  # no machine knows that a process has ended which lost its power
-    check_like(sweep, undisturbed(three, folder, workers=2))
+    check_like(sweep, undisturbed(three, folder, size))
 
 
 @pytest.mark.faults
@@ -176,6 +177,7 @@ def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize(
     ("process", "cause"),
     [
@@ -184,10 +186,10 @@ def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
     ],
 )
 def test_the_end_of_ray_where_the_sweep_runs_ends_it_and_the_same_command_finishes_it(
-    three: Machines, folder: Path, process: str, cause: str
+    three: Machines, folder: Path, process: str, cause: str, size: int
 ) -> None:
     """Its machine lives. The workers stand still meanwhile, and so have steps left."""
-    sweep = Sweep(three, folder, f"without-{Path(process).name}", STEPS, workers=2)
+    sweep = Sweep(three, folder, f"without-{Path(process).name}-{size}", STEPS, size)
     running = sweep.start(three.head)
     sweep.wait_for_step(60, running)
     for worker in (worker for machine in three.all for worker in workers(machine)):
@@ -203,7 +205,7 @@ def test_the_end_of_ray_where_the_sweep_runs_ends_it_and_the_same_command_finish
         three.start_ray(machine)
     again = sweep.run(three.head)
     assert again.code == 0, again.output
-    check_like(sweep, undisturbed(three, folder, workers=2))
+    check_like(sweep, undisturbed(three, folder, size))
 
 
 def check_given_up(ended: Ended, cause: str) -> None:
@@ -238,24 +240,29 @@ def note(sweep: Sweep) -> str:
 
 
 @pytest.mark.faults
-def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: Machines, folder: Path) -> None:
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(
+    three: Machines, folder: Path, size: int
+) -> None:
     """The first one stands still meanwhile, and so has steps left for Ctrl-C."""
-    sweep = Sweep(three, folder, "held", STEPS, workers=1)
+    sweep = Sweep(three, folder, f"held-{size}", STEPS, size)
     running = sweep.start(three.head)
     sweep.wait_for_step(20, running)
-    (worker,) = (worker for machine in three.all for worker in workers(machine))
-    worker.suspend()
+    training = [worker for machine in three.all for worker in workers(machine)]
+    for worker in training:
+        worker.suspend()
     refused = sweep.run(three.all[1])
     assert refused.code == 2, refused.output
     assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), refused.output
     assert "Nothing was started." in refused.output
     running.signal(signal.SIGINT)
-    worker.resume()
+    for worker in training:
+        worker.resume()
     assert running.end().code == 130
     elsewhere = sweep.run(three.all[1])
     assert elsewhere.code == 0, elsewhere.output
     began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
     assert began == ["node-a", "node-b"]
     assert reasons(sweep.trial) == ["interrupted", "finished"]
-    check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
+    check_same_model(sweep.trial, undisturbed(three, folder, size).trial)
     check_nothing_left(three, sweep.trial.parent)

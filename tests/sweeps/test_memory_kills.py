@@ -64,3 +64,10 @@ def test_a_worker_that_the_kernel_kills_is_short_of_memory(
         assert newest_state(trial / "checkpoints") == (STEPS, STEPS * RATE * workers)
         assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == STEPS * RATE * workers
         assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    for number in range(9):
+        (folder / f"was-took-102-{number}").touch()  # now there is room
+    again = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert newest_state(twice / "checkpoints") == (STEPS, STEPS * RATE * workers)
+    assert [line["step"] for line in lines(twice / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
+    assert [status for _, status in mlflow_runs(folder / "runs")] == ["FINISHED"] * 3

@@ -322,12 +322,12 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.faults
-@pytest.mark.parametrize("place", ["freezing", "freezing_study"])
+@pytest.mark.parametrize(("place", "workers"), [("freezing", 1), ("freezing", 2), ("freezing_study", 1)])
 def test_storage_that_takes_seconds_for_each_write_loses_nothing(
-    place: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study: Study = request.getfixturevalue(place)
-    running = study.start_held("sweep")
+    running = study.start_held("sweep", f"cluster.workers={workers}")
     for step in range(HELD + 2, STEPS, 2):
         with study.disk.frozen():
             train_to(step, study.cwd)
@@ -343,11 +343,12 @@ def test_storage_that_takes_seconds_for_each_write_loses_nothing(
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.faults
+@pytest.mark.parametrize("workers", [1, 2])
 def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finishes(
-    freezing: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: int, freezing: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that waits for it cannot even be killed before it answers."""
-    running = freezing.start_held("sweep", "sweep.stall_minutes=0.2")
+    running = freezing.start_held("sweep", "sweep.stall_minutes=0.2", f"cluster.workers={workers}")
     with freezing.disk.frozen():
         freezing.go_on()
         notice = wait_for_line(running, "starting another attempt")

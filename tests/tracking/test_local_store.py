@@ -79,7 +79,6 @@ def test_a_ledger_names_the_default_store_by_its_place(tmp_path: Path) -> None:
     ledger = Ledger(study / RUNS_FILE, default_uri(runs))
     assert ledger.get("a") == "r0"
     assert [Ledger(study / RUNS_FILE, uri).get("a") for uri in (shared, "http://host")] == ["other", "more"]
-
     ledger.put("b", "r1")
     assert HERE in (study / RUNS_FILE).read_text()
     assert current_name(default_uri(runs), study) == HERE
