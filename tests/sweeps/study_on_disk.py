@@ -1,6 +1,7 @@
 """A study of the paced small task whose folder, or whose checkpoints, lie on a filesystem of their own."""
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +45,16 @@ class Study:
         return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
 
     def start_held(self, verb: str, *words: str) -> Running:
-        """It returns once the trial has saved some checkpoints, and waits at HELD."""
+        """It returns once the trial waits at HELD, with its checkpoints saved and its temporary files removed."""
         train_to(HELD, self.cwd)
         running = self.start(verb, *words)
         running.wait_for_step(HELD - 4)
+        wait_until(lambda: self._saved() == {f"step-{HELD - 2}", f"step-{HELD}"} or running.ended(), "checkpoints")
+        time.sleep(1)  # the temporary files go last
         return running
+
+    def _saved(self) -> set[str]:
+        return {path.parent.name for path in self.checkpoints.glob("*/a*/step-*/manifest.json")}
 
     def start_recorded(self, verb: str, *words: str) -> Running:
         """The same, but it returns once every report up to HELD is in the journal."""
