@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, TypeVar
 
 from filelock import FileLock
@@ -23,6 +23,7 @@ from tracking.stores import (
 from tracking.tracker import MOST_POINTS, Dataset, Point, RunSpec, Status
 from tracking.uri import default_uri
 
+NEW = ".mlflow-new-"
 LOCK_S = 60.0  # how long another study may take to open its store
 Item = TypeVar("Item")
 MLFLOW_ENV = {
@@ -134,12 +135,15 @@ def open_tracker(
 
 
 def _create(runs: Path) -> None:
-    """The default store, whole or not at all: MLflow cannot go on with tables of which it has made some."""
+    """The default store, whole or not at all: MLflow cannot go on with tables of which it has made some.
+
+    Each try has a folder of its own: MLflow keeps a connection to each address for good.
+    """
     if (runs / "mlflow.db").exists():
         return
-    new = runs / ".mlflow-new"
-    shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
-    new.mkdir(parents=True)
+    for cut in runs.glob(f"{NEW}*"):
+        shutil.rmtree(cut, ignore_errors=True)
+    new = Path(mkdtemp(prefix=NEW, dir=runs))
     connected(default_uri(new)).search_experiments(max_results=1)
     (new / "mlflow.db").replace(runs / "mlflow.db")
     shutil.rmtree(new)

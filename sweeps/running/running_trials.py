@@ -80,6 +80,8 @@ def _killed(actor: Any) -> int | None:
     """Kill the actor's process, which need not answer; returns its pid. None if Ray does not know that now."""
     with suppress(Exception):  # the cluster's store may be away for a while
         known = state.actors(actor._actor_id.hex())
+        if known["State"] != "ALIVE":
+            return None
         where = NodeAffinitySchedulingStrategy(known["Address"]["NodeID"], soft=False)
         _kill.options(scheduling_strategy=where).remote(known["Pid"])
         return int(known["Pid"])

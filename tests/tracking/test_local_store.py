@@ -11,6 +11,7 @@ import pytest
 from tracking import ledger
 from tracking.ledger import RUNS_FILE, Ledger
 from tracking.local_store import HERE, current_name, follow_move, known_runs
+from tracking.mlflow_tracker import open_tracker
 from tracking.uri import artifact_folder, default_uri
 
 
@@ -108,3 +109,19 @@ def test_an_entry_that_does_not_fit_on_the_disk_is_written_with_the_next_pass(
             ours.put("a", "run")
     ours.put("a", "run")
     assert Ledger(path, "http://host").get("a") == "run"
+
+
+def test_a_creation_that_failed_is_repeated_by_the_same_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, target: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(target))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="Input/output"):
+            open_tracker(None, tmp_path, "study")
+    assert not (tmp_path / "mlflow.db").exists()
+    tracker, _ = open_tracker(None, tmp_path, "study")
+    assert tracker.experiment_name() == "study"
+    assert not [*tmp_path.glob(".mlflow-new-*")]

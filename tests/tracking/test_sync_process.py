@@ -54,7 +54,7 @@ def test_a_default_store_whose_creation_was_cut_is_made_anew(tmp_path: Path) -> 
     report(folder, begin(folder), range(1, 4), checkpoints=(3,))
     runs, whole = study.folder.parent, study.folder.parent / "mlflow.db"
     first = start(study)
-    wait_for(lambda: any((runs / ".mlflow-new").glob("mlflow.db")) or first.poll() is not None)
+    wait_for(lambda: any(runs.glob(".mlflow-new-*/mlflow.db")) or first.poll() is not None)
     first.kill()
     first.communicate()
     assert not whole.exists(), "it came too late"
@@ -62,7 +62,7 @@ def test_a_default_store_whose_creation_was_cut_is_made_anew(tmp_path: Path) -> 
     _, told = again.communicate()
     assert again.returncode == 0, told
     assert whole.exists()
-    assert not (runs / ".mlflow-new").exists()
+    assert not [*runs.glob(".mlflow-new-*")]
 
 
 def test_follow_killed_and_restarted_leaves_one_run_and_all_points(
