@@ -41,9 +41,9 @@ def watch(study: Study, console: Console, pause: Callable[[float], None] = time.
 
 
 def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
-    """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
-    below = Text("\n".join([summary(study, lines), "", *below_watch(study.folder)]), no_wrap=True, overflow="ellipsis")
-    room = console.height - below.plain.count("\n") - 2
+    """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow, with commands."""
+    below = Text("\n".join([summary(study, lines), "", *below_watch(study.folder)]), overflow="fold")
+    room = console.height - len(below.wrap(console, console.width)) - 1
     return Group(*status_tables(study, lines, room), below)
 
 

@@ -106,6 +106,21 @@ def test_watching_tells_changes_and_ends_with_the_last_process(tmp_path: Path, p
     ]
 
 
+def test_in_a_narrow_terminal_the_commands_below_the_view_are_whole(tmp_path: Path, planned: Plan) -> None:
+    runner, screen = elsewhere(planned, 5), io.StringIO()
+
+    def pause(seconds: float) -> None:
+        for trial in planned.trials:
+            finish(trial)
+        withdraw(planned.folder, runner)
+
+    watch(study_in(tmp_path), Console(file=screen, width=80, height=40, force_terminal=True), pause)
+    shown = "".join(line.rstrip() + " " for line in screen.getvalue().splitlines())
+    assert "Ctrl-C ends only this view. " in shown
+    assert " ends the sweep, which saves checkpoints first. " in shown
+    assert "…" not in shown
+
+
 def test_before_a_pace_is_known_watching_shows_the_time_left_of_running_trials(tmp_path: Path, planned: Plan) -> None:
     announce(planned.folder, replace(elsewhere(planned, 5), left=None))
     study = study_in(tmp_path)

@@ -89,6 +89,22 @@ def test_a_trial_that_alone_is_stopped_leaves_the_others(resumed: Plan) -> None:
     assert not progress.stopping
 
 
+def test_a_narrow_live_view_cuts_the_note_first(resumed: Plan) -> None:
+    screen = io.StringIO()
+    narrow = Console(file=screen, width=80)
+    progress = Progress(resumed, narrow)
+    progress.start("base-s1")
+    metrics = {"train/loss": 4.1234, "train/tokens_per_s": 12345.0}
+    for event in (Started("cpu", 1, ("node-b",)), Resumed(400, ()), Report(410, metrics), Report(420, metrics)):
+        progress.take("base-s1", event)
+    progress.trials["base-s1"].note = "resumed at step 400, and more than has room here, so that it is cut"
+    narrow.print(progress.table())
+    (line,) = (text for text in screen.getvalue().splitlines() if " running " in text)
+    assert line.split()[:3] == ["base", "1", "running"]
+    assert {"420/1000", "4.123", "12,345"} <= {*line.split()}
+    assert line.rstrip().endswith("…")
+
+
 def test_a_trial_that_returned_without_an_event_is_stopped(resumed: Plan) -> None:
     """It was asked to stop after Tune had started it, and before its process looked."""
     progress, recorder = Progress(resumed, Console(file=io.StringIO())), Recorder(resumed.trials[0])
