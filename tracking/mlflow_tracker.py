@@ -135,9 +135,9 @@ def open_tracker(
 
 
 def _create(runs: Path) -> None:
-    """The default store, whole or not at all: MLflow cannot go on with tables of which it has made some.
+    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut short.
 
-    Each try has a folder of its own: MLflow keeps a connection to each address for good.
+    Each try has a folder of its own, since MLflow keeps its connection to an address open.
     """
     if (runs / "mlflow.db").exists():
         return

@@ -120,17 +120,19 @@ class TrialFolder:
         found: list[Attempt] = unless_damaged(self.attempts, [])
         return found[-1] if found else None
 
-    def check_begun(self, number: int) -> None:
-        """Raises OSError unless the attempt is recorded. It was, so the folder's storage is away or was emptied."""
+    def check_begun(self, number: int) -> Attempt:
+        """The newest attempt.
+
+        Raises OSError unless the given one is recorded. It was, so the folder's storage is away or was emptied.
+        """
         newest = self._newest()
         if newest is None or newest.number < number:
             raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
+        return newest
 
     def check_running(self, number: int, host: str, pid: int, birth: str) -> None:
-        """The same, and that no other process has begun an attempt since: where locks do not hold, one can."""
-        self.check_begun(number)
-        if newest := self._newest():
-            self._check_own(newest, (host, pid, birth))
+        """Raises OSError also if another process has begun an attempt since, as it can where locks fail."""
+        self._check_own(self.check_begun(number), (host, pid, birth))
 
     def _check_own(self, attempt: Attempt, process: tuple[str, int, str]) -> None:
         if attempt.process != process:

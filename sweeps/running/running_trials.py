@@ -47,7 +47,7 @@ class RunningTrials:
         return bool(self._names)
 
     def take_over(self, name: str, actor: Any) -> None:
-        """The process of an earlier trial shall run this one. It answers at once, unless it hangs."""
+        """The trial takes over the process of an earlier one, which answers at once unless it hangs."""
         if name not in self._watched:
             self._watched[name] = Watch([f"none-{name}"], self._stall_s), actor
 
@@ -58,7 +58,7 @@ class RunningTrials:
         self._watched[name] = Watch([sign], self._stall_s), actor
 
     def discard(self, name: str) -> None:
-        """The attempt has ended; its process has not yet returned."""
+        """The attempt is over, but its process has yet to return."""
         self._names.discard(name)
 
     def left(self, name: str) -> None:
