@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast faults chaos check bench install lock clean
+.PHONY: demo test test-fast outside faults chaos check bench install lock clean
 
 demo: install
 	$(BIN)/ablate sweep scale=tiny data=synthetic
@@ -22,6 +22,11 @@ FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/tes
 
 test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)
+
+# An older installation and this one do the same, seen from outside: OLD=PATH is its checkout, or its program. What
+# differs is printed; tests/outside/cases.py lists what may.
+outside: install
+	$(BIN)/python tests/outside/two_versions.py $(OLD)
 
 # Processes that are killed, stopped and starved, as root on Linux, for an hour or so. What cannot run here fails.
 # `make test` has the quickest of them.

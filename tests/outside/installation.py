@@ -1,0 +1,132 @@
+"""One installed version in a folder of its own: what it answers and writes, as data that two runs share."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cases import RENAMED, SWEEP, Case
+
+THIS = Path(sys.executable).parent / "ablate"
+VOLATILE = re.compile(
+    r"ts|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
+    r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
+)
+"""Names of what two runs do not share: times, processes, commits."""
+READ: dict[str, Callable[[str], Any]] = {
+    "json": json.loads,
+    "yaml": yaml.safe_load,
+    "csv": lambda text: list(csv.DictReader(io.StringIO(text))),
+    "lines": str.splitlines,
+    "": lambda text: None,
+}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The program, and a folder where it is typed."""
+
+    program: Path
+    folder: Path
+
+    def type(self, words: str, types: str = "") -> subprocess.CompletedProcess[str]:
+        for old, new in RENAMED.items() if self.program == THIS else ():
+            words = words.replace(old, new)
+        typed = [str(self.program), *shlex.split(words)]
+        environment = os.environ | {"COLUMNS": "160"}
+        return subprocess.run(
+            typed, cwd=self.folder, env=environment, input=types, capture_output=True, text=True, check=False
+        )
+
+    def must(self, words: str) -> None:
+        done = self.type(words)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+
+    def observe(self, case: Case) -> dict[str, Any]:
+        """Exit code, missing words, new files and output of a command."""
+        if case.file:
+            (self.folder / case.file).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / case.file).write_text(case.content, "utf-8")
+        before = self._files()
+        done = self.type(case.words, case.types)
+        new = [file for file in self._files() if file not in before and (case.code or file.split("/")[0] != "runs")]
+        if case.file:
+            (self.folder / case.file).unlink()
+        printed = " ".join((done.stdout + done.stderr).split())
+        missing = [word for word in case.says.split() if word not in printed]
+        unwanted = re.findall(r"Traceback.*", printed)
+        data = self._plain(READ[case.reads](done.stdout)) if done.returncode == 0 else None
+        outcome = re.findall(r"Nothing was \w+\.", printed)
+        return {"code": done.returncode, "missing": missing + unwanted, "new": new, "data": data, "outcome": outcome}
+
+    def _files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+
+    def _plain(self, data: Any) -> Any:
+        """Without volatile names, and with paths relative to the folder."""
+        if isinstance(data, dict):
+            return {name: self._plain(value) for name, value in data.items() if not VOLATILE.fullmatch(str(name))}
+        if isinstance(data, list):
+            return [self._plain(value) for value in data]
+        return data.replace(f"{self.folder}/", "") if isinstance(data, str) else data
+
+    def study(self, name: str) -> dict[str, Any]:
+        """The files of a study, with the content of those that programs read; checkpoints by their names."""
+        root = self.folder / "runs" / name
+        files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        shown = {str(path.relative_to(root)): path for path in files}
+        return {file: self._content(path) for file, path in shown.items() if not file.startswith((".", "mlflow-"))}
+
+    def _content(self, path: Path) -> Any:
+        if "checkpoints" in path.parts:
+            return None
+        if path.suffix == ".jsonl":
+            return [self._plain(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        if path.suffix in (".json", ".yaml"):
+            return self._plain(yaml.safe_load(path.read_text("utf-8")))
+        return path.read_text("utf-8").splitlines() if path.parent.name == "hypotheses" else None
+
+    def runs(self, study: str) -> dict[str, Any]:
+        """What MLflow's own client reads of a study's experiment."""
+        from mlflow.tracking import MlflowClient
+
+        client = MlflowClient(f"sqlite:///{self.folder / 'runs' / 'mlflow.db'}")
+        experiment = client.get_experiment_by_name(study)
+        found = {}
+        for run in client.search_runs([experiment.experiment_id]):
+            names = [name for name in run.data.metrics if not VOLATILE.fullmatch(name)]
+            histories = {name: client.get_metric_history(run.info.run_id, name) for name in names}
+            found[run.info.run_name] = {
+                "status": run.info.status,
+                "params": run.data.params,
+                "tags": self._plain(run.data.tags),
+                "points": {name: [(point.step, point.value) for point in found] for name, found in histories.items()},
+            }
+        return found
+
+    def weights(self, study: str, row: str) -> str:
+        """The SHA-256 of a trial's exported weights."""
+        place = f"weights-{study}-{row}"
+        self.must(f"export {row}-s1 sweep.name={study} --to safetensors --output {place}")
+        return hashlib.sha256((self.folder / place / "model.safetensors").read_bytes()).hexdigest()
+
+
+def made(program: Path, root: Path) -> dict[str, Installation]:
+    """Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of ``init``."""
+    places = {name: Installation(program, root / name) for name in ("empty", "small", "own", "weights")}
+    for place in places.values():
+        place.folder.mkdir(parents=True)
+    places["small"].must(SWEEP)
+    places["own"].must("init mine")
+    places["own"].must("sweep task=mine")
+    return places

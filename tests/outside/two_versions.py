@@ -1,0 +1,59 @@
+"""``make outside OLD=PATH``: an older installation and this one, on one machine; prints what differs.
+
+PATH is the older program, or a checkout in whose ``.venv`` it is installed.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from cases import ACCEPTED, TYPED, WEIGHT_ROWS, WEIGHTS
+from installation import THIS, made
+
+
+def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Every observation by its name: files, MLflow, commands, weights."""
+    places = made(program, folder)
+    for place, study in (("small", "small"), ("own", "mine-full")):
+        yield f"files of {study}", places[place].study(study)
+        yield f"runs of {study}", places[place].runs(study)
+    for place, cases in TYPED:
+        yield from ((f"{case.words} {case.content}".strip(), places[place].observe(case)) for case in cases)
+    for study, words in WEIGHTS.items():
+        places["weights"].must(words)
+        yield from ((f"weights of {study} {row}", places["weights"].weights(study, row)) for row in WEIGHT_ROWS)
+
+
+def differences(name: str, old: Any, new: Any) -> Iterator[str]:
+    """Each value that differs, with the path to it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from differences(f"{name} > {key}", old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, pair in enumerate(zip(old, new, strict=True)):
+            yield from differences(f"{name} > {place}", *pair)
+    elif old != new:
+        yield f"{name}: {json.dumps(old)[:200]} -> {json.dumps(new)[:200]}"
+
+
+def main(path: Path) -> int:
+    """The exit code: 1 if something differs that is not accepted."""
+    older = path / ".venv/bin/ablate" if path.is_dir() else path
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as both:
+        folders = (Path(place).resolve() / name for name in ("old", "new"))
+        old, new = both.map(lambda *version: dict(observed(*version)), (older.absolute(), THIS), folders)
+    unexpected = 0
+    for name in {**old, **new}:
+        for line in differences(name, old.get(name), new.get(name)):
+            print(f"accepted, {ACCEPTED[name]}: {line}" if name in ACCEPTED else f"DIFFERS: {line}")
+            unexpected += name not in ACCEPTED
+    print(f"{len(new)} observations, {unexpected} differences that are not accepted")
+    return int(unexpected > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
