@@ -1,18 +1,15 @@
 """MLflow's UI on a study's store."""
 
 import os
-import shlex
 import socket
 import sys
 import time
 from contextlib import suppress
-from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.request import urlopen
 
 from tracking.saved_view import view_query
 from tracking.stores import without_new_folder
-from tracking.ui_app import NAME as APP
 from tracking.uri import artifact_folder, without_password
 
 
@@ -25,14 +22,8 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
         *("--artifacts-destination", artifacts),  # the default is ./mlartifacts in the current directory
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
-        *("--uvicorn-opts", _uvicorn_options()),
-        *(("--app-name", APP) if entry_points(group="mlflow.app", name=APP) else ()),  # absent in a bare checkout
+        *("--uvicorn-opts", "--log-level=warning"),  # a line per request says nothing to who looks at runs
     ]
-
-
-def _uvicorn_options() -> str:
-    """A line per request says nothing to who looks at runs. A tracking.py in the current folder must not hide ours."""
-    return shlex.join(["--log-level=warning", f"--app-dir={Path(__file__).parent.parent}"])
 
 
 def page_address(server: str, experiment: str, study: str, mode: str = "") -> str:
@@ -63,7 +54,7 @@ def ui_environment(uri: str) -> dict[str, str]:
         "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
-        "PYTHONSAFEPATH": "1",  # MLflow imports our app, and would look in the current folder first
+        "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
         "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
     }
     return {**os.environ, **settings}
