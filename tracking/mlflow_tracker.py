@@ -12,14 +12,7 @@ from filelock import FileLock
 
 from tracking.experiments import experiment_of_run, experiment_of_study, named_experiment
 from tracking.local_store import follow_move
-from tracking.patience import CONNECTING_S, Impatient, at_most
-from tracking.stores import (
-    artifacts_of,
-    connect_once,
-    is_networked_database,
-    with_connect_timeout,
-    without_new_folder,
-)
+from tracking.stores import artifacts_of, connect_once, without_new_folder
 from tracking.tracker import MOST_POINTS, Dataset, Point, RunSpec, Status
 from tracking.uri import default_uri
 
@@ -32,6 +25,7 @@ MLFLOW_ENV = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a repeated creation is a second run; we retry ourselves and report it
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
+    "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
 }
 
 
@@ -118,7 +112,7 @@ def open_tracker(
     """The tracker and its address. `uri` None means the default store below `runs`.
 
     `experiment` None means the experiment of `study`. A lock keeps the sweeps of several studies from creating the same
-    store or experiment at once. Raises what MLflow raises, and TimeoutError.
+    store or experiment at once. Raises what MLflow raises, and filelock's Timeout.
     """
     silence()
     where = uri or default_uri(runs)
@@ -150,16 +144,12 @@ def _create(runs: Path) -> None:
 
 
 def connected(where: str) -> Any:
-    """A client; one of a networked database raises TimeoutError if there is no answer."""
+    """A client. Raises the driver's error if a networked database is out of reach; one that hangs is waited for."""
     from mlflow.tracking import MlflowClient
 
-    if not is_networked_database(where):
-        address = without_new_folder(where)
-        return MlflowClient(tracking_uri=address, registry_uri=address)
-    address = with_connect_timeout(where)
-    with at_most(CONNECTING_S):
-        connect_once(address)
-        return Impatient(MlflowClient(tracking_uri=address, registry_uri=address))
+    address = without_new_folder(where)
+    connect_once(address)
+    return MlflowClient(tracking_uri=address, registry_uri=address)
 
 
 def silence() -> None:

@@ -125,7 +125,8 @@ def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure
         wait_for(lambda: syncer.step(training.first) == step)
         getattr(store, fault)()
         training.go_on()
-        wait_for(lambda: len(syncer.problems()) == 1)
+        if (kind, fault) != (Postgres, "stop"):  # a database that hangs is waited for
+            wait_for(lambda: len(syncer.problems()) == 1)
         training.go_on()
         getattr(store, cure)()
         wait_for(lambda: syncer.problems() == [])
