@@ -53,13 +53,6 @@ class Report:
     ts: float = field(default_factory=time.time)
     checkpoint: int | None = None
 
-    @staticmethod
-    def of(saved: dict[str, Any]) -> "Report":
-        """A report from a checkpoint; version 0.1.0 kept the checkpoint's step among the metrics."""
-        metrics = dict(saved["metrics"])
-        step = metrics.pop("checkpoint", saved.get("checkpoint"))
-        return Report(saved["step"], metrics, saved["ts"], None if step is None else int(step))
-
 
 @dataclass(frozen=True)
 class Resumed:

@@ -15,8 +15,7 @@ from transformer.decoding.serve import open_exported
 from transformer.decoding.translate import Translator
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
-from transformer.training.checkpoint_files import DamagedError, SavedState
-from transformer.training.checkpoint_folder import KEY_DIGITS, StateCheck, any_state
+from transformer.training.checkpoint_folder import KEY_DIGITS
 from transformer.training.parallel import pick_device
 
 EXPORTED = "exported"  # within an MLflow model's data
@@ -35,11 +34,8 @@ def open_model(request: Request, err: Console) -> Translator:
 
 def of_trial(trial: SavedTrial, request: Request) -> Translator:
     """The finished trial's model. Raises RefusedError."""
-    url, result = trial.checkpoints_url, trial.result()
-    own, keyless = (Checkpoints(url, key, result["attempt"], 1) for key in (trial.key, None))
-    if keyless.exist() and not own.exist():
-        return _load_keyless(trial, request, keyless, result["step"])
-    return _load(trial, request, own, result["step"])
+    result = trial.result()
+    return _load(trial, request, Checkpoints(trial.checkpoints_url, trial.key, result["attempt"], 1), result["step"])
 
 
 def _exported(path: Path) -> Path | None:
@@ -61,15 +57,13 @@ def _of_export(path: Path, request: Request) -> Translator:
 
 
 def _of_checkpoint(path: Path, request: Request) -> Translator:
-    place = re.search(rf"(?:/([0-9a-f]{{{KEY_DIGITS}}}))?/a(\d+)/step-(\d+)$", path.as_posix())
+    place = re.search(rf"/([0-9a-f]{{{KEY_DIGITS}}})/a(\d+)/step-(\d+)$", path.as_posix())
     if place is None:
         allowed = "must be the folder <key>/a<attempt>/step-<n> of a trial's checkpoints"
         raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
     key, attempt, step = place[1], int(place[2]), int(place[3])
-    folder = path.parents[2 if key else 1]
+    folder = path.parents[2]
     trial = read_trial(_owner(folder, request.shared), request.shared)
-    if key is None:
-        return _load_keyless(trial, request, Checkpoints(str(folder), None, attempt, 1), step)
     if not trial.key.startswith(key):
         found = f"{path} belongs to trial {key}, but the key of {trial.name} is {trial.key[:KEY_DIGITS]}"
         raise RefusedError([Problem("TRIAL", found, "must lie in the folder of its own trial")])
@@ -83,19 +77,6 @@ def _owner(checkpoints: Path, shared: Settings) -> Path:
     return Path(shared.paths.runs) / checkpoints.parent.name / checkpoints.name
 
 
-def _load(
-    trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
-) -> Translator:
+def _load(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
     config = replace(trial.config, decode=request.decoding(trial.config.decode))
-    return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device(), check)
-
-
-def _load_keyless(trial: SavedTrial, request: Request, checkpoints: Checkpoints, step: int) -> Translator:
-    """A trial that finished before checkpoints had keys. Its last checkpoint must match the time in ``result.json``."""
-    result = trial.result()
-
-    def check(state: SavedState) -> None:
-        if state["step"] == result["step"] and state.get("seconds") != result["seconds"]:
-            raise DamagedError("has no key, and its training time differs from result.json")
-
-    return _load(trial, request, checkpoints, step, check)
+    return load(config, trial.prepared().vocabulary, checkpoints, step, pick_device())

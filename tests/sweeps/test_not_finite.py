@@ -73,4 +73,4 @@ def test_a_trial_whose_last_step_ruins_its_weights_fails_with_the_cause(trained:
     failed = trained / "runs" / "ruined" / "base-s1"
     assert (failed / "error.txt").read_text("utf-8").startswith("NotFiniteError: dev, sentence 1: ")
     assert not (failed / "result.json").exists()
-    assert not list((failed / "checkpoints").glob("a1/step-*"))
+    assert not list((failed / "checkpoints").glob("*/a1/step-*"))

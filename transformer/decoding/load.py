@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,35 +15,23 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.checkpoint_files import SavedState
-from transformer.training.checkpoint_folder import StateCheck, any_state
+from transformer.training.checkpoint_folder import StateCheck
 from transformer.training.saved_state import check_weights
 
 
 def load(
-    trial: TrialConfig,
-    vocabulary: Vocabulary,
-    checkpoints: Checkpoints,
-    step: int,
-    device: torch.device,
-    check: StateCheck = any_state,
+    trial: TrialConfig, vocabulary: Vocabulary, checkpoints: Checkpoints, step: int, device: torch.device
 ) -> Translator:
     """A translator with the mean of the newest ``trial.decode.average_checkpoints`` checkpoints up to ``step``.
 
-    All must be complete, fit the model, and pass ``check``. Raises RefusedError.
+    All must be complete and fit the model. Raises RefusedError.
     """
     model = Transformer(trial.model, len(vocabulary))
-
-    def fits(state: SavedState) -> None:
-        check_weights(state, model)
-        check(state)
-
-    model.load_state_dict(mean_of_newest(trial, checkpoints, step, fits))
+    model.load_state_dict(mean_of_newest(trial, checkpoints, step, partial(check_weights, model=model)))
     return Translator(model.to(device).eval(), vocabulary, trial.decode, trial.train.precision)
 
 
-def mean_of_newest(
-    trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck = any_state
-) -> dict[str, Tensor]:
+def mean_of_newest(trial: TrialConfig, checkpoints: Checkpoints, step: int, check: StateCheck) -> dict[str, Tensor]:
     """The mean of the weights at ``step`` and at the earlier steps that an uninterrupted training saves.
 
     All ``trial.decode.average_checkpoints`` of them must be complete and fit; an older one never replaces another.

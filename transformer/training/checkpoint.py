@@ -31,7 +31,7 @@ class CheckpointError(Exception):
 class Checkpoints:
     """The checkpoints of the trial ``key``, as seen by attempt ``attempt`` (see ``CheckpointFolder``)."""
 
-    def __init__(self, url: str, key: str | None, attempt: int, keep: int) -> None:
+    def __init__(self, url: str, key: str, attempt: int, keep: int) -> None:
         self.folder = CheckpointFolder(url, key)
         self.attempt, self.keep = attempt, keep
         self._so_far = range(attempt + 1)
@@ -99,10 +99,6 @@ class Checkpoints:
             futures.wait([self._running], LOOK_S)
             yield from self.notices()
         yield from self.notices()
-
-    def exist(self) -> bool:
-        """Whether any attempt up to this one left a checkpoint, complete or not."""
-        return any(self.folder.places(self._so_far))
 
     def newest(self, check: StateCheck = any_state) -> SavedState | None:
         """The state of the newest complete checkpoint of an earlier attempt that fits.

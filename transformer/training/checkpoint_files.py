@@ -35,16 +35,16 @@ class DamagedError(Exception):
 class CheckpointManifest:
     """``sha256`` and ``bytes`` describe ``state.pt``; ``dev_nll`` in nats per target piece, None if not evaluated.
 
-    ``key`` is the trial's; None in a manifest from before manifests had keys and checksums. ``stop`` marks a checkpoint
-    that an uninterrupted run would not have: training was stopped there. A resume uses it, an average never does.
+    ``key`` is the trial's. ``stop`` marks a checkpoint that an uninterrupted run would not have: training was stopped
+    there. A resume uses it, an average never does.
     """
 
     step: int
-    key: str | None
+    key: str
     sha256: str
     bytes: int
-    dev_nll: float | None = None
-    stop: bool = False
+    dev_nll: float | None
+    stop: bool
 
 
 def on_host(value: Any) -> Any:
@@ -61,7 +61,7 @@ def on_host(value: Any) -> Any:
 
 
 def write(
-    filesystem: Any, folder: str, step: int, key: str | None, state: SavedState, dev_nll: float | None, stop: bool
+    filesystem: Any, folder: str, step: int, key: str, state: SavedState, dev_nll: float | None, stop: bool
 ) -> None:
     """Write a complete checkpoint; the state is serialized straight into the file and hashed on the way."""
     filesystem.makedirs(folder, exist_ok=True)
@@ -85,24 +85,12 @@ def read_manifest(filesystem: Any, folder: str) -> CheckpointManifest | None:
     try:
         fields = json.loads(content)
         checksum = fields.pop(CHECKSUM, None)
-        manifest = _manifest(fields)
+        manifest = CheckpointManifest(**fields)
     except Exception:  # the parser raises many kinds for damaged bytes
         raise DamagedError("manifest.json cannot be read") from None
-    if (checksum, manifest.key) != (None, None) and checksum != _checksum(fields):
+    if checksum != _checksum(fields):
         raise DamagedError("manifest.json does not match its checksum")
     return manifest
-
-
-def _manifest(fields: dict[str, Any]) -> CheckpointManifest:
-    key, nll = fields.get("key"), fields.get("dev_nll")
-    return CheckpointManifest(
-        int(fields["step"]),
-        None if key is None else str(key),
-        str(fields["sha256"]),
-        int(fields["bytes"]),
-        None if nll is None else float(nll),
-        bool(fields.get("stop", False)),
-    )
 
 
 def _checksum(fields: dict[str, Any]) -> str:

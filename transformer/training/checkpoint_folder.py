@@ -38,15 +38,15 @@ def any_state(state: SavedState) -> None:
 
 
 class CheckpointFolder:
-    """The checkpoints of the trial ``key`` below ``url``; with None, those written before checkpoints had keys.
+    """The checkpoints of the trial ``key`` below ``url``.
 
     ``passed_over`` holds one line per checkpoint that was found and skipped. An unreachable filesystem raises its
     error, since a start from scratch would throw away finished training.
     """
 
-    def __init__(self, url: str, key: str | None) -> None:
+    def __init__(self, url: str, key: str) -> None:
         self.filesystem, home = fsspec.core.url_to_fs(url)
-        own = f"/{key[:KEY_DIGITS]}" if key else ""
+        own = f"/{key[:KEY_DIGITS]}"
         self.home_url, self.home = url.rstrip("/"), home.rstrip("/")
         self.url, self.root, self.key = self.home_url + own, self.home + own, key
         self.passed_over: list[str] = []
@@ -135,9 +135,6 @@ class CheckpointFolder:
         folders = [name for name in names if re.fullmatch(f"[0-9a-f]{{{KEY_DIGITS}}}", name)]
         strange = [name for name in folders if f"{self.home}/{name}" != self.root]
         others = [_trial(name) for name in strange if self._numbers(f"{self.home}/{name}", "a")]
-        attempts = [name for name in names if re.fullmatch(r"a\d+", name)]
-        if without := [name for name in attempts if self._numbers(f"{self.home}/{name}", "step-")]:
-            others.append(f"{_trial(None)} ({', '.join(without)})")
         if others:
             self.pass_over(f"{self.home_url}: skipped the checkpoints of {', '.join(others)}")
 
@@ -165,5 +162,5 @@ class OtherTrialError(DamagedError):
     """A checkpoint that holds another trial's key."""
 
 
-def _trial(key: str | None) -> str:
-    return f"trial {key[:KEY_DIGITS]}" if key else "a trial without a key"
+def _trial(key: str) -> str:
+    return f"trial {key[:KEY_DIGITS]}"

@@ -42,9 +42,9 @@ def _is_reports(value: Any) -> bool:
 
 
 def _is_report(value: dict[str, Any]) -> bool:
-    named = set(value) | {"checkpoint"} == {field.name for field in fields(Report)}
-    safe = value.get("checkpoint") is None or _is_count(value["checkpoint"])
-    return named and safe and _is_count(value["step"]) and _is_amount(value["ts"]) and _is_metrics(value["metrics"])
+    named = set(value) == {field.name for field in fields(Report)}
+    safe = named and (value["checkpoint"] is None or _is_count(value["checkpoint"]))
+    return safe and _is_count(value["step"]) and _is_amount(value["ts"]) and _is_metrics(value["metrics"])
 
 
 def _is_adam(value: Any) -> bool:

@@ -70,7 +70,7 @@ class TrainState:
         self.model.load_state_dict(saved["model"])
         load_adam(self.optimizer, saved["optimizer"])
         self.step, self.best_nll = saved["step"], saved["best_nll"]
-        self.reports = [Report.of(report) for report in saved["reports"]]
+        self.reports = [Report(**report) for report in saved["reports"]]
         self.tally = Tally(saved["seconds"], Lengths(**saved["lengths"]))
 
 
