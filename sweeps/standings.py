@@ -132,9 +132,9 @@ def _configs(study: Study) -> RowConfig:
     @cache
     def known(row: str) -> tuple[int | None, dict[str, Any] | None]:
         try:
-            config = schema.config(nested(record.expected(row, record.settings) or record.settings))
+            config = schema.config(nested(record.expected(row, record.settings)))
         except RefusedError:
             return None, None
-        return schema.task.steps(config), schema.scoring(config) if study.settings else None
+        return schema.task.steps(config), schema.scoring(config)
 
     return known

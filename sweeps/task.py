@@ -24,7 +24,6 @@ from transformer.roles import Symbol as Symbol
 from transformer.schema import Problem as Problem
 from transformer.schema import Range as Range
 from transformer.schema import RefusedError as RefusedError
-from transformer.versions import Formerly as Formerly
 from transformer.versions import Neutral as Neutral
 
 INTERFACE = 1

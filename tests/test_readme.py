@@ -20,7 +20,7 @@ from sweeps.task import Checkpoint, Evaluation, Report, Trial
 from sweeps.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests/older_studies/README.md"]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
 WRITTEN = re.compile(r"Write `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL)
 """A file that the reader is told to write, and its content."""
@@ -137,7 +137,7 @@ def test_every_verb_stands_in_the_table() -> None:
 
 def test_the_index_lists_every_document() -> None:
     links = re.findall(r"^- \[[^]]+\]\(([^)]+)\): ", text("docs/index.md"), re.MULTILINE)
-    unlisted = {ROOT / "docs/index.md", ROOT / "tests/older_studies/README.md"}
+    unlisted = {ROOT / "docs/index.md"}
     assert {(ROOT / "docs" / link).resolve() for link in links} == set(DOCUMENTS) - unlisted
 
 

@@ -20,7 +20,7 @@ class JournalLine:
 
     @staticmethod
     def of(line: dict[str, Any]) -> "JournalLine":
-        """From JSON, with current names."""
+        """From JSON."""
         return JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"], line.get("checkpoint"))
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import tracking.shapes as shapes
-from tracking.card import Card
 from tracking.damage import naming, read_whole
 from tracking.files import parsed_line, read_lines
-from tracking.former_names import current_line
 from tracking.journal import JournalLine
 
 WINDOW = 1 << 16
@@ -28,7 +26,6 @@ class JournalEnd:
     """
 
     path: Path
-    card: Card
     lines: tuple[bytes, ...]
 
     def newest_first(self, holding: str = "") -> Iterator[JournalLine]:
@@ -36,7 +33,7 @@ class JournalEnd:
         text = holding.encode()
         for line in reversed(self.lines):
             if text in line:
-                yield _current(self.path, line, self.card)
+                yield JournalLine.of(_report(self.path, line))
 
     def check(self) -> None:
         """Raises DamagedFileError if the end holds anything but objects, each on a line."""
@@ -46,29 +43,29 @@ class JournalEnd:
             read_lines(self.path, shapes.journal_line)  # names the line
 
 
-def read_end(path: Path, card: Card, window: int = WINDOW) -> JournalEnd:
+def read_end(path: Path, window: int = WINDOW) -> JournalEnd:
     """The end of a journal; without lines if there is none. Raises DamagedFileError."""
-    return JournalEnd(path, card, tuple(_last_lines(path, window)))
+    return JournalEnd(path, tuple(_last_lines(path, window)))
 
 
-def reports_behind(path: Path, card: Card, after: int, everything: bool) -> int:
+def reports_behind(path: Path, after: int, everything: bool) -> int:
     """How many reports after step ``after`` can be sent: all, or those up to the newest checkpoint.
 
     Steps increase, so a few lines tell. Raises DamagedFileError if one of them is damaged.
     """
-    newest = next(read_end(path, card, SHORT).newest_first(), None)
+    newest = next(read_end(path, SHORT).newest_first(), None)
     if newest is None or newest.step <= after:
         return 0
     lines = (read_whole(path) or b"").split(b"\n")[:-1]
     step = partial(_step, path)
-    end = len(lines) if everything else bisect_right(lines, _newest_checkpoint(path, lines, card), key=step)
+    end = len(lines) if everything else bisect_right(lines, _newest_checkpoint(path, lines), key=step)
     start = bisect_right(lines, after, key=step) if after >= 0 else 0
     return max(0, end - start)
 
 
-def _newest_checkpoint(path: Path, lines: Sequence[bytes], card: Card) -> int:
+def _newest_checkpoint(path: Path, lines: Sequence[bytes]) -> int:
     """Its step; -1 before the first. Checkpoints only grow, so the last one is the newest."""
-    reports = (_current(path, line, card) for line in reversed(lines) if b'"checkpoint"' in line)
+    reports = (JournalLine.of(_report(path, line)) for line in reversed(lines) if b'"checkpoint"' in line)
     return next((report.checkpoint for report in reports if report.checkpoint is not None), -1)
 
 
@@ -84,10 +81,6 @@ def _last_lines(path: Path, window: int) -> list[bytes]:
     if size <= window:
         return lines
     return lines[1:] or _last_lines(path, 16 * window)
-
-
-def _current(path: Path, line: bytes, card: Card) -> JournalLine:
-    return JournalLine.of(current_line(_report(path, line), card))
 
 
 def _step(path: Path, line: bytes) -> int:

@@ -130,7 +130,7 @@ def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
     digest = result_digest(folder)
     sent = digest is not None and digest == synced.result
     finished = sent or folder.finished_result(trial.key) is not None
-    count = partial(reports_behind, folder.journal_path, study.task, synced.step, finished)
+    count = partial(reports_behind, folder.journal_path, synced.step, finished)
     return unless_damaged(count, 0) + (finished and not sent)
 
 

@@ -4,11 +4,10 @@ Who looks, and adds or drops until a difference is shown, finds one too often. S
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from tracking.damage import unless_damaged
 from tracking.study import Study
@@ -57,7 +56,7 @@ def later_seeds(study: Study) -> LaterSeeds:
 def _drops(study: Study) -> Iterator[float]:
     """When `ablate drop` was typed, as Unix seconds."""
     for asked in study.asked:
-        if DROP.search(_command(asked)) and (ts := _seconds(str(asked["ts"]))) is not None:
+        if DROP.search(asked["command"]) and (ts := _seconds(asked["ts"])) is not None:
             yield ts
 
 
@@ -65,16 +64,11 @@ def _requests(study: Study) -> Iterator[tuple[float, list[int]]]:
     """When seeds were requested, as Unix seconds, and which of them the study has. The first command has some."""
     recorded = {trial.seed for trial in study.trials}
     for number, asked in enumerate(study.asked):
-        seeds = [seed for seed in named_seeds(_command(asked)) if seed in recorded]
+        seeds = [seed for seed in named_seeds(asked["command"]) if seed in recorded]
         if number == 0 and not seeds:
             seeds = [1]
-        if (ts := _seconds(str(asked["ts"]))) is not None:
+        if (ts := _seconds(asked["ts"])) is not None:
             yield ts, seeds
-
-
-def _command(asked: Mapping[str, Any]) -> str:
-    words = asked["command"]
-    return words if isinstance(words, str) else " ".join(words)
 
 
 def named_seeds(command: str) -> list[int]:

@@ -71,7 +71,7 @@ def look(folder: TrialFolder, key: str) -> Look:
     state, result = folder.standing(key)
     read = _Reader()
     attempts = tuple(read(folder.attempts) or ())
-    end = read(partial(read_end, folder.journal_path, folder.card)) or JournalEnd(folder.journal_path, folder.card, ())
+    end = read(partial(read_end, folder.journal_path)) or JournalEnd(folder.journal_path, ())
     reports = read(partial(_newest, end, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
     score = read(partial(_reported_score, headline, end)) if result is None else _score(headline, result)

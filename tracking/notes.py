@@ -83,10 +83,9 @@ def _short(card: Card, row: TableRow) -> list[str]:
     return [row.group, row.row, row.change, *scored, cells.costs(card, row)[0], count]
 
 
-def _command(asked: dict[str, str | list[str]]) -> str:
+def _command(asked: dict[str, str]) -> str:
     """As typed, with the program's name for its path."""
-    command = asked.get("command", "")
-    words = _words(command) if isinstance(command, str) else list(map(str, command))
+    words = _words(asked["command"])
     return shell_line([Path(words[0]).name, *words[1:]]) if words else ""
 
 

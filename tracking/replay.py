@@ -35,7 +35,6 @@ STATUS: dict[TrialState, Status] = {
 }
 
 LEDGERS = (RUNS_FILE, SYNCED_FILE, SENT_FILE)
-NAMES = "2"  # of metrics; a run with earlier names gets all points again under the current ones
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ class Replay:
             self._tracker.log_params(run_id, values)
         if sent.get("tags") != new["tags"]:
             self._tracker.set_tags(run_id, tags)
-        self._sent.keep(trial.key, run_id, {**sent, **new, "names": NAMES})
+        self._sent.keep(trial.key, run_id, {**sent, **new})
 
     def _open(self, study: Study, trial: Trial, attempts: list[Attempt]) -> Synced:
         """The trial's run. If the tracker lost it, the trial is replayed from the start."""
@@ -169,8 +168,6 @@ class Replay:
         run_id = self._one.open(trial.key, spec, self._runs.get(trial.key))
         self._runs.put(trial.key, run_id)
         self._opened[trial.key] = run_id
-        if self._sent.parts(trial.key, run_id).get("names") != NAMES:
-            self._synced.put(trial.key, asdict(Synced(run_id)))
         synced = self._synced.synced(trial.key)
         return synced if synced is not None and synced.run_id == run_id else Synced(run_id)
 

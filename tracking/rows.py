@@ -142,8 +142,8 @@ def _row(
 
 
 def _recorded_words(study: Study, row: str) -> str:
-    """What the row's file calls its change; older studies do not record it."""
-    return next((str(each.get("change") or "") for each in study.rows if each["row"] == row), "")
+    """What the row's file calls its change."""
+    return next((each["change"] for each in study.rows if each["row"] == row), "")
 
 
 def _look(study: Study, trial: Trial) -> _Seen:

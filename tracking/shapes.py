@@ -63,7 +63,7 @@ def config(content: dict[str, Any], card: Card | None) -> str | None:
 
 
 def _scores(scores: Any, card: Card) -> str | None:
-    if not isinstance(scores, dict) or not isinstance(scores.get("decode", None if card.scoring_group else {}), dict):
+    if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
         return "must have scores with their decode settings"
     wrong = [metric.name for metric in card.metrics if not _measured(scores.get(metric.name))]
     return f"{wrong[0]} must be a number" if wrong else None

@@ -1,6 +1,7 @@
 """The studies below a folder of runs, and when each was last active."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,8 +51,6 @@ def _times(study: Study) -> Iterator[float]:
 
 def _asked(study: Study) -> Iterator[float]:
     for asked in study.asked:
-        try:
-            when = datetime.fromisoformat(str(asked["ts"]))
-        except (ValueError, KeyError, TypeError):
-            continue
-        yield (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        with suppress(ValueError):
+            when = datetime.fromisoformat(asked["ts"])
+            yield (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -9,7 +9,7 @@ from typing import Any
 from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
-from tracking.translation_card import TRANSLATION, completed
+from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -46,12 +46,12 @@ class Study:
     folder: Path
     trials: tuple[Trial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
-    asked: tuple[dict[str, str | list[str]], ...]  # every command: {"ts", "command"}
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows; {} in older studies
+    asked: tuple[dict[str, str], ...]  # every command: {"ts", "command"}
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
-    task: Card = TRANSLATION  # older studies have none
+    task: Card = TRANSLATION
 
     @property
     def name(self) -> str:
@@ -64,9 +64,8 @@ class Study:
 
     @property
     def before_scaling(self) -> dict[str, str]:
-        """The change of each row before scaling, where scaling touches it. Older studies do not record it."""
-        found = {row["row"]: str(row.get("before_scaling") or "") for row in self.rows}
-        return {row: change for row, change in found.items() if change}
+        """The change of each row before scaling, where scaling touches it."""
+        return {row["row"]: row["before_scaling"] for row in self.rows if row["before_scaling"]}
 
     def trial_folder(self, trial: Trial) -> TrialFolder:
         return TrialFolder(self.folder / trial.name, self.task)
@@ -120,13 +119,17 @@ def write_study(study: Study) -> None:
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(_trial(fields) for fields in content["trials"])
-    shared = [{group: dict(of) for group, of in content.get(name, {}).items()} for name in ("settings", "chosen")]
-    rows = tuple({**row, "row": str(row["row"]), "values": dict(row["values"])} for row in content.get("rows", ()))
-    seeds = tuple(content.get("seeds", ()))
-    asked = tuple(content["asked"])
+    shared = [{group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen")]
+    rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
+    asked = tuple({name: str(each[name]) for name in ("ts", "command")} for each in content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    task = completed(Card.of(content["task"])) if "task" in content else TRANSLATION
+    task = Card.of(content["task"])
     return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task)
+
+
+def _row(fields: dict[str, Any]) -> dict[str, Any]:
+    texts = {name: str(fields[name]) for name in ("row", "group", "change", "before_scaling")}
+    return {**texts, "published": dict(fields["published"]), "values": dict(fields["values"])}
 
 
 def _trial(fields: dict[str, Any]) -> Trial:

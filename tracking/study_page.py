@@ -54,6 +54,6 @@ def study_run(study: Study) -> RunSpec:
 def first_asked_ms(study: Study) -> int:
     """When the study was first asked for; 0 if that is not recorded."""
     try:
-        return round(datetime.fromisoformat(str(study.asked[0]["ts"])).timestamp() * 1000)
-    except (IndexError, KeyError, ValueError):
+        return round(datetime.fromisoformat(study.asked[0]["ts"]).timestamp() * 1000)
+    except (IndexError, ValueError):
         return 0

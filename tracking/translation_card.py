@@ -1,6 +1,4 @@
-"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need". Studies without a task mean it."""
-
-from dataclasses import replace
+"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need"."""
 
 from tracking.card import Card
 from tracking.metrics import Metric
@@ -78,26 +76,3 @@ TRANSLATION = Card(
     tags="table3",
     sample="sentence",
 )
-
-
-ADDED = ("from_counts", "exp_of", "negligible", "margin")
-"""Fields of a metric that studies of older versions do not have."""
-
-
-def completed(card: Card) -> Card:
-    """The card of an older study of translation, with what its files held without naming it."""
-    if card.name != TRANSLATION.name:
-        return card
-    shipped, names = {metric.name: metric for metric in TRANSLATION.metrics}, {metric.name for metric in card.metrics}
-    metrics = (
-        _completed(metric, shipped[metric.name], names) if metric.name in shipped else metric for metric in card.metrics
-    )
-    return replace(card, metrics=tuple(metrics), sample=TRANSLATION.sample)
-
-
-def _completed(metric: Metric, shipped: Metric, names: set[str]) -> Metric:
-    blank = Metric("blank")
-    missing = {name: getattr(shipped, name) for name in ADDED if getattr(metric, name) == getattr(blank, name)}
-    if missing.get("exp_of") not in {None, *names}:
-        del missing["exp_of"]
-    return replace(metric, **missing)

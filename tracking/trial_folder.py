@@ -16,7 +16,6 @@ from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name
 from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
-from tracking.former_names import current_line, current_scores
 from tracking.journal import JournalLine, PastReport, journal_line
 from tracking.process import is_alive, is_here
 from tracking.translation_card import TRANSLATION
@@ -173,8 +172,7 @@ class TrialFolder:
 
     def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
-        lines = read_lines(self.journal_path, shapes.journal_line)
-        return [JournalLine.of(current_line(line, self.card)) for line in lines]
+        return [JournalLine.of(line) for line in read_lines(self.journal_path, shapes.journal_line)]
 
     def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
         self.write_artifact(hypotheses_name(set_name), hypotheses_text(lines))
@@ -202,7 +200,7 @@ class TrialFolder:
         head, *sentences = read_lines(path)
         if wrong := shapes.statistics_head(head, self.card):
             raise DamagedFileError(path, wrong, 1)
-        return self._current_head(head), sentences
+        return head, sentences
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """The evaluated sets with the first line of their statistics. A set without its artifacts, or with a damaged
@@ -220,8 +218,7 @@ class TrialFolder:
         content = read_object(self.result_path)
         if content is not None and (wrong := shapes.result(content, self.card)):
             raise DamagedFileError(self.result_path, wrong)
-        scores = {name: current_scores(of, self.card) for name, of in content["scores"].items()} if content else {}
-        return content and content | {"scores": scores}
+        return content
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
         """The result of the trial with this key; None if it is not finished, or its result is damaged."""
@@ -315,11 +312,7 @@ class TrialFolder:
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
     def _head(self, set_name: str) -> dict[str, Any]:
-        check = partial(shapes.statistics_head, card=self.card)
-        return self._current_head(first_line(self.statistics_path(set_name), check))
-
-    def _current_head(self, head: dict[str, Any]) -> dict[str, Any]:
-        return head | {"scores": current_scores(head["scores"], self.card)}
+        return first_line(self.statistics_path(set_name), partial(shapes.statistics_head, card=self.card))
 
     def _has_artifacts(self, set_name: str) -> bool:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from transformer.roles import Divided, Fingerprinted, Observes, Scores, Seed, Symbol
 from transformer.schema import Problem, Range
-from transformer.versions import Formerly, Neutral
+from transformer.versions import Neutral
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""
@@ -76,7 +76,7 @@ class DecodeConfig:
     beam: Annotated[int, Range(1, 32), Scores()]
     alpha: Annotated[float, Range(0), Scores()]
     max_extra: Annotated[int, Range(0, LARGEST), Scores()]
-    average_checkpoints: Annotated[Count, Formerly("average"), Scores()]
+    average_checkpoints: Annotated[Count, Scores()]
 
 
 @dataclass(frozen=True)

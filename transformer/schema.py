@@ -1,8 +1,7 @@
 """Plain data into frozen dataclasses, with every mistake reported at once.
 
 The type of a field states what it allows: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
-A field that was added or renamed later also states what an older configuration means: ``Neutral(value)``,
-``Formerly("name")``.
+A field that was added later also states what an older configuration means: ``Neutral(value)``.
 """
 
 import difflib
@@ -14,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from transformer.meant_value import meant_value
-from transformer.versions import Neutral, current_names, field_types, marker
+from transformer.versions import field_types, neutral_of
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
@@ -83,14 +82,14 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
     if not isinstance(tree, Mapping):
         return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    hints, tree = field_types(cls), current_names(cls, tree)
+    hints = field_types(cls)
     problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
     values: dict[str, Any] = {}
     for name, field in known.items():
         if name in tree:
             values[name], found = _value(hints[name], tree[name], _join(prefix, name))
             problems += found
-        elif neutral := marker(hints[name], Neutral):
+        elif neutral := neutral_of(hints[name]):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
             problems.append(Problem(_join(prefix, name), "is missing", "must be given"))

@@ -1,12 +1,12 @@
-"""Fields that were added or renamed: the meaning of older configurations without them, or with another name.
+"""Fields that were added to a schema: what older configurations without them mean.
 
-A field added after a release carries ``Neutral(value)``, a renamed one ``Formerly("name")``, in ``Annotated``.
+A field added later carries ``Neutral(value)`` in ``Annotated``.
 """
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 
 def field_types(cls: type) -> dict[str, Any]:
@@ -26,44 +26,10 @@ class Neutral:
     value: Any
 
 
-@dataclass(frozen=True)
-class Formerly:
-    """The first name of the field; it is still read."""
-
-    name: str
-
-
-Marker = TypeVar("Marker", Neutral, Formerly)
-
-
-def marker(hint: Any, kind: type[Marker]) -> Marker | None:
-    """The marker of a field's type, if it has one."""
+def neutral_of(hint: Any) -> Neutral | None:
+    """The neutral value of a field's type, if it has one."""
     extra = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next((each for each in extra if isinstance(each, kind)), None)
-
-
-def current_names(cls: type, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested plain data of ``cls`` with every former name replaced. If both names are present, neither changes."""
-    hints, current = field_types(cls), dict(tree)
-    for name, hint in hints.items():
-        former = marker(hint, Formerly)
-        if former and former.name in current and name not in current:
-            current[name] = current.pop(former.name)
-        if is_dataclass(hint) and isinstance(current.get(name), Mapping):
-            current[name] = current_names(hint, current[name])  # type: ignore[arg-type]
-    return current
-
-
-def current_key(cls: type, key: str) -> str:
-    """A dotted key under its current name."""
-    name, _, inner = key.partition(".")
-    hints = field_types(cls)
-    for field, hint in hints.items():
-        former = marker(hint, Formerly)
-        name = field if former and former.name == name and name not in hints else name
-    if inner and is_dataclass(hints.get(name)):
-        inner = current_key(hints[name], inner)
-    return f"{name}.{inner}" if inner else name
+    return next((each for each in extra if isinstance(each, Neutral)), None)
 
 
 def settled(settings: Any) -> dict[str, Any]:
@@ -78,20 +44,12 @@ def settled(settings: Any) -> dict[str, Any]:
 
 @cache
 def _neutrals(cls: Hashable) -> dict[str, Neutral | None]:
-    return {name: marker(hint, Neutral) for name, hint in field_types(cast(type, cls)).items()}
-
-
-def under_first_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of fields of ``cls`` under the fields' first names, so a renamed field changes no key and no file name."""
-    hints = field_types(cls)
-    first = {name: former.name for name, hint in hints.items() if (former := marker(hint, Formerly))}
-    return {first.get(name, name): value for name, value in values.items()}
+    return {name: neutral_of(hint) for name, hint in field_types(cast(type, cls)).items()}
 
 
 def neutral_values(cls: type) -> dict[str, Any]:
     """The neutral values of a flat dataclass, by field."""
-    hints = field_types(cls)
-    return {name: neutral.value for name, hint in hints.items() if (neutral := marker(hint, Neutral))}
+    return {name: neutral.value for name, neutral in _neutrals(cast(Hashable, cls)).items() if neutral}
 
 
 def added_later(settings: Any) -> dict[str, Any]:

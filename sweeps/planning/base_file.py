@@ -11,7 +11,7 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.settings import tree_type
 from sweeps.planning.suggestions import other_name
 from transformer.schema import UNKNOWN_KEY, nearest
-from transformer.versions import Formerly, Neutral, current_key, field_types, marker
+from transformer.versions import field_types, neutral_of
 
 
 def base_faults(top: Pairs, schema: Schema) -> Iterator[FormFault]:
@@ -41,7 +41,7 @@ def _key_faults(group: str, node: yaml.Node, needed: list[str], schema: Schema) 
     missing = [f"{group}.{name}" for name in needed if name not in names(node)]
     for key, _ in node.value:
         name = f"{group}.{key.value}"
-        if key.value not in known and not _is_former(schema, name):
+        if key.value not in known:
             near = other_name(tree_type(schema.task), name) or nearest(name, _below(group, schema)[1:])
             missing = [other for other in missing if other != near]
             allowed = f"keys under {group} are {', '.join(known)}"
@@ -49,16 +49,12 @@ def _key_faults(group: str, node: yaml.Node, needed: list[str], schema: Schema) 
     yield from (FormFault(name, "is missing", "must be given", line_of(node)) for name in missing)
 
 
-def _is_former(schema: Schema, key: str) -> bool:
-    return current_key(schema.task.schema, key) != key
-
-
 def _needed(kind: Any) -> Iterator[str]:
-    """The keys of a group that have no value of their own, and no former name."""
+    """The keys of a group that have no value of their own."""
     hints = field_types(kind)
     for field in fields(kind):
         optional = field.default is not MISSING or field.default_factory is not MISSING
-        if not optional and not marker(hints[field.name], Neutral) and not marker(hints[field.name], Formerly):
+        if not optional and neutral_of(hints[field.name]) is None:
             yield field.name
 
 

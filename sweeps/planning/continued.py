@@ -143,12 +143,12 @@ class _Continued:
         return composition
 
     def _composable(self, record: Record) -> Record:
-        """The record with the values that its options do not compose to, for studies that record no overrides."""
+        """The record with the values that its options do not compose to: the file of one may be gone."""
         known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
-        if record.explicit and known == record.options:
+        if known == record.options:
             return record
         base = values_of(compose_settings(_places(self.argv), self.here, replace(record, options=known)))
-        changed = {key for row in record.rows.values() for key in row.values or ()}
+        changed = {key for row in record.rows.values() for key in row.values}
         values = {
             key: value for key, value in record.settings.items() if key not in changed and base.get(key, value) != value
         }
@@ -156,12 +156,12 @@ class _Continued:
 
     def _other_choices(self) -> Iterator[Problem]:
         """Typed options that differ from the recorded option of their group."""
-        usual = self.library.defaults if self.record.explicit else {}
         if (task := self.typed.values.get(KEY, self.library.source.name)) != self.library.source.name:
             found = f'is "{task}", but {self.record.study.name} is recorded with task={self.library.source.name}'
             yield Problem(KEY, found, OTHER_STUDY, None, COMMAND_LINE)
         for group in self._deciding_options() if self.record.study.begun else ():
-            typed, recorded = self.typed.choices.get(group), self.record.options.get(group, usual.get(group))
+            typed, usual = self.typed.choices.get(group), self.library.defaults.get(group)
+            recorded = self.record.options.get(group, usual)
             if typed is not None and recorded is not None and typed != recorded:
                 found = f'is "{typed}", but {self.record.study.name} is recorded with {group}={recorded}'
                 yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)

@@ -14,7 +14,6 @@ from sweeps.planning.row_selection import ALL
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE
 from sweeps.planning.yaml_files import FULL, PLATFORM_GROUPS, Library
 from transformer.schema import Problem
-from transformer.versions import current_names
 
 Tree = dict[str, Any]
 Value = TypeVar("Value")
@@ -70,7 +69,7 @@ class Layers:
 
     def _read(self, path: Path, name: str) -> Tree:
         try:
-            return current_names(self.library.tree, read_yaml(path))
+            return read_yaml(path)
         except (yaml.YAMLError, ValueError, OSError) as error:
             found = f"cannot be read: {str(error).splitlines()[0]}"
             place = self.library.show(path)
@@ -103,9 +102,7 @@ class Layers:
         return {**_platform(values), **own_groups}
 
     def _own_group(self, group: str, name: str) -> Tree:
-        values = current_names(self.library.tree, {group: self._file(group, name)})[group]
-        assert isinstance(values, dict)
-        return values
+        return self._file(group, name)
 
 
 def _platform(values: Tree) -> Tree:

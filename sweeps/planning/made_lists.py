@@ -8,7 +8,6 @@ from typing import Any
 from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
 from transformer.schema import UNKNOWN_KEY, Problem, kind_of
-from transformer.versions import current_key
 
 Place = Callable[[str], str | None]
 SEPARATED = re.compile(r"[^\s,;|]+(?:[\s,;|]+[^\s,;|]+)+")
@@ -33,7 +32,7 @@ def readable_lists(maker: str, asked: Any, library: Library, place: Place) -> Li
         found.problems.append(Problem(maker, shown, allowed, None, place(maker)))
         return found
     for typed, values in _flat(asked):
-        key, where = current_key(library.tree, str(typed)), place(f"{maker}.{typed}") or place(maker)
+        key, where = str(typed), place(f"{maker}.{typed}") or place(maker)
         problem = _key_problem(key, library) or (
             _twice(key) if key in found.places else _list_problem(library.tree, key, values)
         )

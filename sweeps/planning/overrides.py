@@ -1,7 +1,7 @@
 """The command line's ``key=value`` overrides: parsed by Hydra's grammar, checked against the schema, all at once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweeps.planning.made_text import MAKERS, folded, lists_meant, rejoined, repeated_keys
@@ -12,7 +12,6 @@ from sweeps.planning.suggestions import option_meant, takes_list
 from sweeps.planning.yaml_files import Library
 from tracking.shell import for_shell
 from transformer.schema import Problem, kind_of
-from transformer.versions import current_key
 
 COMMAND_LINE = "command line"
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
@@ -82,7 +81,6 @@ class _Reader:
         if override is None or not override.key:
             self._refuse_unreadable(text)
             return
-        override = replace(override, key=current_key(self.library.tree, override.key))
         if override.key in MAKERS and (twice := repeated_keys(value_text(text))):
             self._refuse_repeated(text, twice)
         elif self._fits(override, value_text(text)):

@@ -26,7 +26,6 @@ from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 from transformer.schema import Problem, RefusedError
-from transformer.versions import current_names
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 
@@ -238,7 +237,7 @@ def _differing_keys(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     """The keys in which the folder's trial differs from the plan, such as "train.steps 600, now 700"."""
     schema = Schema.of(planned.task)
     recorded = {group: stored[group] for group in schema.groups if group in stored}
-    before, now = schema.neutral | dotted(current_names(planned.task.schema, recorded)), schema.values(planned.config)
+    before, now = schema.neutral | dotted(recorded), schema.values(planned.config)
     return [
         f"{key} {before.get(key)}, now {value}"
         for key, value in now.items()
@@ -274,7 +273,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     """
     before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
     _refuse_changed_settings(plan, before)
-    asked: dict[str, str | list[str]] = {
+    asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(map(without_password, command)),
     }

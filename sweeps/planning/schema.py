@@ -9,11 +9,11 @@ from typing import Any
 from sweeps.task import Task
 from transformer.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
 from transformer.schema import RefusedError, parse
-from transformer.versions import field_types, neutral_values, settled, under_first_names
+from transformer.versions import field_types, neutral_values, settled
 
 Values = dict[str, Any]
 FIRST_TASK = "translation"
-"""Its trial keys are older than tasks, so they hold no name."""
+"""Its trial keys hold no name."""
 
 
 class Schema:
@@ -126,7 +126,7 @@ class Schema:
     def trial_key(self, config: Any, seed: int, fingerprint: str, version: int | None = None) -> str:
         """SHA-256 (64 hex digits) of exactly what determines the trained weights.
 
-        Keys added later are left out while they are neutral, and renamed keys keep their first names.
+        Keys added later are left out while they are neutral.
         """
         version = self.task.version if version is None else version
         config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
@@ -138,9 +138,8 @@ class Schema:
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _deciding(self, config: Any, group: str) -> Values:
-        """What the group contributes to the trial key, under the first names of its keys."""
-        kept = {name: value for key, name, value in self._settled(config, group) if self._decides(key)}
-        return under_first_names(type(getattr(config, group)), kept)
+        """What the group contributes to the trial key."""
+        return {name: value for key, name, value in self._settled(config, group) if self._decides(key)}
 
     def _settled(self, config: Any, *groups: str) -> list[tuple[str, str, Any]]:
         """Key, name and value of every setting that is not neutral."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_source import TaskSource
-from sweeps.task import Formerly, Problem, Range, Task
+from sweeps.task import Problem, Range, Task
 from transformer.schema import parse
 from transformer.versions import field_types
 
@@ -42,7 +42,7 @@ class Cluster:
     workers: Count
     cpus_per_worker: Count
     gpus_per_worker: Annotated[float, Range(0)]
-    tokens_per_micro_batch: Annotated[Count, Formerly("tokens_per_pass")]
+    tokens_per_micro_batch: Count
 
 
 @dataclass(frozen=True)

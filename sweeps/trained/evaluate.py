@@ -25,7 +25,7 @@ from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
 from transformer.schema import Problem, RefusedError, nearest
 from transformer.training.parallel import Worker
-from transformer.versions import settled, under_first_names
+from transformer.versions import settled
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def _evaluate_one(
 
 def _label(trial: SavedTrial, name: str, decode: DecodeConfig) -> str:
     """The set's name, with the settings that differ from the trial's: dev@beam8."""
-    own, asked = (under_first_names(DecodeConfig, vars(settings)) for settings in (trial.config.decode, decode))
-    other = [f"{key}{value:g}" for key, value in asked.items() if value != own[key]]
+    own = vars(trial.config.decode)
+    other = [f"{key}{value:g}" for key, value in vars(decode).items() if value != own[key]]
     return "@".join([name, "-".join(other)]) if other else name
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sweeps.task import (
-    Checkpoint, Costs, Divided, Evaluation, Formerly, Metric, Neutral, Noticed, Observes, Problem, Range, RefusedError,
+    Checkpoint, Costs, Divided, Evaluation, Metric, Neutral, Noticed, Observes, Problem, Range, RefusedError,
     Report, Scores, Symbol, Task, Trial,
 )
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from older_study import NAME, copied
+from small_text import TEXT
 from typed import refusal, typed
 
 from sweeps.serving import store_to_serve
@@ -17,7 +17,9 @@ from tracking.ledger import RUNS_FILE
 from tracking.local_store import HERE
 from tracking.uri import default_uri
 
-STUDY = "runs/files-small"
+NAME, STUDY = "sweep.name=small", "runs/small"
+MODEL = ("model.n_layers=1", "model.d_model=32", "model.d_ff=64", "model.max_positions=40")
+TRAIN = ("train.steps=40", "train.warmup_steps=20", "train.tokens_per_batch=200", "train.checkpoint_every=20")
 REGISTER = ("export", "base-s1", NAME, "--to", "mlflow", "--register")
 
 
@@ -31,22 +33,17 @@ def done(folder: Path, *words: str) -> str:
 def places(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Path]) -> dict[str, Path]:
     """A project as it was moved, and as it was copied before that; its first place is gone.
 
-    Checkpoints lie in a folder of their own. The ledgers of the moved one name the store as version 0.1.0 did.
+    Checkpoints lie in a folder of their own.
     """
-    first = copied(tmp_path_factory.mktemp("100% first")).rename(tmp_path_factory.mktemp("at") / "a place")
-    for path in (first / STUDY).glob("*-s1"):
-        (first / "kept/files-small").mkdir(parents=True, exist_ok=True)
-        (path / "checkpoints").rename(first / "kept/files-small" / path.name)
-    for path in [first / STUDY / "study.json", *(first / STUDY).glob("*/config.yaml")]:
-        text = path.read_text("utf-8").replace("/study/", f"{first}/")
-        path.write_text(text.replace("checkpoints: null", f"checkpoints: {first}/kept"), "utf-8")
-    shutil.move(furnish(tmp_path_factory.mktemp("empty") / "store") / "runs/mlflow.db", first / "runs")
+    first = furnish(tmp_path_factory.mktemp("100% first") / "a place")
+    words = ("train", NAME, *TEXT, *MODEL, *TRAIN, "decode.beam=2", "paths.checkpoints=kept")
+    done(first, *words, "row=base")
+    done(first, *words, "row=d_smoothing_0", "--add")
+    (first / STUDY / "d_smoothing_0-s1/result.json").unlink()
     done(first, "sync", NAME)
     done(first, *REGISTER, "small@champion", "--output", "model")
     assert HERE in (first / STUDY / RUNS_FILE).read_text("utf-8")
     copy = Path(shutil.copytree(first, first.parent / "a copy"))
-    for path in (first / STUDY).glob("mlflow-*.json"):
-        path.write_text(path.read_text("utf-8").replace(HERE, default_uri(first / "runs")), "utf-8")
     return {"moved": first.rename(first.parent / "another place"), "copied": copy}
 
 
@@ -56,7 +53,7 @@ def test_every_verb_reads_it_in_its_new_place(places: dict[str, Path], place: st
     assert [line["state"] for line in json.loads(done(folder, "status", "--json"))] == ["finished", "interrupted"]
     assert "MLflow: up to date" in done(folder, "status")
     assert done(folder, "table", "--format", "csv").splitlines()[1].startswith("base,")
-    assert len(done(folder, "translate", "base-s1", NAME, "--input", "text/test.en").splitlines()) == 4
+    assert len(done(folder, "translate", "base-s1", NAME, "--input", "test.txt").splitlines()) == 6
     assert "1 of 2 trials" in done(folder, "plan", NAME, f"paths.checkpoints={folder}/kept")
 
 
@@ -89,8 +86,8 @@ def test_registered_models_move_along(places: dict[str, Path], place: str, monke
 def test_checkpoints_may_be_named_where_they_are_now(places: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(places["copied"], tmp_path / "third"))
     (folder / "kept").rename(tmp_path / "elsewhere")
-    words = ("translate", "base-s1", NAME, "--input", "text/test.en")
-    assert len(done(folder, *words, f"paths.checkpoints={tmp_path}/elsewhere").splitlines()) == 4
+    words = ("translate", "base-s1", NAME, "--input", "test.txt")
+    assert len(done(folder, *words, f"paths.checkpoints={tmp_path}/elsewhere").splitlines()) == 6
     assert "the checkpoint of step 40 is missing" in refusal(folder, *words)
 
 

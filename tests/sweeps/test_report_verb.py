@@ -1,11 +1,11 @@
 """`ablate report`: where it writes, what it refuses, and what it says next."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents
-from older_study import copied
 from other_tasks import digits
 from typer.testing import CliRunner, Result
 
@@ -15,18 +15,19 @@ KINDS = ("svg", "pdf", "png")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a study that an older version trained."""
-    project = copied(tmp_path)
-    monkeypatch.chdir(project)
-    return project
+def folder(trained: Path, trial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a study and its data."""
+    shutil.copytree(trained / "data", tmp_path / "data")
+    shutil.copytree(trial.parent, tmp_path / "runs" / trial.parent.name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def typed(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["report", *arguments])
 
 
-def test_the_page_of_an_older_study_stands_in_its_folder(folder: Path) -> None:
+def test_the_page_stands_in_the_folder_of_the_study(folder: Path) -> None:
     (study,) = (path.parent for path in folder.glob("runs/*/study.json"))
     done = typed()
     assert done.exit_code == 0, done.output

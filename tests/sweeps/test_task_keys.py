@@ -58,13 +58,6 @@ def test_what_does_not(tmp_path: Path, before: str, case: int) -> None:
     assert key(tmp_path / "now", **DOES_NOT[case]) == before
 
 
-def test_a_renamed_key_changes_no_key_and_is_read_under_both_names(tmp_path: Path, before: str) -> None:
-    renamed = {"    size: Annotated[int, Range(1)": '    width: Annotated[int, Formerly("size"), Range(1)'}
-    assert key(tmp_path / "former", replaced=renamed) == before
-    assert key(tmp_path / "new", replaced=renamed, files={FILE: BASE.replace("size: 8", "width: 8")}) == before
-    assert key(tmp_path / "new", "model.size=16", replaced=renamed) == key(tmp_path / "old", "model.size=16")
-
-
 def test_the_seed_decides_and_the_place_of_the_task_does_not(tmp_path: Path, before: str) -> None:
     assert key(tmp_path / "seed", "sweep.seeds=[2]") != before
     package = write_task(tmp_path / "package") / "pack"

@@ -44,7 +44,8 @@ def make(folder: Path, card: Card | dict[str, Any], rows: dict[str, dict[str, An
         for seed in seeds
     ]
     task = card.to_dict() if isinstance(card, Card) else card
-    content = {"name": folder.name, "task": task, "trials": trials, "cells": rows, "asked": []}
+    content = {"name": folder.name, "task": task, "settings": {}, "rows": [], "seeds": list(seeds), "chosen": {}}
+    content |= {"trials": trials, "cells": rows, "asked": []}
     folder.mkdir(parents=True)
     (folder / "study.json").write_text(json.dumps(content), "utf-8")
     return read_study(folder)
@@ -61,6 +62,7 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
     folder.config_path.write_text(yaml.safe_dump({**settings, **about, "paths": paths}), "utf-8")
     folder.report(attempt, 10, {"train/loss": 0.5, "checkpoint": 7.0}, checkpoint=10)
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
+    scores = {name: {"decode": {}} | of_set for name, of_set in scores.items()}
     for name, of_set in scores.items():
         folder.write_statistics(name, head | {"scores": of_set}, [{"right": 1}])
     folder.write_result({**head, **COSTS, **costs, "scores": scores})

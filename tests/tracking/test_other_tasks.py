@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from other_tasks import ACCURACY, DIGITS, TAGGING, digits, make, tagging, train
-from studies_on_disk import Store, make_study, runs_of
+from studies_on_disk import Store, runs_of
 from tables import by_name, shown
 
 from tracking import shapes
@@ -19,7 +19,7 @@ from tracking.card import Card
 from tracking.damage import DamagedFileError
 from tracking.metrics import Metric
 from tracking.replay import Replay
-from tracking.study import STUDY_FILE, Study, read_study, write_study
+from tracking.study import Study, read_study, write_study
 from tracking.table import table, to_csv, to_json, to_markdown
 from tracking.translation_card import TRANSLATION
 from transformer.config import SEMANTICS
@@ -184,12 +184,12 @@ RESULT = {"key": "k", "step": 1, "attempt": 1, "seed": 1}
 @pytest.mark.parametrize(
     ("fault", "check", "content"),
     [
-        ("accuracy must be a number", shapes.result, RESULT | {"scores": {"test": {"accuracy": "0.9"}}}),
-        ("loss must be a number", shapes.statistics_head, {"key": "k", "step": 1, "scores": {"loss": True}}),
+        ("accuracy must be a number", shapes.result, RESULT | {"scores": {"test": {"accuracy": "0.9", "decode": {}}}}),
+        ("loss must be a number", shapes.statistics_head, {**RESULT, "scores": {"loss": True, "decode": {}}}),
         ("flops must be a number", shapes.result, RESULT | {"flops": "unknown", "scores": {}}),
         ("must have scores with their decode settings", shapes.result, RESULT | {"scores": {"test": {"decode": 1}}}),
         ("paths is missing", shapes.config, {"key": "k", "data_fingerprint": "f", "net": {"hidden": 3}}),
-        (None, shapes.result, RESULT | {"scores": {"test": {"accuracy": None, "bleu": "no metric of this task"}}}),
+        (None, shapes.result, RESULT | {"scores": {"test": {"accuracy": None, "bleu": "not ours", "decode": {}}}}),
         (None, shapes.result, RESULT | {"params": None, "scores": {}}),
         (None, shapes.config, {"steps": 3, "net": {"hidden": 3}, "model": "mlp"}),
     ],
@@ -242,15 +242,6 @@ def test_a_card_reads_back_from_json_whatever_a_later_version_adds(tmp_path: Pat
 def test_a_wrong_card_is_a_damaged_study(tmp_path: Path, change: dict[str, Any], fault: str) -> None:
     with pytest.raises(DamagedFileError, match=rf"study\.json: not a study: .*({fault})"):
         make(tmp_path / "wrong", DIGITS.to_dict() | change, {"base": {}}, (1,))
-
-
-def test_a_study_without_a_task_is_a_translation_and_says_so_when_written(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "old", {"base": [1]})
-    path = study.folder / STUDY_FILE
-    content = json.loads(path.read_text("utf-8"))
-    assert content.pop("task")["name"] == "translation"
-    path.write_text(json.dumps(content), "utf-8")
-    assert read_study(study.folder) == study
 
 
 def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:

@@ -1,6 +1,5 @@
 """The spread over seeds seen so far, the seeds that a difference would need, and seeds added after first results."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,7 @@ from tracking.later_seeds import LaterSeeds, later_seeds, named_seeds
 from tracking.power import seeds_for
 from tracking.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
 from tracking.seeds_needed import round_differences, seeds_needed_lines
-from tracking.study import Study, read_study
+from tracking.study import Study
 from tracking.translation_card import TRANSLATION
 
 NLL, PPL, BLEU = (next(each for each in TRANSLATION.metrics if each.name == name) for name in ("nll", "ppl", "bleu"))
@@ -148,13 +147,3 @@ def test_nothing_is_late_without_results_or_readable_times(tmp_path: Path) -> No
     done = scored(tmp_path / "done", {"base": {1: 1.0, 2: 2.0}})
     assert later_seeds(with_commands(done, ("2020-01-01", "ablate sweep"), ("someday", add))).times == 0
     assert later_seeds(with_commands(done)).times == 0
-
-
-def test_commands_of_older_studies_are_lists(tmp_path: Path) -> None:
-    study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0}})
-    path = study.folder / "study.json"
-    content = json.loads(path.read_text("utf-8"))
-    content["asked"].append({"ts": "2999-01-01T00:00:00Z", "command": ["ablate", "sweep", "sweep.seeds=[2]", "--add"]})
-    content["asked"][0]["ts"] = "2020-01-01T00:00:00Z"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert later_seeds(read_study(study.folder)) == LaterSeeds(1, (2,))

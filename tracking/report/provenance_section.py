@@ -9,7 +9,6 @@ from tracking.formats import time
 from tracking.provenance import changes
 from tracking.report.elements import Html, element
 from tracking.report.ticks import utc
-from tracking.shell import shell_line
 from tracking.study import Study, Trial
 
 Found = dict[str, dict[str, list[str]]]  # what -> value -> trials
@@ -26,11 +25,11 @@ def provenance_section(study: Study) -> list[Html]:
     return [element("dl", *asked, *facts, class_="facts"), _trials(study)]
 
 
-def _when(asked: Mapping[str, Any]) -> str:
+def _when(asked: Mapping[str, str]) -> str:
     try:
-        return utc(datetime.fromisoformat(str(asked.get("ts"))).timestamp())
+        return utc(datetime.fromisoformat(asked["ts"]).timestamp())
     except ValueError:
-        return str(asked.get("ts") or "")
+        return asked["ts"]
 
 
 def _facts(held: Mapping[str, Any]) -> dict[str, str]:
@@ -58,9 +57,8 @@ def _trials_named(names: list[str]) -> str:
     return f"{shown} and {len(names) - 4} others" if len(names) > 4 else shown
 
 
-def _command(asked: Mapping[str, Any]) -> Html:
-    command = asked.get("command", "")
-    return element("dd", element("code", shell_line(map(str, command)) if isinstance(command, list) else str(command)))
+def _command(asked: Mapping[str, str]) -> Html:
+    return element("dd", element("code", asked["command"]))
 
 
 def _trials(study: Study) -> Html:
