@@ -100,12 +100,7 @@ def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial
     assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 
-def test_a_result_of_an_older_version_gets_its_missing_scores(trained: Path, trial: Path, twin: Path) -> None:
-    """An older version wrote no statistics and no BLEU of the paper."""
-    result = json.loads((twin / "result.json").read_text("utf-8"))
-    for scores in result["scores"].values():
-        del scores["bleu_paper"], scores["bleu_paper_signature"], scores["chrf_signature"]
-    (twin / "result.json").write_text(json.dumps(result), "utf-8")
+def test_sets_without_statistics_are_evaluated_again(trained: Path, trial: Path, twin: Path) -> None:
     shutil.rmtree(twin / "statistics")
     evaluated(trained, "twins/base-s1")
     found, whole = (json.loads((path / "result.json").read_text("utf-8")) for path in (twin, trial))
@@ -117,7 +112,7 @@ def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial:
     (line,) = evaluated(trained, *words)
     assert line["decoded"] is True
     assert (line["decode"]["beam"], line["decode"]["average_checkpoints"]) == (1, 2)
-    assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average2.txt")
+    assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average_checkpoints2.txt")
     assert line["nll"] != evaluated(trained, "twins/base-s1", "--set", "dev")[0]["nll"]
     assert evaluated(trained, *words) == [{**line, "decoded": False}]
     for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):

@@ -18,13 +18,10 @@ ADVISED = 2048
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``.
-
-    ``blank`` is None if it is unknown, since an earlier version prepared the text without counting blank pairs.
-    """
+    """Training pairs: used, and left out because a side is blank or longer than ``model.max_positions``."""
 
     train: int
-    blank: int | None
+    blank: int
     too_long: int
 
     @property
@@ -33,7 +30,7 @@ class PairCounts:
 
     @property
     def left_out(self) -> int:
-        return (self.blank or 0) + self.too_long
+        return self.blank + self.too_long
 
     def notices(self, max_positions: int) -> Iterator[str]:
         """The notice for the user, if any pairs are left out."""
@@ -52,7 +49,7 @@ def refuse_incomplete(name: str, complete: int, given: int) -> None:
 
 
 def too_few_fit(
-    longest_sides: npt.NDArray[np.int64], blank: int | None, max_positions: int, longest: str
+    longest_sides: npt.NDArray[np.int64], blank: int, max_positions: int, longest: str
 ) -> Iterator[Problem]:
     """A problem if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
     fit = int((longest_sides <= max_positions).sum())

@@ -48,8 +48,8 @@ class PreparedManifest:
             raise damaged(folder, f"{name} was changed after it was prepared")
 
 
-def read_manifest(folder: Path) -> PreparedManifest | None:
-    """The manifest, or None for text prepared by a version without manifests. Raises RefusedError if it is damaged."""
+def read_manifest(folder: Path) -> PreparedManifest:
+    """Raises RefusedError if it is missing or damaged."""
     try:
         content: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
         expected = content.pop("digest")
@@ -57,7 +57,7 @@ def read_manifest(folder: Path) -> PreparedManifest | None:
             raise ValueError
         return PreparedManifest(**content)
     except FileNotFoundError:
-        return None
+        raise damaged(folder, f"{NAME} is missing") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise damaged(folder, f"{NAME} was changed after it was prepared") from None
 

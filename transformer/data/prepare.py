@@ -72,17 +72,17 @@ class Prepared:
     folder: Path
 
     @cached_property
-    def manifest(self) -> PreparedManifest | None:
+    def manifest(self) -> PreparedManifest:
         return read_manifest(self.folder)
 
     @property
-    def blank(self) -> int | None:
-        """Training pairs that were left out because a side is blank; None if they were not counted."""
-        return self.manifest.blank if self.manifest else None
+    def blank(self) -> int:
+        """Training pairs that were left out because a side is blank."""
+        return self.manifest.blank
 
     def check(self) -> None:
         """Check every file against its checksum, which takes a second per gigabyte. Raises RefusedError."""
-        for name in self.manifest.files if self.manifest else ():
+        for name in self.manifest.files:
             self._file(name)
 
     @property
@@ -124,20 +124,16 @@ class Prepared:
         return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
 
     def _file(self, name: str) -> Path:
-        if self.manifest:
-            self.manifest.check(self.folder, name)
+        self.manifest.check(self.folder, name)
         return self.folder / name
 
 
 def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
     """The prepared corpus in ``folder``. Raises RefusedError unless it is complete and has this fingerprint."""
     prepared = Prepared(folder)
-    if prepared.manifest is None:
-        _check_readable(prepared)
-    elif prepared.manifest.fingerprint != data_fingerprint:
+    if prepared.manifest.fingerprint != data_fingerprint:
         raise damaged(folder, f"its fingerprint is {prepared.manifest.fingerprint}")
-    else:
-        prepared.manifest.check_sizes(folder)
+    prepared.manifest.check_sizes(folder)
     return prepared
 
 
@@ -157,22 +153,6 @@ def prepare(data: DataConfig, folder: Path, planned: str | None = None, told: To
             if not target.is_dir():
                 _make(data, planned, target, folder / "downloads", told)
     return open_prepared(target, planned)
-
-
-def _check_readable(prepared: Prepared) -> None:
-    """Text of an earlier version has no manifest: check at least that its files are readable and consistent."""
-    try:
-        size = len(prepared.vocabulary)
-        for name in ("train", *prepared.evaluation_sets):
-            pairs = prepared.pairs(name)
-            sides = (pairs.source, pairs.target)
-            texts = (prepared.sources(name), prepared.references(name)) if name != "train" else ()
-            if any(side.offsets[-1] != len(side.pieces) or side.pieces.max(initial=0) >= size for side in sides):
-                raise ValueError(f"the pieces of {name} do not fit its sentences or the vocabulary")
-            if len({*map(len, sides), *map(len, texts)}) > 1:
-                raise ValueError(f"the sides of {name} differ in length")
-    except (OSError, ValueError, EOFError, RuntimeError) as error:
-        raise damaged(prepared.folder, str(error).splitlines()[0]) from error
 
 
 def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: Told) -> None:

@@ -10,6 +10,7 @@ from small_trials import copy_data
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.here import known_vocabulary, prepare_here
+from transformer.data.manifest import PreparedManifest
 from transformer.data.prepare import prepare
 from transformer.schema import Problem, RefusedError
 
@@ -53,12 +54,13 @@ def test_a_node_with_different_text_refuses_and_prepares_nothing(data: DataConfi
 
 
 def test_a_node_with_another_vocabulary_of_the_same_text_is_refused(data: DataConfig, tmp_path: Path) -> None:
-    """As from another version of SentencePiece; without a manifest, only the vocabulary shows it."""
+    """As from another version of SentencePiece."""
     planned = fingerprint(data)
     vocabulary = prepare(data, tmp_path / "one", planned).vocabulary_sha256
     smaller = copy_data(tmp_path, (60, 5, 5), "abcdef", longest=8, vocab_size=269)
     other = prepare(smaller, tmp_path / "two").folder
     folder = shutil.copytree(other, prepared_folder(tmp_path / "another", planned))
     (folder / "manifest.json").unlink()
+    PreparedManifest.of(folder, planned, 0).write(folder)
     found = refused(data, tmp_path / "another", planned, vocabulary).found
     assert "has a different vocabulary of the same text" in found

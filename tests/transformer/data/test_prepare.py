@@ -344,9 +344,6 @@ def test_damaged_prepared_text_is_refused_by_file_name(
     path = prepared_folder(folder, fingerprint(data)) / name
     opened_and_read(data, folder)
     DAMAGES[damage](path)
-    if (name, damage) == ("manifest.json", "missing"):
-        opened_and_read(data, folder)  # as text of an earlier version
-        return
     with pytest.raises(RefusedError) as refused:
         opened_and_read(data, folder)
     (problem,) = refused.value.problems
@@ -362,21 +359,6 @@ def test_a_check_finds_damage_that_keeps_the_size(whole: tuple[DataConfig, Path]
     DAMAGES["one bit"](prepared.folder / name)
     with pytest.raises(RefusedError, match=f"{name} was changed after it was prepared"):
         Prepared(prepared.folder).check()
-
-
-def test_prepared_text_of_an_earlier_version_is_read_if_its_files_are_consistent(tmp_path: Path) -> None:
-    data = texts(tmp_path)
-    prepared = prepare(data, tmp_path / "data")
-    (prepared.folder / "manifest.json").unlink()
-    opened = prepare(data, tmp_path / "data")
-    assert (opened.blank, len(opened.pairs("train"))) == (None, 4)
-    dev = prepared.folder / "dev.target.txt"
-    dev.write_text("".join(dev.read_text().splitlines(keepends=True)[1:]))
-    with pytest.raises(RefusedError, match="damaged: the sides of dev differ in length"):
-        prepare(data, tmp_path / "data")
-    (prepared.folder / "train.source.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(RefusedError, match="prepared text is damaged"):
-        prepare(data, tmp_path / "data")
 
 
 def test_a_folder_with_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
