@@ -5,8 +5,6 @@ from typing import Any
 
 from tracking.ledger import a_run_of
 
-FORMER_DEFAULT = "ablate"  # one experiment for all studies, until version 0.2.0
-
 
 def named_experiment(client: Any, name: str, artifacts: str | None) -> str:
     """The id of the experiment with this name, made if missing. Raises ValueError if it is deleted.
@@ -23,7 +21,7 @@ def experiment_of_study(client: Any, study: Path, uri: str, artifacts: str | Non
     """The id of the experiment that has runs of the study, or else of one that is named like the study."""
     known = a_run_of(study, uri)
     found = experiment_of_run(client, known) if known is not None else None
-    return found or _former(client, study.name) or named_experiment(client, study.name, artifacts)
+    return found or named_experiment(client, study.name, artifacts)
 
 
 def experiment_of_run(client: Any, run_id: str) -> str | None:
@@ -37,12 +35,3 @@ def experiment_of_run(client: Any, run_id: str) -> str | None:
             return None
         raise
     return str(info.experiment_id) if info.lifecycle_stage == "active" else None
-
-
-def _former(client: Any, study: str) -> str | None:
-    """The former default, if it has runs of the study: the ledgers may be lost."""
-    former = client.get_experiment_by_name(FORMER_DEFAULT)
-    if former is None or former.lifecycle_stage != "active" or "'" in study:
-        return None
-    runs = client.search_runs([former.experiment_id], f"tags.`sweep.id` = '{study}'", max_results=1)
-    return str(former.experiment_id) if runs else None

@@ -13,7 +13,7 @@ from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
 from tracking.journal_end import reports_behind
 from tracking.ledger import SYNCED_FILE, Ledger, Synced
-from tracking.local_store import HERE, current_name, store_name
+from tracking.local_store import HERE, store_name
 from tracking.replay import PassOutcome, result_digest
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
@@ -92,7 +92,7 @@ def read_state(study: Path) -> SyncState | None:
     uri, carried, problems = content.get("uri"), content.get("carried"), content.get("problems")
     if not (isinstance(uri, str) and isinstance(problems, list)):
         return None
-    uri = default_uri(study.parent) if current_name(uri, study) == HERE else uri
+    uri = default_uri(study.parent) if uri == HERE else uri
     return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
 
 

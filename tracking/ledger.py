@@ -12,7 +12,7 @@ from typing import Any
 
 from tracking.damage import DamagedFileError, UnreadableError, set_aside, unless_damaged
 from tracking.files import read_object, write_atomic
-from tracking.local_store import HERE, current_name, known_runs, store_name
+from tracking.local_store import HERE, known_runs, store_name
 from tracking.study import read_study
 
 RUNS_FILE, SYNCED_FILE, SENT_FILE = "mlflow-runs.json", "mlflow-synced.json", "mlflow-sent.json"
@@ -140,11 +140,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     for uri, entries in content.items():
         if not isinstance(entries, dict) or not all(map(whole, entries.values())):
             raise DamagedFileError(path, f"the entries for {uri} are not runs of trials")
-    named: dict[str, dict[str, Any]] = {}
-    for uri, entries in content.items():
-        name = current_name(uri, path.parent)
-        named[name] = {**entries, **named.get(name, {})} if name == uri else {**named.get(name, {}), **entries}
-    return named
+    return content
 
 
 def _run_id(value: Any) -> str:
@@ -162,5 +158,5 @@ def _is_sent(value: Any) -> bool:
 
 
 def _is_synced(value: Any) -> bool:
-    known = isinstance(value, dict) and value.keys() <= {"run_id", "step", "result"}
-    return known and isinstance(value.get("run_id"), str) and isinstance(value.get("step", -1), int)
+    known = isinstance(value, dict) and value.keys() == {"run_id", "step", "result"}
+    return known and isinstance(value["run_id"], str) and isinstance(value["step"], int)

@@ -8,11 +8,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tracking.trial_config import recorded_runs
 from tracking.uri import artifact_folder, default_uri, without_password
 
 HERE = "<paths.runs>/mlflow.db"
-DATABASE, ARTIFACTS = "/mlflow.db", "/mlflow-artifacts"  # how their addresses end
+ARTIFACTS = "/mlflow-artifacts"  # how their addresses end
 ADDRESSES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -26,14 +25,6 @@ ADDRESSES = (
 def store_name(uri: str, runs: Path) -> str:
     """How the files of a study below ``runs`` name the store at this address: without a password."""
     return HERE if uri == default_uri(runs) else without_password(uri, mark="")
-
-
-def current_name(name: str, study: Path) -> str:
-    """Version 0.1.0 wrote the address that the default store had then."""
-    if not (name.startswith("sqlite:///") and name.endswith(DATABASE)):
-        return name
-    former = (f"sqlite:///{runs}{DATABASE}" for runs in recorded_runs(study))
-    return HERE if name == default_uri(study.parent) or name in former else name
 
 
 def known_runs(runs: Path) -> set[str] | None:

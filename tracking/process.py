@@ -33,7 +33,7 @@ def own_birth() -> str:
 
 
 def is_here(host: str, birth: str) -> bool:
-    """Whether this process can ask for the pid of that one. Without a birth, from older versions, by its host name."""
+    """Whether this process can ask for the pid of that one. Without a birth (no /proc), by its host name."""
     return birth.partition("-")[0] == pid_space() if birth else host == socket.gethostname()
 
 

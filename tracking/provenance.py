@@ -50,7 +50,7 @@ def collect(
 
 
 def changes(provenance: Mapping[str, Any]) -> str:
-    """What follows the commit: such as " with changes in sweeps/task.py". Older versions did not name the files."""
+    """What follows the commit: such as " with changes in sweeps/task.py"."""
     files = [str(name) for name in provenance.get("changes") or ()]
     more = [f"{len(files) - SHOWN} more"] if len(files) > SHOWN else []
     named = f" in {', '.join([*files[:SHOWN], *more])}" if files else ""

@@ -29,7 +29,7 @@ TrialState = Literal["missing", "interrupted", "running", "failed", "finished", 
 class Attempt:
     """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends.
 
-    `birth` tells its process from others with its host name and pid; "" in older files.
+    `birth` tells its process from others with its host name and pid; "" without /proc.
     """
 
     number: int
