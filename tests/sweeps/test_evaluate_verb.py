@@ -192,7 +192,7 @@ def test_evaluations_before_a_refusal_are_kept(trained: Path, twin: Path) -> Non
     said = refusal(trained, "evaluate", *words)
     assert "decode.average_checkpoints is 2" in said
     assert said.endswith("The evaluations that finished before (1) are kept and not repeated.")
-    assert (twin / "hypotheses" / "dev@average2.txt").is_file()
+    assert (twin / "hypotheses" / "dev@average_checkpoints2.txt").is_file()
 
 
 def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
