@@ -7,7 +7,6 @@ from pathlib import Path
 from sweeps.trained.request import Request, read_request
 from sweeps.trained.saved_trial import find, read_trial
 from tracking.study import STUDY_FILE
-from transformer.data.source_file import problems_of_content
 from transformer.schema import Problem, RefusedError
 
 
@@ -29,8 +28,6 @@ def _check(request: Request, source: Path | None, target: Path | None) -> None:
         problems.append(Problem("TRIAL", found, "must name one model"))
     if source and (source.is_dir() or not os.access(source, os.R_OK)):
         problems.append(Problem("--input", f"{source} cannot be read", "must be a text file, one sentence per line"))
-    elif source and source.is_file():
-        problems += problems_of_content("--input", source)
     if target:
         problems += _problems_of_output(target, source)
     if problems:

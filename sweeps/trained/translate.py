@@ -13,11 +13,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.discarded import discard
-from sweeps.trained.lines import decode, windows, windows_of_file
+from sweeps.trained.lines import arriving, decode, windows
 from sweeps.trained.models import open_model
 from sweeps.trained.request import Request
-from transformer.data.first_bytes import BYTE_ORDER_MARK
-from transformer.data.unpacked import Unpacked
+from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
 from transformer.schema import Problem, RefusedError
@@ -41,11 +40,13 @@ def translate(request: Request, source: Path | None, target: Path | None, nbest:
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
         if source and given and source.is_file():
-            lines = windows_of_file(Unpacked(given, source, "--input"), WINDOW)
+            chunks = text_chunks(given, source, "--input")
         else:
-            lines = windows(descriptor, WINDOW)
+            chunks = arriving(descriptor)
         with _progress(descriptor, out, err) as progress:
-            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(lines)
+            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(
+                windows(chunks, WINDOW)
+            )
 
 
 class Translating:
@@ -67,7 +68,7 @@ class Translating:
                 lines = decode(window)
                 self._translate(lines)
                 if len(lines) < len(window):
-                    return self._refuse(f"{self.name}:{self.done + 1} is not valid UTF-8")
+                    return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
         except RefusedError as error:
             return self._refuse(error.problems[0].found)
         except BrokenPipeError:

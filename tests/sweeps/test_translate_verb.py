@@ -1,9 +1,7 @@
 """`ablate translate`: one line out per line in, for any content and any end."""
 
-import bz2
 import gzip
 import json
-import lzma
 import os
 import pty
 import re
@@ -135,33 +133,22 @@ def test_a_line_that_is_not_utf8_ends_it_after_those_before(trained: Path) -> No
     (trained / "source.txt").write_bytes(b"a b\n\nc\n\xff d\ne\n")
     done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "target.txt")
     assert done.exit_code == 2
-    assert "source.txt:4 is not valid UTF-8" in done.stderr
+    assert "source.txt:4 is not UTF-8 text" in done.stderr
     assert (trained / "target.txt").read_text("utf-8") == "a b\n\nc\n"
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_compressed_lines_and_a_byte_order_mark_are_read(trained: Path, pack: Callable[[bytes], bytes]) -> None:
     (trained / "source.txt").write_bytes(pack(b"\xef\xbb\xbfa b\nc d e"))
     done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "target.txt")
     assert (done.exit_code, (trained / "target.txt").read_text("utf-8")) == (0, "a b\nc d e\n")
 
 
-def test_input_that_is_no_text_is_refused(trained: Path) -> None:
-    for content, fault in (
-        ("a b\n".encode("utf-16"), "is UTF-16 "),
-        (b"%PDF-1.7\n", "is a PDF document"),
-        (b"\x28\xb5\x2f\xfd\x00", "is compressed by zstd"),
-    ):
-        (trained / "source.txt").write_bytes(content)
-        said = refusal(trained, "translate", "copies/base-s1", "--input", "source.txt")
-        assert f"--input source.txt {fault}" in said
-
-
 def test_damaged_input_ends_it_in_one_line(trained: Path) -> None:
     (trained / "source.txt").write_bytes(gzip.compress(b"a b\n" * 50)[:-10])
     done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "target.txt")
     assert done.exit_code == 2
-    assert "source.txt is cut off: it ends before its gzip data does." in done.stderr
+    assert "source.txt cannot be read: Compressed file ended before" in done.stderr
 
 
 def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(trained: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from transformer.config import DataConfig
 from transformer.data import synthetic
 from transformer.data.manifest import sha256
-from transformer.data.source_file import file_problems, unreadable
-from transformer.data.text_file import SentencePair, TextFile, read_pairs
+from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
 from transformer.schema import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
@@ -159,12 +158,12 @@ def _refuse_faulty_files(data: DataConfig) -> None:
 
 def _load_files(data: DataConfig, downloads: Path) -> Text:
     _refuse_faulty_files(data)
-    files = {split: _files(getattr(data, split), f"data.{split}", split == "train") for split in SPLITS}
+    files = {split: _files(getattr(data, split), f"data.{split}") for split in SPLITS}
     return _text(files, lambda: {split: [file.sha256 for file in pair] for split, pair in files.items()})
 
 
-def _files(names: list[str], key: str, learned: bool = False) -> list[TextFile]:
-    return [TextFile(Path(name), key, learned) for name in names]
+def _files(names: list[str], key: str) -> list[TextFile]:
+    return [TextFile(Path(name), key) for name in names]
 
 
 def _text(files: dict[str, list[TextFile]], declared: Callable[[], dict[str, object]]) -> Text:

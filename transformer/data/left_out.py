@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from transformer.data.source_file import ONE_SENTENCE
+from transformer.data.text_file import ONE_SENTENCE
 from transformer.schema import Problem, RefusedError
 
 LEAST = 0.1

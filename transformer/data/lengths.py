@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.left_out import ADVISED, too_few_fit
 from transformer.data.prepare import ParallelSet, Prepared
-from transformer.data.source_file import ONE_SENTENCE
+from transformer.data.text_file import ONE_SENTENCE
 from transformer.schema import Problem
 
 

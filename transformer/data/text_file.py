@@ -1,44 +1,69 @@
 """One file of sentences, read once from its first byte to its last, and the sentence pairs of two such files."""
 
+import gzip
 import hashlib
 import io
-from collections import Counter, deque
+import zlib
+from collections import deque
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from transformer.data.source_file import FILE, ONE_SENTENCE, unreadable
-from transformer.data.unpacked import Unpacked
 from transformer.schema import Problem, RefusedError
 
 SentencePair = tuple[str, str]
 
-LEARNED = 4192
-"""Bytes of the longest line that SentencePiece learns from; it drops longer ones without a word."""
+CHUNK = 1 << 20
 LONGEST = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
-TOLD = 5
-"""Lines of one fault that are named."""
-CARRIAGE_RETURNS = "must end its lines with a line feed; convert it by `tr '\\r' '\\n'`"
+GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # neither of which is part of a text
+TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
+ONE_SENTENCE = "is it one sentence per line?"
+
+
+def file_problems(key: str, name: str) -> Iterator[Problem]:
+    """At most one problem, of those that show without reading the file."""
+    path = Path(name)
+    try:
+        if not path.is_file():  # a pipe can be read only once
+            yield Problem(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", TEXT)
+            return
+        with path.open("rb") as file:
+            if not file.read(1):
+                yield Problem(key, f"{name} is empty", TEXT)
+    except OSError as error:
+        yield unreadable(key, path, error)
+
+
+def unreadable(key: str, path: Path, error: Exception) -> Problem:
+    """A problem for a file that exists but is unreadable."""
+    cause = getattr(error, "strerror", None) or error
+    return Problem(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
+
+
+def text_chunks(raw: "io.BufferedReader[Any]", path: Path, key: str) -> Iterator[bytes]:
+    """The text of an opened file, plain or compressed by gzip, without its byte order mark. Raises RefusedError."""
+    stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
+    try:
+        yield stream.read(CHUNK).removeprefix(BYTE_ORDER_MARK)
+        while chunk := stream.read(CHUNK):
+            yield chunk
+    except (OSError, EOFError, zlib.error) as error:
+        raise RefusedError([unreadable(key, path, error)]) from None
 
 
 class TextFile:
     """One sentence per line. Faults are collected while it is read, so that all of them are reported together."""
 
-    def __init__(self, path: Path, key: str = "data", learned: bool = False) -> None:
+    def __init__(self, path: Path, key: str = "data") -> None:
         self.path, self.key = path, key
-        self.learned = learned  # whether a vocabulary is learned from it
         self.count = 0  # lines so far
         self.bytes_read = 0  # of the file on disk
         self.complete = False  # whether its last line was reached
         self._digest = hashlib.sha256()
-        self._longest = (0, 0)  # bytes, line
-        self._long = 0  # lines longer than LEARNED
-        self._filled = self._split = False  # whether any line has text, and whether the first has carriage returns
-        self._faults: dict[str, list[int]] = {}  # the first lines of each
-        self._faulty = Counter[str]()
+        self._faulty, self._first_faulty = 0, 0  # lines that are not text
         self._problems: list[Problem] = []
 
     @cached_property
@@ -58,10 +83,9 @@ class TextFile:
         """Every line without its end; a faulty one is empty. Raises nothing: see ``problems``."""
         try:
             with io.BufferedReader(_Counted(self)) as raw:
-                blocks = self._blocks(Unpacked(raw, self.path, self.key).chunks())
+                blocks = self._blocks(text_chunks(raw, self.path, self.key))
                 yield from chain.from_iterable(map(self._checked, blocks))
                 self.complete = True
-                deque(iter(lambda: raw.read(1 << 20), b""), maxlen=0)  # bytes after the end count in the hash, too
         except OSError as error:
             self._problems.append(unreadable(self.key, self.path, error))
         except RefusedError as error:
@@ -69,23 +93,13 @@ class TextFile:
 
     def problems(self) -> list[Problem]:
         """What is wrong with the file, once it was read."""
-        found = [*self._problems, *(self._fault(fault, lines) for fault, lines in self._faults.items())]
-        if self.complete and not found:
-            found += self._problems_of_whole()
+        found = list(self._problems)
+        if self._faulty:
+            others = f", like {self._faulty - 1} other lines" if self._faulty > 1 else ""
+            found.append(Problem(self.key, f"{self.path}:{self._first_faulty} is not UTF-8 text{others}", TEXT))
+        elif self.complete and not self.count:
+            found.append(Problem(self.key, f"{self.path} is empty", TEXT))
         return found
-
-    def _problems_of_whole(self) -> Iterator[Problem]:
-        if self._split and self.count == 1:
-            self.complete = False  # its number of lines says nothing
-            yield Problem(self.key, f"{self.path} uses CR line ends, so it is one line", CARRIAGE_RETURNS)
-        elif not self._filled:
-            fault = "holds only blank lines" if self.count else "is empty"
-            yield Problem(self.key, f"{self.path} {fault}", "must hold at least one sentence")
-        elif self.learned and self._long > 0.9 * self.count:
-            length, line = self._longest
-            found = f"{self.path}:{line} has {length} bytes, and {self._long} of {self.count} lines more than {LEARNED}"
-            allowed = f"{ONE_SENTENCE} Vocabularies are learned from lines of at most {LEARNED} bytes"
-            yield Problem(self.key, found, allowed)
 
     def _blocks(self, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
         """Some lines at a time, without their line feeds."""
@@ -95,65 +109,19 @@ class TextFile:
             if lines:
                 yield lines
             if len(rest) > LONGEST:
-                raise RefusedError([self._endless(rest, self.count + 1, _length(rest, chunks))])
+                found = f"{self.path}:{self.count + 1} has more than {LONGEST} bytes"
+                raise RefusedError([Problem(self.key, found, f"{ONE_SENTENCE} No longer line is read")])
         if rest:
             yield [rest]
 
     def _checked(self, lines: list[bytes]) -> list[str]:
         first, self.count = self.count + 1, self.count + len(lines)
-        self._measure(first, lines)
-        try:
-            text = b"\n".join(lines).decode("utf-8")
-        except UnicodeDecodeError:
-            return [self._decoded(number, line) for number, line in enumerate(lines, first)]
-        if "\0" in text:
-            return [self._decoded(number, line) for number, line in enumerate(lines, first)]
-        decoded = text.split("\n")
-        if "\r" in text:
-            decoded = [line.removesuffix("\r") for line in decoded]
-            self._split = self._split or (first == 1 and "\r" in decoded[0])
-        self._filled = self._filled or any(map(str.strip, decoded))
-        return decoded
-
-    def _measure(self, first: int, lines: list[bytes]) -> None:
-        lengths = list(map(len, lines))
-        longest = max(lengths)
-        if longest > self._longest[0]:
-            self._longest = (longest, first + lengths.index(longest))
-        if longest > LEARNED:
-            self._long += sum(length > LEARNED for length in lengths)
-        if longest > LONGEST:
-            raise RefusedError([self._endless(lines[lengths.index(longest)], self._longest[1], longest)])
-
-    def _decoded(self, number: int, line: bytes) -> str:
-        """The line; empty if it is faulty."""
-        try:
-            text = line.removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError:
-            self._note("is not valid UTF-8", number)
-            return ""
-        if "\0" in text:
-            self._note("holds a zero byte", number)
-        return text
-
-    def _note(self, fault: str, number: int) -> None:
-        self._faulty[fault] += 1
-        if len(lines := self._faults.setdefault(fault, [])) < TOLD:
-            lines.append(number)
-
-    def _endless(self, line: bytes, number: int, length: int) -> Problem:
-        if b"\r" in line[:-1]:
-            return Problem(
-                self.key, f"{self.path} uses CR line ends: line {number} has {length} bytes", CARRIAGE_RETURNS
-            )
-        found = f"{self.path}:{number} has {length} bytes"
-        return Problem(self.key, found, f"{ONE_SENTENCE} A line may have at most {LONGEST} bytes")
-
-    def _fault(self, fault: str, lines: list[int]) -> Problem:
-        others, hidden = ", ".join(map(str, lines[1:])), self._faulty[fault] - len(lines)
-        more = f" and {hidden} more" * bool(hidden)
-        found = f"{self.path}:{lines[0]} {fault}" + (f", as well as lines {others}{more}" if others else "")
-        return Problem(self.key, found, f"{FILE}; convert it by `iconv`, or remove these lines")
+        if (text := _decoded(b"\n".join(lines))) is not None:
+            return [line.removesuffix("\r") for line in text.split("\n")]
+        decoded = [_decoded(line.removesuffix(b"\r")) for line in lines]
+        self._first_faulty = self._first_faulty or first + decoded.index(None)
+        self._faulty += decoded.count(None)
+        return [line or "" for line in decoded]
 
 
 class _Counted(io.FileIO):
@@ -193,11 +161,9 @@ def read_pairs(source: TextFile, target: TextFile) -> Iterator[SentencePair]:
         raise RefusedError(problems)
 
 
-def _length(rest: bytes, chunks: Iterator[bytes]) -> int:
-    """Bytes of a line that begins with ``rest``."""
-    length = len(rest)
-    for chunk in chunks:
-        if (end := chunk.find(b"\n")) >= 0:
-            return length + end
-        length += len(chunk)
-    return length
+def _decoded(content: bytes) -> str | None:
+    """The text; None for what is not UTF-8 text, which has no zero bytes."""
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
