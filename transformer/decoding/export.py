@@ -95,13 +95,6 @@ def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
         raise RefusedError([Problem(str(path), f"cannot be read ({error})", AS_EXPORTED)]) from error
     expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
     found = {name: list(weight.shape) for name, weight in weights.items()}
-    wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if wrong:
-        raise RefusedError(_misfit(path, name, found.get(name), expected.get(name)) for name in wrong)
+    if found != expected:
+        raise RefusedError([Problem(str(path), f"does not fit {CONFIG} and {VOCABULARY}", AS_EXPORTED)])
     return weights
-
-
-def _misfit(path: Path, name: str, found: list[int] | None, expected: list[int] | None) -> Problem:
-    there = "is missing" if found is None else f"has shape {found}"
-    allowed = "must be absent" if expected is None else f"must have shape {expected}, by {CONFIG} and {VOCABULARY}"
-    return Problem(f"{path}: {name}", there, allowed)

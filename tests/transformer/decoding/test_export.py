@@ -142,22 +142,18 @@ def test_a_folder_of_another_format_is_refused(exported: Path) -> None:
         load_exported(exported)
 
 
-def test_weights_that_do_not_fit_the_configuration_are_named(exported: Path) -> None:
+def test_weights_that_do_not_fit_the_configuration_are_refused(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(d_ff=127))
-    with pytest.raises(RefusedError, match=r"inner.weight: has shape \[128, 64\]; must have shape \[127, 64\]"):
+    with pytest.raises(RefusedError, match=r"model.safetensors: does not fit config.json"):
         load_exported(exported)
 
 
-def test_extra_and_missing_weights_are_named(exported: Path) -> None:
+def test_extra_and_missing_weights_are_refused(exported: Path) -> None:
     weights = safetensors.torch.load_file(exported / "model.safetensors")
     weights["other"] = weights.pop("embedding")
     safetensors.torch.save_file(weights, exported / "model.safetensors")
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError, match="does not fit"):
         load_exported(exported)
-    assert [str(problem).split(": ", 1)[1].split(";")[0] for problem in refused.value.problems] == [
-        "embedding: is missing",
-        "other: has shape [281, 64]",
-    ]
 
 
 def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
