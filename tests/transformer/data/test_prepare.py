@@ -1,11 +1,8 @@
 """Text into binary pieces: once, completely or not at all, and identified by its declaration."""
 
-import contextlib
 import io
-import itertools
 import multiprocessing
 import shutil
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +14,7 @@ import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
 from transformer.config import DataConfig
-from transformer.data.fingerprint import fingerprint, prepared_folder
+from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS, OPTIONS
 from transformer.data.prepare import Prepared, Sentences, prepare
@@ -51,16 +48,6 @@ def contents(prepared: Prepared) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(prepared.folder.iterdir())}
 
 
-def swap(link: Path, files: list[Path], stop: threading.Event) -> None:
-    """Point ``link`` to one file after the other until ``stop`` is set."""
-    for target in itertools.cycle(files):
-        if stop.is_set():
-            return
-        moved = link.with_name("moved")
-        moved.symlink_to(target)
-        moved.replace(link)
-
-
 def prepare_and_report(data: DataConfig, folder: Path, ready: Any, folders_made: Any) -> None:
     """A process that prepares at the same moment as the others."""
     ready.wait()
@@ -83,42 +70,17 @@ def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
 
 
 def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) -> None:
-    odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "\tTab"]
+    odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "\tTab\rWagenrücklauf"]
     prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
     assert prepared.references("dev") == odd
 
 
-def test_a_carriage_return_within_a_line_does_not_split_the_reference(tmp_path: Path) -> None:
-    odd = ["ein\rWagenrücklauf", *TRANSLATED[1:]]
-    prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
-    assert prepared.references("dev") == odd
-
-
-def test_training_pairs_with_an_empty_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
-    gaps = (["the dog", "", "a man", " "], ["der Hund", "ein", "", "Mann"])
-    prepared = prepare(texts(tmp_path, 290, train=gaps, dev=gaps), tmp_path / "data")
-    assert len(prepared.pairs("train")) == 1
-    assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 4
-
-
-@pytest.mark.parametrize(("whole", "blank"), [(0, 2), (1, 10), (4, 37)])
-def test_training_text_with_hardly_any_complete_pair_is_refused_with_both_numbers(
-    tmp_path: Path, whole: int, blank: int
-) -> None:
-    sides = SENTENCES[:whole] + ["", "a man"] * blank, TRANSLATED[:whole] + ["ein Mann", " "] * blank
-    sides = sides[0][: whole + blank], sides[1][: whole + blank]
-    with pytest.raises(RefusedError) as refused:
-        prepare(texts(tmp_path, train=sides), tmp_path / "data")
-    (problem,) = refused.value.problems
-    assert problem.key == "data.train"
-    assert problem.found == f"has text on both sides in only {whole} of {whole + blank} pairs"
-    assert not (tmp_path / "data").exists()
-
-
-def test_training_text_with_a_tenth_left_is_accepted_and_the_rest_is_counted(tmp_path: Path) -> None:
-    sides = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer"] * 36]
-    prepared = prepare(texts(tmp_path, train=sides), tmp_path / "data")
+def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
+    """A tenth of train may be left."""
+    gaps = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer", " "] * 18]
+    prepared = prepare(texts(tmp_path, train=gaps, dev=gaps), tmp_path / "data")
     assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
+    assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 40
 
 
 def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
@@ -168,24 +130,6 @@ def test_processes_that_prepare_at_once_make_one_complete_folder(tmp_path: Path)
     assert contents(Prepared(Path(found[0]))) == contents(alone)
 
 
-@pytest.mark.parametrize("vocab_size", [100, 5000])
-def test_a_preparation_that_fails_leaves_nothing_behind(tmp_path: Path, vocab_size: int) -> None:
-    data = texts(tmp_path, vocab_size)
-    for _ in range(2):
-        with pytest.raises(RefusedError, match=rf"data\.vocab_size: is {vocab_size}; must be at (most|least) \d+"):
-            prepare(data, tmp_path / "data")
-        assert not (tmp_path / "data").exists()
-
-
-def test_a_refused_preparation_can_be_repeated(tmp_path: Path) -> None:
-    data, lost = texts(tmp_path), tmp_path / "dev.target"
-    lost.rename(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match=r"data\.dev: .*dev\.target does not exist"):
-        prepare(data, tmp_path / "data")
-    (tmp_path / "elsewhere").rename(lost)
-    assert len(prepare(data, tmp_path / "data").pairs("dev")) == 4
-
-
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
     data = texts(tmp_path)
     declared = [
@@ -210,11 +154,6 @@ def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_name
     other = texts(tmp_path / "c", 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
     assert fingerprint(first) == fingerprint(copied)
     assert fingerprint(first) != fingerprint(other)
-
-
-def test_the_fingerprint_does_not_depend_on_the_mirror() -> None:
-    multi30k = replace(SYNTHETIC, name="multi30k")
-    assert fingerprint(multi30k) == fingerprint(replace(multi30k, mirror="/somewhere"))
 
 
 def test_an_evaluated_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
@@ -273,25 +212,6 @@ def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, 
     assert len(prepare(data, tmp_path / "data", planned).pairs(split)) == 4
 
 
-def test_text_that_changes_during_the_read_matches_the_plan_or_is_refused(tmp_path: Path) -> None:
-    """A link switches between two files all the time, so that some attempts see both."""
-    data, link = texts(tmp_path), tmp_path / "dev.source"
-    planned, files = fingerprint(data), [tmp_path / "one", tmp_path / "other"]
-    for file, lines in zip(files, (SENTENCES, SENTENCES[::-1]), strict=True):
-        file.write_text("".join(f"{line}\n" for line in lines))
-    stop = threading.Event()
-    swapping = threading.Thread(target=swap, args=(link, files, stop))
-    swapping.start()
-    try:
-        for attempt in range(20):
-            with contextlib.suppress(RefusedError):
-                prepared = prepare(data, tmp_path / str(attempt), planned)
-                assert prepared.sources("dev") == SENTENCES
-    finally:
-        stop.set()
-        swapping.join()
-
-
 FILES = [
     *(
         f"{name}.{side}.{kind}"
@@ -303,26 +223,6 @@ FILES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Path]:
-    """Text, and the folder of its preparation."""
-    folder = tmp_path_factory.mktemp("whole")
-    data = texts(folder)
-    prepare(data, folder / "data")
-    return data, folder / "data"
-
-
-def opened_and_read(data: DataConfig, folder: Path) -> None:
-    """Open and read the text like a trial."""
-    prepared = prepare(data, folder)
-    assert prepared.vocabulary
-    for name in ("train", "dev"):
-        assert len(prepared.pairs(name))
-    assert prepared.evaluation_sets
-    assert prepared.references("dev")
-    assert prepared.sources("dev")
-
-
 def flip_a_bit(content: bytes) -> bytes:
     return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
 
@@ -330,35 +230,24 @@ def flip_a_bit(content: bytes) -> bytes:
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "one bit": lambda path: path.write_bytes(flip_a_bit(path.read_bytes())),
     "cut short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
-    "empty": lambda path: path.write_bytes(b""),
     "missing": lambda path: path.unlink(),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", FILES)
-def test_damaged_prepared_text_is_refused_by_file_name(
-    whole: tuple[DataConfig, Path], tmp_path: Path, name: str, damage: str
-) -> None:
-    data, folder = whole[0], shutil.copytree(whole[1], tmp_path / "data")
-    path = prepared_folder(folder, fingerprint(data)) / name
-    opened_and_read(data, folder)
-    DAMAGES[damage](path)
-    with pytest.raises(RefusedError) as refused:
-        opened_and_read(data, folder)
-    (problem,) = refused.value.problems
-    assert (problem.key, problem.place) == ("paths.data", str(path.parent))
-    assert problem.found.startswith(f"prepared text is damaged: {name} ")
-    assert "prepared again" in problem.allowed
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_check_finds_damage_that_keeps_the_size(whole: tuple[DataConfig, Path], tmp_path: Path, name: str) -> None:
-    prepared = prepare(whole[0], shutil.copytree(whole[1], tmp_path / "data"))
-    prepared.check()
-    DAMAGES["one bit"](prepared.folder / name)
-    with pytest.raises(RefusedError, match=f"{name} was changed after it was prepared"):
-        Prepared(prepared.folder).check()
+def test_damaged_prepared_text_is_refused_by_file_name(tmp_path: Path, damage: str) -> None:
+    """Before a sweep starts, and where sizes tell it already when the text is opened."""
+    data = texts(tmp_path)
+    whole = prepare(data, tmp_path / "data").folder
+    for name in FILES:
+        path = Path(shutil.copytree(whole, tmp_path / name / "data" / "prepared" / whole.name)) / name
+        DAMAGES[damage](path)
+        with pytest.raises(RefusedError) as refused:
+            prepare(data, tmp_path / name / "data").check()
+        (problem,) = refused.value.problems
+        assert (problem.key, problem.place) == ("paths.data", str(path.parent))
+        assert problem.found.startswith(f"prepared text is damaged: {name} ")
+        assert "prepared again" in problem.allowed
 
 
 def test_a_folder_with_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
@@ -368,9 +257,3 @@ def test_a_folder_with_the_name_of_another_text_is_refused(tmp_path: Path) -> No
     prepare(data, tmp_path / "data", planned)
     with pytest.raises(RefusedError, match=f"its fingerprint is {planned}"):
         prepare(data, tmp_path / "data", alike)
-
-
-def test_pieces_are_stored_as_numbers_that_need_no_code_to_load(tmp_path: Path) -> None:
-    prepared = prepare(texts(tmp_path), tmp_path / "data")
-    for path in prepared.folder.glob("*.npy"):
-        assert np.load(path, allow_pickle=False).dtype in (np.int32, np.int64)

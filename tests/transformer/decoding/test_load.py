@@ -117,7 +117,7 @@ def test_weights_that_do_not_fit_the_model_are_refused_in_one_line(
     small = {name: weight.to(torch.int8) for name, weight in state["model"].items()}
     checkpoints.save(20, state | {"step": 20, "model": small})
     with pytest.raises(
-        RefusedError, match="the checkpoint of step 20 is missing .*state.pt does not fit the model"
+        RefusedError, match=r"the checkpoint of step 20 is missing .*state.pt does not fit the model"
     ) as said:
         weight(trial, prepared, checkpoints, 20)
     assert "\n" not in str(said.value)
