@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperGroup
 from typer.models import OptionInfo
 
-from sweeps.planning.meant import VERBS
 from transformer.schema import Problem, RefusedError, nearest
 
 TAKES_ALL = {"ignore_unknown_options": True}
@@ -18,25 +17,17 @@ COMMAND_LINE = "command line"
 
 
 class Verbs(TyperGroup):
-    """The verbs, with a hint for a verb of another name and for an override without a verb."""
+    """The verbs, with a hint for an override without a verb."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0]
-        if name not in self.commands and (meant := self._meant(name)):
-            ctx.fail(f"No such command '{name}'. Did you mean '{meant}'?")
+        if "=" in args[0]:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'ablate sweep {args[0]}'?")
         return super().resolve_command(ctx, args)
-
-    def _meant(self, name: str) -> str | None:
-        plain = name.casefold().lstrip("-").replace("-", "").replace("_", "")
-        if "=" in name:
-            return f"ablate sweep {name}"
-        others = {other: verb for verb, names in VERBS.items() for other in names.split()}
-        return plain if plain in self.commands else others.get(plain)
 
 
 def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
     """Refuse arguments that look like options and are none of the verb's. Raises RefusedError."""
-    problems = [_unknown(verb, arguments, place) for place, text in enumerate(arguments) if text.startswith("-")]
+    problems = [_unknown(verb, text) for text in arguments if text.startswith("-")]
     if problems:
         raise RefusedError(problems)
 
@@ -49,20 +40,11 @@ def refuse_removed_folder() -> None:
         raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
 
 
-def _unknown(verb: Callable[..., Any], arguments: Sequence[str], place: int) -> Problem:
-    from sweeps.planning.overrides import override_meant
-    from sweeps.planning.task_named import library_of
-
-    text, options = arguments[place], list(_options(verb))
-    settings = [other for other in arguments if "=" in other and not other.startswith("-")]
-    following = [value for value in arguments[place + 1 : place + 2] if "=" not in value and "=" not in text]
-    name, mark, value = text.lstrip("-").partition("=")
-    one_row = verb.__name__ in ("train", "config")
-    library = library_of(settings, Path.cwd(), trains=False)
-    meant = override_meant(f"{name}={value if mark else ' '.join(following)}", library, one_row)
-    near = nearest(text.partition("=")[0], options)
+def _unknown(verb: Callable[..., Any], text: str) -> Problem:
+    options = list(_options(verb))
     allowed = f"options are {', '.join(options)}; write settings as key=value"
-    return Problem(text, f"is not an option of `ablate {verb.__name__}`", allowed, meant or near, COMMAND_LINE)
+    near = nearest(text.partition("=")[0], options)
+    return Problem(text, f"is not an option of `ablate {verb.__name__}`", allowed, near, COMMAND_LINE)
 
 
 def _options(verb: Callable[..., Any]) -> Iterator[str]:

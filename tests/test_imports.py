@@ -128,7 +128,7 @@ def test_one_trial_in_this_process_needs_no_ray() -> None:
     assert len(seen) > 30
 
 
-ABOUT_SCHEMAS = {f"transformer.{name}" for name in ("schema", "versions", "roles", "meant_value", "finite")}
+ABOUT_SCHEMAS = {f"transformer.{name}" for name in ("schema", "versions", "roles", "finite")}
 FOR_ANY_WORKER = "transformer.processes."
 KNOW_TRANSLATION = ("sweeps/translation/", "sweeps/trained/")
 

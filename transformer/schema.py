@@ -7,12 +7,11 @@ A field that was added later also states what an older configuration means: ``Ne
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from transformer.meant_value import meant_value
 from transformer.versions import field_types, neutral_of
 
 T = TypeVar("T")
@@ -131,7 +130,7 @@ def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     converted, fits = _convert(kind, value)
     if fits and (converted is None or all(rule.holds(converted) for rule in rules)):
         return converted, []
-    near = next(_near_values(kind, rules, value), None)
+    near = nearest(str(value), map(str, get_args(kind))) if get_origin(kind) is Literal else None
     return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", near)]
 
 
@@ -193,25 +192,6 @@ def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:
         inner = get_args(inner)[0] if extra else inner
         return f"a list, each {_name(inner, extra)}"
     return names.get(origin or kind, str(kind)) + "".join(f" {rule}" for rule in rules)
-
-
-def _near_values(kind: Any, rules: tuple[Range, ...], value: Any) -> Iterator[str]:
-    """Allowed values that ``value`` may stand for, as they are typed."""
-    origin = get_origin(kind)
-    if origin is Literal:
-        yield from filter(None, [nearest(str(value), map(str, get_args(kind)))])
-    elif origin in (Union, UnionType):
-        for option in get_args(kind):
-            yield from _near_values(option, rules, value)
-    elif origin is list:
-        if not isinstance(value, list | tuple | dict) and not _value(get_args(kind)[0], value, "")[1]:
-            yield f"[{value}]"
-    else:
-        yield from (_typed(each) for each in meant_value(kind, value) if all(rule.holds(each) for rule in rules))
-
-
-def _typed(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _show(value: object) -> str:

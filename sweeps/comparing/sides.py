@@ -7,7 +7,6 @@ from pathlib import Path
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study, study_names
-from sweeps.planning.suggestions import option_meant
 from tracking.metrics import Metric
 from tracking.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
@@ -125,9 +124,7 @@ def _within(study: Study, inner: str, name: str) -> Named | None:
 def _unknown(name: str, study: Study, runs: Path) -> Problem:
     rows, studies = _rows(study), study_names(runs)
     inner = name.rpartition("/")[2]
-    near = option_meant("row", inner, rows) or nearest(
-        inner, [*rows, *(trial.name for trial in study.trials), *studies]
-    )
+    near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
     more = f" and {len(rows) - SOME} more" if len(rows) > SOME else ""
     found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:SOME])}{more}'
     return Problem(KEY, found, ALLOWED, near)

@@ -117,27 +117,3 @@ ROW_WORDS = {
     "large": "big",
 }
 """The beginning of a row's name before its number, and the row's own word."""
-
-VERBS = {
-    "init": "new create initialize begin scaffold template starter startproject newtask createtask",
-    "sweep": "run start resume continue launch go",
-    "evaluate": "eval score test",
-    "translate": "infer predict decode generate",
-    "studies": "experiments projects",
-    "status": "ls list show ps progress",
-    "table": "results summary",
-    "report": "html page figures plot plots graph charts visualize",
-    "compare": "diff versus vs comparison",
-    "ui": "mlflow dashboard view serve",
-    "plan": "check validate dryrun preview",
-    "config": "print cfg conf settings",
-    "train": "fit",
-    "doctor": "diagnose info env",
-    "export": "convert save",
-    "sync": "upload push",
-    "drop": "delete remove del exclude discard",
-    "stop": "cancel kill halt abort interrupt",
-    "logs": "log tail output cat stdout",
-    "rm": "rmdir purge trash clean",
-}
-"""Our verb: its other names."""

@@ -61,12 +61,6 @@ def parse_overrides(
     return reader.found, reader.problems
 
 
-def override_meant(text: str, library: Library, one_row: bool) -> str | None:
-    """The override that is meant by a text such as ``steps=100``; None if there is none."""
-    _, problems = parse_overrides([text], library, one_row=one_row)
-    return problems[0].nearest if problems else text
-
-
 class _Reader:
     """Reads one override after another, and keeps the first of two that contradict each other."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from filelock import FileLock
 
 from sweeps.planning.naming import placed
-from sweeps.planning.suggestions import option_meant
 from sweeps.removing.removal import Removal, locked
 from tracking.files import write_atomic
 from tracking.rows import BASE
@@ -57,7 +56,7 @@ def _named(study: Study, names: Sequence[str]) -> list[Trial]:
 def _unknown(study: Study, name: str, known: list[str]) -> Problem:
     rows = list(dict.fromkeys(trial.row for trial in study.trials))
     found = f'is "{name}", but the rows of {study.name} are {", ".join(rows)}'
-    near = option_meant("row", name, rows) or nearest(name, known)
+    near = nearest(name, known)
     return Problem("ROW", found, f"must be one of them, or a trial such as {study.trials[-1].name}", near)
 
 

@@ -2,7 +2,6 @@
 
 import keyword
 import os
-import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
@@ -49,7 +48,7 @@ def _texts(name: str) -> dict[Path, str]:
 def _name_problems(name: str, here: Path) -> Iterator[Problem]:
     if fault := _fault(name, here):
         found, allowed = fault
-        yield Problem("NAME", f'is "{name}"{found}', allowed, _near_name(name, here))
+        yield Problem("NAME", f'is "{name}"{found}', allowed)
 
 
 def _fault(name: str, here: Path) -> tuple[str, str] | None:
@@ -66,13 +65,6 @@ def _fault(name: str, here: Path) -> tuple[str, str] | None:
     if _is_installed(name, here):
         return f", an installed module, which {name}.py would shadow", "must be a new name"
     return None
-
-
-def _near_name(name: str, here: Path) -> str | None:
-    """A similar name that can be taken, if there is one."""
-    plain = re.sub(r"\W+", "_", name.removeprefix("task=").removesuffix(".py")).strip("_")
-    tried = (plain, f"{plain}_task", f"task_{plain}") if plain else ()
-    return next((each for each in tried if _fault(each, here) is None), None)
 
 
 def _is_installed(name: str, here: Path) -> bool:

@@ -148,10 +148,3 @@ def test_sync_sends_to_the_store_that_has_the_study(folder: Path) -> None:
     assert not (folder / "runs" / "mlflow.db").exists()
     SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
     assert "mine is tracked at postgresql://host/db" in refusal(folder, "sync")
-
-
-@pytest.mark.parametrize(
-    ("other", "verb"), [("experiments", "studies"), ("delete", "drop"), ("remove", "drop"), ("purge", "rm")]
-)
-def test_other_names_of_the_verbs_are_offered(tmp_path: Path, other: str, verb: str) -> None:
-    assert f"Did you mean '{verb}'?" in typed(tmp_path, other).stderr

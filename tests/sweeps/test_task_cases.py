@@ -113,7 +113,7 @@ BASES: list[tuple[str | None, str, str, list[str]]] = [
 TYPED: list[tuple[list[str], str, list[str]]] = [
     (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
     (["size=8"], "size", ["did you mean model.size=8?"]),
-    (["--size=8"], "--size=8", ["did you mean model.size=8?"]),
+    (["--size=8"], "--size=8", ["write settings as key=value"]),
     (["train.rate=0"], "train.rate", ["must be a number above 0"]),
     (["train.steps=many"], "train.steps", ["must be a whole number of at least 1"]),
     (["beam=8"], "beam", ["is not a key"]),
