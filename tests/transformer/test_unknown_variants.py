@@ -9,7 +9,6 @@ import torch
 from small_trials import SMALL
 
 from transformer.cost import parameters
-from transformer.decoding.quantize import quantize
 from transformer.model.encoder_decoder import Transformer
 from transformer.model.positions import Positions
 from transformer.training.precision import autocast
@@ -20,7 +19,6 @@ UNKNOWN: dict[str, Callable[[], object]] = {
     "a model's positions": lambda: Transformer(ROTARY, 30),
     "parameters of positions": lambda: parameters(ROTARY, 30),
     "precision": lambda: autocast(cast(Any, "fp8"), torch.device("cpu")),
-    "arithmetic": lambda: quantize(Transformer(SMALL, 30), cast(Any, "int4")),
 }
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from trained_letters import Trained
 
+from benchmarks.quantize import Arithmetic, quantize
 from transformer.data.batches import pad
 from transformer.data.pieces import BOS
-from transformer.decoding.quantize import Arithmetic, quantize
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
 from transformer.schema import RefusedError
