@@ -16,7 +16,7 @@ from sweeps.planning.trial_lock import trial_lock
 from sweeps.trained.models import of_trial
 from sweeps.trained.request import Request
 from sweeps.trained.saved_trial import SavedTrial
-from tracking.damage import DamagedFileError, unless_lost
+from tracking.damage import unless_lost
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
@@ -116,17 +116,8 @@ def _evaluate(asked: _Asked, request: Request, err: Console) -> list[Evaluation]
             translator = of_trial(trial, request)
             for name, evaluated in asked.missing.items():
                 status.update(escape(f"{trial.name}: evaluating {name}"))
-                _report_damage(trial, _label(trial, name, translator.decode), err)
                 found[name] = _evaluate_one(trial, name, evaluated, translator, request)
     return [found[name] for name in asked.sets]
-
-
-def _report_damage(trial: SavedTrial, label: str, err: Console) -> None:
-    try:
-        trial.folder.statistics(label)
-    except DamagedFileError as error:
-        fault = f"{trial.name}: statistics/{error.note}"
-        err.print(escape(f"{fault}; the file is kept, and the set is evaluated again"), soft_wrap=True)
 
 
 def _recorded(trial: SavedTrial, name: str, decode: DecodeConfig) -> Evaluation | None:

@@ -1,16 +1,15 @@
 """``ablate translate``: lines in, translations out, in order and as soon as they are ready."""
 
 import os
-import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.status import Status
 
 from sweeps.discarded import discard
 from sweeps.trained.lines import arriving, decode, windows
@@ -43,20 +42,20 @@ def translate(request: Request, source: Path | None, target: Path | None, nbest:
             chunks = text_chunks(given, source, "--input")
         else:
             chunks = arriving(descriptor)
-        with _progress(descriptor, out, err) as progress:
-            return Translating(translator, out, nbest, err, progress, str(source or "standard input")).run(
-                windows(chunks, WINDOW)
-            )
+        seen = out.isatty() or os.isatty(descriptor)  # a person sees the translations, or types the lines
+        shown = None if seen else stack.enter_context(err.status(""))
+        name = str(source or "standard input")
+        return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, WINDOW))
 
 
 class Translating:
     """Translates one stream of lines."""
 
     def __init__(
-        self, translator: Translator, out: BinaryIO, nbest: int | None, err: Console, progress: "Shown", name: str
+        self, translator: Translator, out: BinaryIO, nbest: int | None, err: Console, shown: Status | None, name: str
     ) -> None:
         self.translator, self.out, self.nbest = translator, out, nbest
-        self.err, self.progress, self.name = err, progress, name
+        self.err, self.shown, self.name = err, shown, name
         self.done = 0  # lines
 
     def run(self, given: Iterator[list[bytes]]) -> int:
@@ -89,16 +88,17 @@ class Translating:
             what = f"line {first + place} has more than {longest} pieces; the rest of it is ignored"
             self.err.print(f"{escape(self.name)}: {what}", soft_wrap=True)
         try:
-            for line, best in zip(lines, self.translator.translations(sources, self.nbest or 1), strict=True):
-                self._write(line, best)
+            for best in self.translator.translations(sources, self.nbest or 1):
+                self._write(best)
         except NotFiniteError as error:
             raise NotFiniteError((first - 1 + place for place in error.places), self.name, "line") from error
 
-    def _write(self, line: str, best: list[Translation]) -> None:
+    def _write(self, best: list[Translation]) -> None:
         self.done += 1  # the reader may interrupt before ``write`` returns
         self.out.write("".join(f"{each}\n" for each in self._lines(best)).encode("utf-8"))
         self.out.flush()
-        self.progress.advance(line)
+        if self.shown:
+            self.shown.update(f"{self.done} lines")
 
     def _lines(self, best: list[Translation]) -> list[str]:
         """The best translation; with ``--nbest n`` always n lines, score and text, best first."""
@@ -111,33 +111,6 @@ class Translating:
         self.err.print(f"[bold red]Refused[/]: {escape(fault)}.", soft_wrap=True)
         self.err.print("The lines before it are translated.")
         return 2
-
-
-class Shown:
-    """The progress of a translation, displayed if a person waits for it."""
-
-    def __init__(self, progress: Progress | None = None, size: int | None = None) -> None:
-        self.progress, self.lines = progress, 0
-        self.task = progress.add_task("", total=size, lines=0) if progress else None
-
-    def advance(self, line: str) -> None:
-        """One more line is translated."""
-        self.lines += 1
-        if self.progress and self.task is not None:
-            self.progress.update(self.task, advance=len(line.encode("utf-8")) + 1, lines=self.lines)
-
-
-@contextmanager
-def _progress(descriptor: int, out: BinaryIO, err: Console) -> Iterator[Shown]:
-    """Displays nothing if the terminal shows the translations, or if a person types the lines."""
-    if not err.is_terminal or out.isatty() or os.isatty(descriptor):
-        yield Shown()
-        return
-    looks = os.fstat(descriptor)
-    size = looks.st_size if stat.S_ISREG(looks.st_mode) else None  # compressed text only fills the bar too early
-    columns = (SpinnerColumn(), TextColumn("{task.fields[lines]} lines"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        yield Shown(progress, size)
 
 
 def _standard_input() -> int:
