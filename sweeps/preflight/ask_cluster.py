@@ -8,7 +8,6 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -21,12 +20,10 @@ from sweeps.preflight import node_facts
 from sweeps.preflight.job import SweepJob
 
 GONE = object()
-HEAD = "node:__internal_head__"
-"""A resource that only the head has."""
 
 
 def main() -> None:
-    """Print the nodes that are alive: name, resources, those that are free, the answer, and what the head says.
+    """Print the nodes that are alive: name, resources, those that are free, and the answer.
 
     A cluster that does not list its nodes within LIST_S ends this process by SIGALRM. A node that does not answer
     within ANSWER_S more has the answer None; one that was not asked has {}.
@@ -58,7 +55,6 @@ def _listed(address: str) -> list[dict[str, Any]]:
             "total": node["Resources"],
             "free": free.get(node["NodeID"], {}),
             "answer": {},
-            "noticed_s": None,
         }
         for node in sorted(alive, key=lambda node: node["NodeManagerAddress"])
     ]
@@ -74,33 +70,20 @@ def _ask(nodes: list[dict[str, Any]], question: dict[str, Any], within_s: float)
     asked = {}
     for node in nodes:
         if all(node["total"].get(kind, 0) >= count for kind, count in question["worker"].items()):
-            asked[_sent(node_facts.facts, node).remote(question)] = node, "answer"
+            there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
+            send = ray.remote(num_cpus=0, max_retries=0)(node_facts.facts).options(scheduling_strategy=there)
+            asked[send.remote(question)] = node
             node["answer"] = None
-        if HEAD in node["total"]:
-            asked[_sent(_noticed_s, node).remote()] = node, "noticed_s"
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=within_s) if asked else ([], [])
     for reference in ready:
-        node, key = asked[reference]
+        node = asked[reference]
         try:
-            node[key] = ray.get(reference)
+            node["answer"] = ray.get(reference)
         except TaskUnschedulableError:  # it needs no resources: the node was lost since Ray listed it
             node["answer"] = GONE
         except Exception as error:  # also of the code that ran there
-            if key == "answer":
-                node[key] = {"failed": str(error).strip().splitlines()[-1]}
+            node["answer"] = {"failed": str(error).strip().splitlines()[-1]}
     nodes[:] = [node for node in nodes if node["answer"] is not GONE]
-
-
-def _sent(function: Callable[..., Any], node: dict[str, Any]) -> Any:
-    there = NodeAffinitySchedulingStrategy(node["id"], soft=False)
-    return ray.remote(num_cpus=0, max_retries=0)(function).options(scheduling_strategy=there)
-
-
-def _noticed_s() -> float:
-    """How many seconds the head takes to notice a lost node, at most: it alone checks the others' health."""
-    limits = ray._raylet.Config
-    each_ms = limits.health_check_period_ms() + limits.health_check_timeout_ms()
-    return float(limits.health_check_failure_threshold() * each_ms / 1000)
 
 
 if __name__ == "__main__":

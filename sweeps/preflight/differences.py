@@ -9,8 +9,6 @@ from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import checkpoint_place, locking_folders, shared_folders
 from transformer.schema import Problem
 
-NOTICED_S = 20.0
-"""A lost node should be noticed within so many seconds."""
 NAMED = 3
 """How many nodes are named before the rest is counted."""
 
@@ -29,10 +27,6 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """Lines on a cluster on which trials run nevertheless."""
     yield from _unshared(nodes, shared)
     yield from _unlocked(nodes, shared)
-    for node in nodes if len(nodes) > 1 else ():
-        if node.noticed_s is not None and node.noticed_s > NOTICED_S:
-            found = f"cluster.address: {node.name} notices the loss of a node only after up to {node.noticed_s:g} s"
-            yield f"{found}. Start Ray with the RAY_health_check variables of docs/cluster.md."
 
 
 def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:

@@ -40,8 +40,7 @@ NOT_JOINED = "No node info found"
 class Node:
     """CPUs and GPUs of one machine, in all and free, and bytes of memory; ``gpu_memory`` is 0 if it is unknown.
 
-    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer. ``noticed_s`` is known of
-    the head: how many seconds it takes to notice a lost node.
+    ``answer`` is what it says of itself: {} if it was not asked, None if it did not answer.
     """
 
     total: dict[str, float]
@@ -50,7 +49,6 @@ class Node:
     gpu_memory: int = 0
     name: str = ""
     answer: dict[str, Any] | None = field(default_factory=dict)
-    noticed_s: float | None = None
 
 
 def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
@@ -79,7 +77,7 @@ def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[
 
 def _node(found: dict[str, Any]) -> Node:
     memory = found["total"].get("memory", math.inf) / COUNTED_BY_RAY
-    return Node(found["total"], found["free"], memory, 0, found["name"], found["answer"], found["noticed_s"])
+    return Node(found["total"], found["free"], memory, 0, found["name"], found["answer"])
 
 
 def this_machine(with_gpus: bool) -> Node:

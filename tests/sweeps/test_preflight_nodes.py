@@ -158,8 +158,6 @@ def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_r
             f"paths.runs: {own}/runs is not shared by 10.77.0.2 (node): checkpoints saved there can be" in done.output
         )
         assert f"paths.data: {own}/data is not shared by 10.77.0.2 (node): the data is prepared there" in done.output
-        slow = "cluster.address: 10.77.0.1 (head) notices the loss of a node only after up to 65 s"
-        assert done.output.count(slow) == 1, done.output
         assert "has no locks" not in done.output
         done = on_one_line(made.head.start(*plan(made, "task=small"), cwd=shared))
         assert done.code == 2, done.output
