@@ -1,5 +1,6 @@
 """The verb ``table``."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,11 +10,21 @@ from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import looking
-from sweeps.table_format import Format
 from transformer.schema import Problem, RefusedError
 
 if TYPE_CHECKING:
     from sweeps.chosen_table import Chosen
+
+
+class Format(StrEnum):
+    """The formats that `ablate table` prints."""
+
+    md = "md"
+    csv = "csv"
+    json = "json"
+    tex = "tex"
+    html = "html"
+
 
 MetricNames = Annotated[list[str] | None, typer.Option("--metric", help="Show this metric; repeat it for several.")]
 Set = Annotated[str | None, typer.Option("--set", help="Show the scores on this set, such as test.")]

@@ -10,7 +10,6 @@ from rich.console import Console
 from typed import refusal, typed
 
 from sweeps.running.preparing import prepare_data
-from transformer.schema import RefusedError
 
 
 def of_files(**others: str) -> list[str]:
@@ -69,13 +68,3 @@ def test_a_preparation_says_what_it_does(folder: Path, terminal: bool) -> None:
     if not terminal:
         prepare_data(planned, console)
         assert shown.getvalue() == first, "prepared text is only opened"
-
-
-def test_long_lines_are_named_with_their_file(folder: Path) -> None:
-    (folder / "dev").write_text(TEXT + "a b c d " * 2000 + "\n")
-    planned = plan(folder, *of_files(dev="[dev,dev]"), "sweep.rows=[base]", f"paths.data={folder}/data")
-    with pytest.raises(RefusedError) as caught:
-        prepare_data(planned, Console(quiet=True))
-    (problem,) = caught.value.problems
-    assert problem.found.startswith(f"{folder}/dev:4 has ")
-    assert "is it one sentence per line?" in problem.allowed
