@@ -52,7 +52,6 @@ def status(
     from sweeps.standings import status_json
     from sweeps.standings_table import cut_notes, status_tables
     from tracking.lag import lag
-    from tracking.read_ahead import read_ahead
     from tracking.uri import default_uri
 
     if (curves or metric) and as_json:
@@ -68,7 +67,6 @@ def status(
     if watch:
         _watch(study)
         study = read_study(study.folder)
-    read_ahead(study)
     behind = lag(study, settings.tracking.uri)
     lines = status_json(study, behind)
     if as_json:

@@ -132,11 +132,6 @@ class Checkpoints:
                 return
             yield state
 
-    def best(self, check: StateCheck = any_state) -> SavedState | None:
-        """The state of the complete checkpoint with the lowest dev_nll, newest of equals; None if none has one."""
-        self._settle()
-        return self._first_whole(_best_first(_regular(self.folder.finished(self._so_far))), check)
-
     def tidy(self) -> None:
         """Training is over: from all attempts so far, keep the newest ``keep`` steps and the best, each step once.
 
