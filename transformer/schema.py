@@ -16,6 +16,7 @@ from transformer.versions import field_types, neutral_of
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"
+IS_MISSING = "is missing"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[
         elif neutral := neutral_of(hints[name]):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
-            problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
+            problems.append(Problem(_join(prefix, name), IS_MISSING, "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
 
 

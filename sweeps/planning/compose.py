@@ -1,20 +1,20 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
 from collections.abc import Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sweeps.planning.composition import ComposedRow as ComposedRow
 from sweeps.planning.composition import Composition as Composition
 from sweeps.planning.found_problems import FoundProblems
-from sweeps.planning.layers import LayerError, Layers, Tree, assigned, copied
+from sweeps.planning.layers import Layers, Tree, assigned, copied
 from sweeps.planning.made_rows import MadeRows, made_rows
 from sweeps.planning.made_text import MAKERS
 from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
 from sweeps.planning.plain_yaml import refers
 from sweeps.planning.recorded import Record, nested
-from sweeps.planning.row_rules import differences, erased, foreign_keys, scale_in_row, with_base_values
+from sweeps.planning.row_rules import differences, erased, with_base_values
 from sweeps.planning.row_selection import ALL, selected
 from sweeps.planning.scaling import Kept, Layered, apply_scale, keep_differences
 from sweeps.planning.settings import Settings, absolute, parse_scale, parse_settings
@@ -98,7 +98,9 @@ class _Composer:
         self.guessed = {key: value for key, value in self.guessed.items() if key not in MAKERS}
         self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
         self.found.told |= {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
-        if not self.library.is_first_task and not self.found.readable(BASE, BASE, ""):
+        needed = [("row", BASE)] if self.library.is_first_task else [(BASE, BASE), ("row", BASE)]
+        readable = [self.found.readable(group, name, "") for group, name in needed]
+        if not all(readable):
             raise RefusedError(dict.fromkeys(self.found.every))
         for group in self.library.groups:
             option = self.chosen.get(group, self.library.defaults[group])
@@ -114,9 +116,8 @@ class _Composer:
 
     def make_rows(self) -> None:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
-        if self._base is None:
-            return
-        if asked := self.layers.lists | self.lists:
+        asked = self.layers.lists | self.lists
+        if asked and self._base is not None:
             self.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
             self.found.note(self.made.problems, "")
             self.found.told |= {("", key) for key in asked}
@@ -160,17 +161,14 @@ class _Composer:
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         names = self._with_values(list(dict.fromkeys(asked)))
-        readable = {name: self.found.readable("row", name, name) for name in ["base", *names]}
-        wanted = [name for name in readable if readable[name] or name == "base"]
+        wanted = [BASE, *(name for name in names if name != BASE and self.found.readable("row", name, name))]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
-        if "base" not in trees:
+        if BASE not in trees:
             raise RefusedError(dict.fromkeys(self.found.every))
-        base = trees["base"]
+        base = trees[BASE]
         changes = {name: differences(base, tree, self.schema.groups) for name, tree in trees.items()}
         changed = {name: changes[name] for name in names if name in changes}
         self.found.every += erased(changed, self.overrides.values, self.found.source)
-        for name, tree in trees.items():
-            self.found.note(foreign_keys(name, base, tree, self.schema.groups), name)
         settings = {name: self._settings(name, tree, base) for name, tree in trees.items()}
         if self.found.every:
             raise RefusedError(dict.fromkeys(self.found.every))
@@ -200,39 +198,27 @@ class _Composer:
     @cached_property
     def _listed(self) -> Any:
         """``sweep.rows`` from the files: the order of the study's table."""
-        config = self._read("base")
-        return None if config is None else config["sweep"].get("rows")
+        return self._read(BASE)["sweep"].get("rows")
 
     @cached_property
     def _base(self) -> Layered | None:
         """Base before divisions."""
         return self._layered("base")
 
-    def _read(self, row: str) -> Tree | None:
+    def _read(self, row: str) -> Tree:
         """The files' values of one row, before its scale and before overrides."""
-        try:
-            return self.layers.row(self._own(row), without=(key for place, key in self.found.told if place == row))
-        except LayerError as error:
-            self.found.every.append(error.problem)
-            return None
+        return self.layers.row(self._own(row), without=(key for place, key in self.found.told if place == row))
 
     def _own(self, row: str) -> Tree:
-        """The content of a row's file. Raises LayerError."""
+        """The content of a row's file."""
         return self.made.rows[row].tree if row in self.made.rows else self.layers.row_file(row)
 
     def _layered(self, row: str) -> Layered | None:
         """One row without and with its scale. References resolve to values at the paper's size."""
         paper, scales = self._read(row), {k: v for k, v in self.values.items() if k.startswith("scale.")}
-        if paper is None:
-            return None
-        place = partial(self.library.locate, choices={"row": row})
-        self.found.note(scale_in_row(row, paper.pop("scale", None), place), row)
-        try:
-            scaled = self.layers.scaled(paper)
-        except LayerError as error:
-            self.found.every.append(error.problem)
-            return None
-        trees = [self._assigned(tree, scales, row) for tree in ({**paper, "scale": scaled.get("scale")}, scaled)]
+        scaled = self.layers.scaled(paper)
+        divisors = {"scale": scaled["scale"]} if "scale" in scaled else {}
+        trees = [self._assigned(tree, scales, row) for tree in (paper | divisors, scaled)]
         return None if trees[0] is None or trees[1] is None else Layered(trees[0], trees[1])
 
     def _scaled(self, row: str) -> Tree | None:
@@ -244,7 +230,7 @@ class _Composer:
         if layered is None or base is None:
             return None
         tree = copied(layered.scaled)
-        scale, problems = parse_scale(self.library.task, tree.get("scale"))
+        scale, problems = parse_scale(self.library.task, tree["scale"]) if "scale" in tree else (None, [])
         if scale is not None:
             row_now = Layered(layered.paper, tree)
             kept = self.kept[row] = keep_differences(row_now, base, scale, self.schema)

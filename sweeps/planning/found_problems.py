@@ -6,7 +6,7 @@ from dataclasses import replace
 from sweeps.planning.overrides import COMMAND_LINE, Overrides
 from sweeps.planning.suggestions import other_name
 from sweeps.planning.yaml_files import Library
-from transformer.schema import UNKNOWN_KEY, Problem
+from transformer.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
 
 
 def _nowhere(_row: str, _key: str) -> str | None:
@@ -32,12 +32,15 @@ class FoundProblems:
 
     def readable(self, group: str, name: str, row: str) -> bool:
         """Whether the option's file can be read. Its problems are kept."""
-        found = self.library.examined(group, name)
-        self.every += [*found.faults, *found.doubts]
-        self.told |= {(row, key) for key in (*(problem.key for problem in found.doubts), *found.follows)}
-        if found.faults:
+        try:
+            found = self.library.examined(group, name)
+        except RefusedError as error:
+            self.every += error.problems
             self.told.add((row, group))
-        return not found.faults
+            return False
+        self.every += found
+        self.told |= {(row, problem.key) for problem in found}
+        return True
 
     def note(self, problems: Iterable[Problem], row: str) -> None:
         """Keep the problems, each with the place that set the value. A wrong value of base is no fault of the rows."""
@@ -48,7 +51,10 @@ class FoundProblems:
             if self.told.isdisjoint({("", key), (row, key)}):
                 place = problem.place or self.source(key) or self.made_place(row, key)
                 near = (problem.found == UNKNOWN_KEY and other_name(self.library.tree, key)) or problem.nearest
-                self.every.append(replace(problem, place=place or self.library.locate(key, choices), nearest=near))
+                place = place or self.library.locate(key, choices)
+                if place is None and problem.found == IS_MISSING:
+                    place = self.library.missing_in(key, choices)
+                self.every.append(replace(problem, place=place, nearest=near))
         if row == "base":
             self.told |= {("", problem.key) for problem in problems}
 

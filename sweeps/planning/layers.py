@@ -5,26 +5,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import yaml
-
 from sweeps.planning.base import composed
 from sweeps.planning.made_text import MAKERS
 from sweeps.planning.plain_yaml import read_yaml
 from sweeps.planning.row_selection import ALL
-from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, groups_of
 from sweeps.planning.yaml_files import FULL, PLATFORM_GROUPS, Library
-from transformer.schema import Problem
 
 Tree = dict[str, Any]
 Value = TypeVar("Value")
-
-
-class LayerError(ValueError):
-    """A file that cannot be read; carries the problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        super().__init__(str(problem))
 
 
 class Layers:
@@ -35,11 +24,11 @@ class Layers:
         self.read: dict[Path, Tree] = {}
 
     def row_file(self, name: str) -> Tree:
-        """The content of a row's file. Raises LayerError."""
+        """The content of a row's file."""
         return self._file("row", name)
 
     def row(self, own: Tree, without: Iterable[str] = ()) -> Tree:
-        """Base and a row's content, at the paper's size, with base's values for some keys. Raises LayerError."""
+        """Base and a row's content, at the paper's size."""
         own = copied(own)
         for group, _, key in (dotted.partition(".") for dotted in without):
             if isinstance(own.get(group), dict):
@@ -47,7 +36,7 @@ class Layers:
         return _merged(self._base, own)
 
     def scaled(self, row: Tree) -> Tree:
-        """The scale's values on top of a row's. Raises LayerError."""
+        """The scale's values on top of a row's."""
         return _merged(row, self._file("scale", self.choices["scale"]))
 
     def _file(self, group: str, name: str) -> Tree:
@@ -55,7 +44,9 @@ class Layers:
             return self._implied(group)
         path = self.library.path(group, name)
         if path not in self.read:
-            self.read[path] = self._read(path, f"{group} {name}")
+            content = read_yaml(path)
+            known = groups_of(group, self.library.schema) if group in (*ABOUT_ALL_GROUPS, BASE) else content
+            self.read[path] = {key: value for key, value in content.items() if key in known}
         return self.read[path]
 
     def _implied(self, group: str) -> Tree:
@@ -67,17 +58,9 @@ class Layers:
         }
         return implied[group]
 
-    def _read(self, path: Path, name: str) -> Tree:
-        try:
-            return read_yaml(path)
-        except (yaml.YAMLError, ValueError, OSError) as error:
-            found = f"cannot be read: {str(error).splitlines()[0]}"
-            place = self.library.show(path)
-            raise LayerError(Problem(name, found, "must hold groups of keys", None, place)) from error
-
     @cached_property
     def lists(self) -> Tree:
-        """The lists of values in the sweep's file, of which rows are made, by dotted key. Raises LayerError."""
+        """The lists of values in the sweep's file, of which rows are made, by dotted key."""
         sweep = self._files["sweep"]
         return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
 
@@ -91,15 +74,14 @@ class Layers:
 
     @cached_property
     def _files(self) -> Tree:
-        """Shipped options as Hydra composes them, and the user's own. Raises LayerError."""
+        """Shipped options as Hydra composes them, and the user's own."""
         chosen = {group: name for group, name in self.choices.items() if group not in ABOUT_ALL_GROUPS}
         own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
         shipped = composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
         values = {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
         if self.library.is_first_task:
             return values
-        own_groups = {group: of for group, of in self._file(BASE, BASE).items() if group in self.library.schema.groups}
-        return {**_platform(values), **own_groups}
+        return {**_platform(values), **self._file(BASE, BASE)}
 
     def _own_group(self, group: str, name: str) -> Tree:
         return self._file(group, name)

@@ -160,7 +160,8 @@ def _digest(text: str) -> str:
 
 def _base_value(base: Mapping[str, Any], key: str, library: Library) -> Any:
     group, _, name = key.partition(".")
-    return base[group].get(name, library.schema.neutral.get(key))
+    values = base.get(group)
+    return values.get(name, library.schema.neutral.get(key)) if isinstance(values, dict) else None
 
 
 def _equal(value: Any, other: Any) -> bool:

@@ -23,8 +23,13 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+01234567
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The groups and keys of a file; {} if it holds none. Raises yaml.YAMLError, ValueError, OSError."""
-    content = yaml.load(path.read_text("utf-8-sig"), Loader=_Loader)
+    """The groups and keys of a file; {} if it holds none."""
+    return plain_data(path.read_text("utf-8-sig"))
+
+
+def plain_data(text: str) -> dict[str, Any]:
+    """The groups and keys of a text; {} if it holds none. Raises yaml.YAMLError, ValueError."""
+    content = yaml.load(text, Loader=_Loader)
     return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}
 
 

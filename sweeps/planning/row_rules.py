@@ -31,20 +31,6 @@ def erased(changes: Mapping[str, Mapping[str, Any]], overridden: Iterable[str], 
             yield Problem(key, found, allowed, None, place(key))
 
 
-def scale_in_row(row: str, scale: Any, place: Place) -> Iterator[Problem]:
-    """A row holds values at the paper's size; a scale applies to all rows."""
-    found, allowed = f"is set by row {row}", "set the scale of all rows with scale=NAME or scale.width=N"
-    keys = [f"scale.{name}" for name in scale] if isinstance(scale, dict) else ["scale"] * (scale is not None)
-    return (Problem(key, found, allowed, None, place(key)) for key in keys)
-
-
-def foreign_keys(row: str, base: Tree, tree: Tree, row_groups: tuple[str, ...]) -> Iterator[Problem]:
-    """A row with other runs or another cluster would leave its study."""
-    groups = [group for group in tree if group not in (*row_groups, "row", "scale")]
-    found, allowed = f"is changed by row {row}", f"a row may change only {', '.join(row_groups)}"
-    return (Problem(key, found, allowed) for key in differences(base, tree, groups))
-
-
 def with_base_values(plain: Tree, base: Tree, problems: Iterable[Problem]) -> Tree:
     """A copy with base's value for every key that has a problem, and without keys that base does not have."""
     repaired = copied(plain)

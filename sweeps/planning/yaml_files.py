@@ -14,8 +14,8 @@ from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import tree_type
 from sweeps.planning.suggestions import option_meant
 from sweeps.planning.task_source import TaskSource
-from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, Examined, examined
-from sweeps.task import Problem, Task
+from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, examined, line_of
+from sweeps.task import Problem, RefusedError, Task
 
 PLATFORM_GROUPS = ("cluster", "tracking", "sweep")
 """Groups of options that all tasks share."""
@@ -147,17 +147,17 @@ class Library:
         found = f'is "{name}", but conf/{self.folder(group)}/ has no such file'
         return Problem(group, found, allowed, option_meant(group, name, options), place)
 
-    def examined(self, group: str, name: str) -> Examined:
-        """Every problem of the user's file of this option, line by line. Shipped files have none."""
+    def examined(self, group: str, name: str) -> list[Problem]:
+        """The problems of the user's file of this option. Raises RefusedError if it has no content."""
         path, shipped = self._own_file(group, name), SHIPPED / self.folder(group) / f"{name}.yaml"
         if group == BASE and path is None and not shipped.exists():
-            return Examined((self._no_base(),))
-        if path is None or not shipped.exists():
-            return Examined() if path is None else examined(path, self.show(path), group, self.source.task)
-        if not _differs(path, shipped):
-            return Examined()
+            raise RefusedError([self._no_base()])
+        if path is not None and not shipped.exists():
+            return examined(path, self.show(path), group, self.schema)
+        if path is None or not _differs(path, shipped):
+            return []
         allowed = "rename it, or make it identical to the shipped file"
-        return Examined((Problem(f"{group}/{name}.yaml", "shadows a shipped file", allowed, None, self.show(path)),))
+        return [Problem(f"{group}/{name}.yaml", "shadows a shipped file", allowed, None, self.show(path))]
 
     def _no_base(self) -> Problem:
         """The refusal of a task without base values."""
@@ -200,10 +200,16 @@ class Library:
             if not path.is_file():
                 continue
             inner = key.removeprefix(f"{package}.") if package else key
-            line = _line(yaml.compose(path.read_text("utf-8")), inner) if inner != key or not package else None
+            line = line_of(yaml.compose(path.read_text("utf-8")), inner) if inner != key or not package else None
             if line:
                 return f"{self.show(path)}:{line}"
         return None
+
+    def missing_in(self, key: str, choices: dict[str, str]) -> str:
+        """Where a missing key should stand: the line of its group, or the file of its option or of base."""
+        group = key.partition(".")[0]
+        path = self.path(group, choices[group]) if group in choices else self.path(BASE, BASE)
+        return f"{self.show(path)}:{line_of(yaml.compose(path.read_text('utf-8')), group) or 1}"
 
     def first_line(self, group: str, name: str, keys: list[str]) -> str:
         """The line of an option's file that sets the first of these keys, or its first line."""
@@ -240,19 +246,6 @@ def _entries(folder: Path) -> list[Path]:
 
 def _yaml_files(folder: Path) -> list[Path]:
     return [path for path in _entries(folder) if path.suffix == ".yaml"]
-
-
-def _line(node: yaml.Node | None, key: str) -> int | None:
-    """The line, counted from 1, on which a mapping sets the dotted key, which it may write as ``a: {b: 1}``."""
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    for name_node, value_node in node.value:
-        if name_node.value == key:
-            return int(name_node.start_mark.line) + 1
-        inner = key.removeprefix(f"{name_node.value}.")
-        if inner != key and (line := _line(value_node, inner)):
-            return line
-    return None
 
 
 def _differs(path: Path, shipped: Path) -> bool:

@@ -240,7 +240,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     assert done.returncode == 2
     for part in (
         *("model.n_headz (command line)", "decode.beam (command line)", "model.p_drop (command line)"),
-        *("model.d_ff (command line) is changed by row c_ff_1024", "c_ff_1024"),
+        *("model.d_ff (command line) is changed by rows c_ff_1024, big"),
         *('scale (command line) is "huge"', "train.steps (command line) cannot be removed"),
         *("train.lr_factor (command line) lists several", "what (command line)", "scale.width (command line)"),
         *('sweep.rows (command line) is "bass"', 'model.n_heads (conf/row/mine.yaml:4) is "many"'),

@@ -91,22 +91,32 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
 # base.yaml, the key, the place, and words of the message
 BASES: list[tuple[str | None, str, str, list[str]]] = [
     (None, "base", "", ["is missing: there is no conf/task/small/base.yaml", "the keys of model, train"]),
-    ("", "base", f"{FILE}:1", ["is empty", "must set the keys of model, train"]),
-    ("- 3\n", "base", f"{FILE}:1", ["is a list"]),
-    ("model: {size: 8\n", "base", f"{FILE}:2", ["must be valid YAML"]),
-    (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:3", ["is missing", "must be given"]),
-    (BASE.replace("  every: 2\n", "  evry: 2\n"), "train.evry", f"{FILE}:5", ["did you mean train.every?"]),
+    ("", "base", FILE, ["is not plain YAML", "must hold groups of keys"]),
+    ("- 3\n", "base", FILE, ["is not plain YAML"]),
+    ("model: {size: 8\n", "base", f"{FILE}:2", ["is not plain YAML"]),
+    (BASE.replace("  every: 2\n", ""), "train.every", f"{FILE}:2", ["is missing", "must be given"]),
     (BASE + "  epochs: 3\n", "train.epochs", f"{FILE}:7", ["did you mean train.steps?"]),
     (BASE + "  alpha: 3\n", "train.alpha", f"{FILE}:7", ["keys under train are steps, rate, every, cut"]),
-    ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must hold steps, rate, every, cut"]),
-    (BASE.replace("model: {size: 8, kind: round}", "model: 3"), "model", f"{FILE}:1", ["is not a group"]),
-    (BASE.replace("train:", "trian:"), "trian", f"{FILE}:2", ["did you mean train?"]),
+    ("model: {size: 8, kind: round}\n", "train", f"{FILE}:1", ["is missing", "must be given"]),
     (BASE + "data: {name: x}\n", "data", f"{FILE}:7", ["base sets only model, train"]),
     *((BASE + f"{group}: {{a: 1}}\n", group, f"{FILE}:7", ["base sets only"]) for group in ("sweep", "paths", "scale")),
     (BASE + "task: small\n", "task", f"{FILE}:7", ["base sets only"]),
     (BASE.replace("size: 8", "size: 0"), "model.size", f"{FILE}:1", ["at least 1"]),
     (BASE.replace("round", "rond"), "model.kind", f"{FILE}:1", ["did you mean round?"]),
     (BASE.replace("0.5", "010", 1), "train.rate", f"{FILE}:4", ["which YAML reads as 8"]),
+]
+
+# base.yaml, and words of the two reasons that one mistake has
+TWO_REASONS: list[tuple[str, list[str]]] = [
+    (
+        BASE.replace("  every: 2\n", "  evry: 2\n"),
+        [f"train.evry ({FILE}:5) is not a key", "did you mean train.every?", f"train.every ({FILE}:2) is missing"],
+    ),
+    (
+        BASE.replace("train:", "trian:"),
+        [f"trian ({FILE}:2) is not a key", "did you mean train?", f"train ({FILE}:1) is missing"],
+    ),
+    (BASE.replace("model: {size: 8, kind: round}", "model: 3"), [f"model ({FILE}:1) is 3 must be a group of keys"]),
 ]
 
 # overrides
@@ -133,10 +143,10 @@ ROWS: list[tuple[str, str, int, list[str]]] = [
     (ROW + "train: {rat: 3}\n", "train.rat", 3, ["did you mean train.rate?"]),
     (ROW + "train: {rate: -1}\n", "train.rate", 3, ["must be a number above 0"]),
     (ROW + "data: {name: x}\n", "data", 3, ["is not a key"]),
-    (ROW + "paths: {runs: x}\n", "paths.runs", 3, ["a row may change only model, train"]),
+    (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
     ("row: {group: A}\nmodel: {kind: round}\n", "square", 1, ["changes nothing", "a key of model or train"]),
     ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
-    ("model: {kind: square}\n", "row", 1, ["must be given: row: {group: mine"]),
+    ("model: {kind: square}\n", "row", 1, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
 
@@ -175,6 +185,13 @@ def test_a_wrong_base(tmp_path: Path, text: str | None, key: str, place: str, wo
     if text is None:
         (tmp_path / FILE).unlink()
     expect(refused(tmp_path, "plan", "task=small"), key, place, words)
+
+
+@pytest.mark.parametrize(("text", "words"), TWO_REASONS, ids=[repr(case[0])[-50:] for case in TWO_REASONS])
+def test_a_wrong_base_with_two_reasons(tmp_path: Path, text: str, words: list[str]) -> None:
+    message = refusal(write_task(tmp_path, files={FILE: text}), "plan", "task=small")
+    assert message.startswith("Refused, for 2 reasons: "), message
+    assert [word for word in words if word not in message] == [], message
 
 
 @pytest.mark.parametrize("place", ["conf/task/small/base.yml", "conf/task/small/Base.yaml"])
