@@ -1,6 +1,5 @@
 """Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
 
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from sweeps.planning.found_problems import FoundProblems
 from sweeps.planning.layers import Layers, Tree, assigned, copied
 from sweeps.planning.made_rows import MadeRows, made_rows
 from sweeps.planning.made_text import MAKERS
-from sweeps.planning.overrides import COMMAND_LINE, Overrides, parse_overrides
+from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plain_yaml import refers
-from sweeps.planning.recorded import Record, nested
-from sweeps.planning.row_rules import differences, erased, with_base_values
+from sweeps.planning.recorded import Record, dotted, nested
+from sweeps.planning.row_rules import differences, erased
 from sweeps.planning.row_selection import ALL, selected
 from sweeps.planning.scaling import Kept, Layered, apply_scale, keep_differences
 from sweeps.planning.settings import Settings, absolute, parse_scale, parse_settings
@@ -89,27 +88,20 @@ class _Composer:
         self.typed, problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
         decode = "decode" in self.typed.choices
         self.overrides = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
-        guesses = self.typed.guesses or Overrides()
-        self.chosen = guesses.choices | self.overrides.choices
-        self.guessed = {key: value for key, value in guesses.values.items() if key not in self.overrides.values}
-        shared = {key: value for key, value in self.guessed.items() if key.split(".")[0] not in self.schema.groups}
-        self.values = shared | self.overrides.values
+        self.chosen, self.values = dict(self.overrides.choices), dict(self.overrides.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
-        self.guessed = {key: value for key, value in self.guessed.items() if key not in MAKERS}
         self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
-        self.found.told |= {("", key) for key in {*self.typed.refused, *shared} - set(self.overrides.values)}
         needed = [("row", BASE)] if self.library.is_first_task else [(BASE, BASE), ("row", BASE)]
-        readable = [self.found.readable(group, name, "") for group, name in needed]
+        readable = [self.found.readable(group, name) for group, name in needed]
         if not all(readable):
             raise RefusedError(dict.fromkeys(self.found.every))
         for group in self.library.groups:
             option = self.chosen.get(group, self.library.defaults[group])
-            if group != "row" and not self.found.readable(group, option, ""):
+            if group != "row" and not self.found.readable(group, option):
                 self.chosen.pop(group, None)  # the default lets the rest be checked
         self.found.choices = {**self.library.defaults, **self.chosen}
         self.layers, self.made = Layers(self.library, self.chosen), MadeRows()
         self.kept: dict[str, Kept] = {}  # what became of each row's differences in keys that the scale sets
-        self.scale_faults: set[str] = set()
         self.unscaled: dict[str, str] = {}  # each row's change at the paper's size, where a scale touches it
         if self.values.get("sweep.rows") == ALL:
             self.values["sweep.rows"] = self._listed
@@ -120,7 +112,6 @@ class _Composer:
         if asked and self._base is not None:
             self.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
             self.found.note(self.made.problems, "")
-            self.found.told |= {("", key) for key in asked}
             self.found.made_place = self.made.place
 
     def _maker_place(self, key: str) -> str | None:
@@ -138,10 +129,8 @@ class _Composer:
             listed = ["base"]
         selection = selected(listed, self._exists, self.library)
         self.found.note(selection.problems, "")
-        if selection.names is None:
-            self.found.told.add(("", "sweep.rows"))
         names = list(dict.fromkeys([*(selection.names or ()), *self.made.rows]))
-        if self.made.asked:
+        if self.made.asked or selection.names is None:
             self.values["sweep.rows"] = names
         return names
 
@@ -161,7 +150,7 @@ class _Composer:
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         names = self._with_values(list(dict.fromkeys(asked)))
-        wanted = [BASE, *(name for name in names if name != BASE and self.found.readable("row", name, name))]
+        wanted = [BASE, *(name for name in names if name != BASE and self.found.readable("row", name))]
         trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
         if BASE not in trees:
             raise RefusedError(dict.fromkeys(self.found.every))
@@ -207,7 +196,7 @@ class _Composer:
 
     def _read(self, row: str) -> Tree:
         """The files' values of one row, before its scale and before overrides."""
-        return self.layers.row(self._own(row), without=(key for place, key in self.found.told if place == row))
+        return self.layers.row(self._own(row))
 
     def _own(self, row: str) -> Tree:
         """The content of a row's file."""
@@ -236,11 +225,8 @@ class _Composer:
             kept = self.kept[row] = keep_differences(row_now, base, scale, self.schema)
             changed = differences(base.paper, layered.paper, self.schema.groups)
             undivided = apply_scale(tree, scale, self.schema, changed)
-            problems = [] if self.scale_faults else [*kept.problems, *undivided]
-            if row == "base" and undivided:  # a fault of the scale is none of the rows
-                self.scale_faults |= {problem.key for problem in undivided}
-                divided = self.schema.divided.items()
-                self.found.told |= {("", key) for key, role in divided if f"scale.{role.by}" in self.scale_faults}
+            # a fault of the scale is none of the rows
+            problems = apply_scale(copied(base.scaled), scale, self.schema) or [*kept.problems, *undivided]
             self.unscaled[row] = before_scaling(self._own(row), row_now, base, self.schema)
         self.found.note(problems, row)
         return tree
@@ -276,21 +262,21 @@ class _Composer:
 
     def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
         """One complete row. Overrides are final values."""
-        changed = differences(base, tree, self.schema.groups)
-        guessed = {key: value for key, value in self.guessed.items() if key not in changed}
-        plain = self._assigned(tree, guessed | self.values, row)
+        plain = self._assigned(tree, self.values, row)
         if plain is None:
             return None
         settings, problems = parse_settings(self.library.source, plain)
-        self.found.note((problem for problem in problems if problem.key not in guessed), row)
-        # base's values replace wrong ones, so that problems between keys are reported too
-        checked = settings or parse_settings(self.library.source, with_base_values(plain, base, problems))[0]
-        if checked is not None:
-            wrong = {*guessed, *(problem.key for problem in problems)}
-            self.found.note(self._between(checked, row, wrong), row)
+        self.found.note(problems, row)
+        # base's values replace wrong ones, so that conflicts between the others are reported too
+        wrong = {problem.key for problem in problems}
+        usual = dotted({group: values for group, values in base.items() if isinstance(values, dict)})
+        repaired = assigned(plain, {key: value for key, value in usual.items() if key in wrong})
+        checked = settings or parse_settings(self.library.source, repaired)[0]
+        self.found.note((each for each in self._between(checked) if each.key not in wrong), row)
         return settings and absolute(settings, self.here)
 
-    def _between(self, settings: Settings, row: str, wrong: set[str]) -> Iterable[Problem]:
+    def _between(self, settings: Settings | None) -> list[Problem]:
         """Conflicts between keys that are each valid alone."""
-        between = [*(self.library.task.problems(settings.trial) if self.trains else []), *study_problems(settings)]
-        return [problem for problem in between if self.found.stands_alone(problem.key, row, wrong)]
+        if settings is None:
+            return []
+        return [*(self.library.task.problems(settings.trial) if self.trains else []), *study_problems(settings)]

@@ -67,12 +67,7 @@ def study_there(overrides: list[str], here: Path) -> Study | None:
 def _misnamed(overrides: list[str], here: Path) -> bool:
     """Whether an override that names the study or its place is refused."""
     typed, _ = parse_overrides(overrides, library_of(overrides, here))
-    meant = {
-        *typed.refused,
-        *(typed.guesses.values if typed.guesses else ()),
-        *(typed.guesses.choices if typed.guesses else ()),
-    }
-    return not meant.isdisjoint(NAMING_KEYS)
+    return not typed.refused.isdisjoint(NAMING_KEYS)
 
 
 class _Continued:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sweeps.planning.overrides import COMMAND_LINE, Overrides
 from sweeps.planning.suggestions import other_name
+from sweeps.planning.yaml_content import BASE
 from sweeps.planning.yaml_files import Library
 from transformer.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
 
@@ -14,57 +15,46 @@ def _nowhere(_row: str, _key: str) -> str | None:
 
 
 class FoundProblems:
-    """``told`` are row and key of problems that need no further reason; "" stands for all rows.
+    """``overrides`` are the typed ones on top of the study's. ``choices`` are the options that are read.
 
-    ``overrides`` are the typed ones on top of the study's. ``choices`` are the options that are read.
     ``made_place`` says where a row without a file sets a key.
     """
 
     def __init__(self, typed: Overrides, overrides: Overrides, problems: list[Problem], library: Library) -> None:
         self.typed, self.overrides, self.library, self.every = typed, overrides, library, problems
         self.choices: dict[str, str] = {}
-        self.told: set[tuple[str, str]] = set()
+        self.wrong_in_base: set[str] = set()
         self.made_place: Callable[[str, str], str | None] = _nowhere
 
     def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
         """Keep a problem of the command line."""
         self.every.append(Problem(key, found, allowed, meant, COMMAND_LINE))
 
-    def readable(self, group: str, name: str, row: str) -> bool:
+    def readable(self, group: str, name: str) -> bool:
         """Whether the option's file can be read. Its problems are kept."""
         try:
-            found = self.library.examined(group, name)
+            self.every += self.library.examined(group, name)
         except RefusedError as error:
             self.every += error.problems
-            self.told.add((row, group))
             return False
-        self.every += found
-        self.told |= {(row, problem.key) for problem in found}
         return True
 
     def note(self, problems: Iterable[Problem], row: str) -> None:
         """Keep the problems, each with the place that set the value. A wrong value of base is no fault of the rows."""
-        problems = list(problems)
         choices = {**self.choices, "row": row}
-        for problem in problems:
+        found = [problem for problem in problems if row == BASE or problem.key not in self.wrong_in_base]
+        self.wrong_in_base |= {problem.key for problem in found if row == BASE}
+        for problem in found:
             key = problem.key
-            if self.told.isdisjoint({("", key), (row, key)}):
-                place = problem.place or self.source(key) or self.made_place(row, key)
-                near = (problem.found == UNKNOWN_KEY and other_name(self.library.tree, key)) or problem.nearest
-                place = place or self.library.locate(key, choices)
-                if place is None and problem.found == IS_MISSING:
-                    place = self.library.missing_in(key, choices)
-                self.every.append(replace(problem, place=place, nearest=near))
-        if row == "base":
-            self.told |= {("", problem.key) for problem in problems}
+            near = (problem.found == UNKNOWN_KEY and other_name(self.library.tree, key)) or problem.nearest
+            place = problem.place or self.source(key) or self.made_place(row, key)
+            place = place or self.library.locate(key, choices)
+            if place is None and problem.found == IS_MISSING:
+                place = self.library.missing_in(key, choices)
+            self.every.append(replace(problem, place=place, nearest=near))
 
     def source(self, key: str) -> str | None:
         """Where the value of an override comes from; None if the key has no override."""
         if key in self.typed.values:
             return COMMAND_LINE
         return "study.json" if key in self.overrides.values else None
-
-    def stands_alone(self, key: str, row: str, wrong: set[str]) -> bool:
-        """Whether a conflict between keys does not follow from a problem of the key or of its group."""
-        told = {name for place, name in self.told if place in ("", row)}
-        return key not in wrong and key.split(".")[0] not in told

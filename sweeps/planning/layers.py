@@ -1,6 +1,6 @@
 """The values in the files of ``conf/``, layer by layer, before overrides: Hydra composes the shipped ones."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -27,12 +27,8 @@ class Layers:
         """The content of a row's file."""
         return self._file("row", name)
 
-    def row(self, own: Tree, without: Iterable[str] = ()) -> Tree:
+    def row(self, own: Tree) -> Tree:
         """Base and a row's content, at the paper's size."""
-        own = copied(own)
-        for group, _, key in (dotted.partition(".") for dotted in without):
-            if isinstance(own.get(group), dict):
-                own[group].pop(key, None)
         return _merged(self._base, own)
 
     def scaled(self, row: Tree) -> Tree:

@@ -8,7 +8,7 @@ from sweeps.planning.made_text import MAKERS, folded, lists_meant, rejoined, rep
 from sweeps.planning.override import Override
 from sweeps.planning.override_meanings import Meanings
 from sweeps.planning.override_text import corrected, parsed, value_text, whole
-from sweeps.planning.suggestions import option_meant, takes_list
+from sweeps.planning.suggestions import takes_list
 from sweeps.planning.yaml_files import Library
 from tracking.shell import for_shell
 from transformer.schema import Problem, kind_of
@@ -21,14 +21,12 @@ QUOTES = """put quotes around a value with special characters: "paths.runs='~/ru
 class Overrides:
     """Chosen group options, such as scale=half, and values, such as model.n_heads=4.
 
-    ``refused`` names the keys and groups that have a problem, and ``guesses`` what they probably mean, which lets the
-    rest be checked without further problems.
+    ``refused`` names the keys and groups that have a problem.
     """
 
     choices: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
-    guesses: "Overrides | None" = None
 
     @property
     def names_rows(self) -> bool:
@@ -66,8 +64,7 @@ class _Reader:
 
     def __init__(self, library: Library, recorded_rows: list[str], meanings: Meanings, makes_rows: bool) -> None:
         self.library, self.recorded_rows, self.meanings, self.makes_rows = library, recorded_rows, meanings, makes_rows
-        self.guesses = Overrides()
-        self.found, self.problems = Overrides(guesses=self.guesses), list[Problem]()
+        self.found, self.problems = Overrides(), list[Problem]()
         self.first: dict[str, Any] = {}
 
     def read(self, text: str) -> None:
@@ -126,8 +123,6 @@ class _Reader:
             "give it once",
             _list_of(self.library.tree, key, first, value),
         )
-        if not _list_of(self.library.tree, key, first, value):
-            self._guess(key, first)
 
     def _fits(self, override: Override, text: str) -> bool:
         """Whether nothing is wrong with an override by itself; otherwise the problem is kept."""
@@ -143,7 +138,7 @@ class _Reader:
             self._refuse(f"{key}@{override.package}", found, f"write {meant}=", f"{meant}={text}")
         elif override.kind == "sweep":
             allowed = "make rows of them with sweep.vary, or list rows in sweep.rows and seeds in sweep.seeds"
-            self._refuse(key, "lists several values", allowed, self.meanings.listing(key, text), guess=key in MAKERS)
+            self._refuse(key, "lists several values", allowed, self.meanings.listing(key, text))
         elif override.kind == "add":
             self._refuse(
                 key, 'begins with "+", which adds a key', "every key already exists; remove the +", f"{key}={text}"
@@ -166,29 +161,10 @@ class _Reader:
     def _refuse_unknown(self, key: str, text: str) -> None:
         meant, allowed = self.meanings.unknown(key, text)
         self._refuse(key, "is not a key", allowed, meant.override if meant else None)
-        if meant and meant.same_value and "=" not in meant.override:
-            self._guess_from(f"{meant.key}={text}")
 
-    def _guess(self, key: str, value: Any) -> None:
-        guesses: dict[str, Any] = self.guesses.choices if key in self.library.groups else self.guesses.values
-        if value is not None:
-            guesses.setdefault(key, value)
-
-    def _guess_from(self, text: str) -> None:
-        """Keep what a suggested override would set."""
-        override = parsed(text)
-        if override is None or override.kind == "sweep" or not self.meanings.known(override.key):
-            return
-        key, value = override.key, override.value
-        if key in self.library.groups:
-            value = option_meant(key, str(value), self.library.options(key))
-        self._guess(key, value)
-
-    def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None, guess: bool = True) -> None:
+    def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
         self.found.refused.add(key.partition("@")[0])
         self.problems.append(Problem(key, found, allowed, meant and for_shell(meant), COMMAND_LINE))
-        if guess and meant and "=" in meant:
-            self._guess_from(meant)
 
 
 def _value(tree: type, override: Override, text: str) -> Any:

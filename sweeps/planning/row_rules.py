@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from sweeps.planning.layers import Tree, copied
+from sweeps.planning.layers import Tree
 from transformer.schema import Problem
 
 Place = Callable[[str], str | None]
@@ -29,17 +29,3 @@ def erased(changes: Mapping[str, Mapping[str, Any]], overridden: Iterable[str], 
             found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
             allowed = "remove the override, or select rows that keep base's value"
             yield Problem(key, found, allowed, None, place(key))
-
-
-def with_base_values(plain: Tree, base: Tree, problems: Iterable[Problem]) -> Tree:
-    """A copy with base's value for every key that has a problem, and without keys that base does not have."""
-    repaired = copied(plain)
-    for problem in problems:
-        group, _, name = problem.key.partition(".")
-        if not name or not isinstance(repaired.get(group), dict):
-            repaired[group] = copied(base.get(group))
-        elif isinstance(base.get(group), dict) and name in base[group]:
-            repaired[group][name] = base[group][name]
-        else:
-            repaired[group].pop(name, None)
-    return {group: values for group, values in repaired.items() if group in base}
