@@ -9,14 +9,13 @@ from sweeps.planning.composition import Composition as Composition
 from sweeps.planning.found_problems import FoundProblems
 from sweeps.planning.layers import Layers, Tree, assigned, copied
 from sweeps.planning.made_rows import MadeRows, made_rows
-from sweeps.planning.made_text import MAKERS
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plain_yaml import refers
 from sweeps.planning.recorded import Record, dotted, nested
 from sweeps.planning.row_rules import differences, erased
 from sweeps.planning.row_selection import ALL, selected
 from sweeps.planning.scaling import Kept, Layered, apply_scale, keep_differences
-from sweeps.planning.settings import Settings, absolute, parse_scale, parse_settings
+from sweeps.planning.settings import MAKERS, Settings, absolute, parse_scale, parse_settings
 from sweeps.planning.study_problems import study_problems
 from sweeps.planning.task_named import library_of
 from sweeps.planning.unscaled import before_scaling

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from sweeps.planning.base import composed
-from sweeps.planning.made_text import MAKERS
 from sweeps.planning.plain_yaml import read_yaml
 from sweeps.planning.row_selection import ALL
+from sweeps.planning.settings import MAKERS
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, groups_of
 from sweeps.planning.yaml_files import FULL, PLATFORM_GROUPS, Library
 

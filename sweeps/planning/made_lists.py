@@ -1,6 +1,5 @@
 """The keys and lists of ``sweep.vary`` and ``sweep.grid``, checked: every problem at once."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,8 +9,6 @@ from sweeps.planning.yaml_files import Library
 from transformer.schema import UNKNOWN_KEY, Problem, kind_of
 
 Place = Callable[[str], str | None]
-SEPARATED = re.compile(r"[^\s,;|]+(?:[\s,;|]+[^\s,;|]+)+")
-"""Several words that stand as one value."""
 
 
 @dataclass
@@ -33,22 +30,15 @@ def readable_lists(maker: str, asked: Any, library: Library, place: Place) -> Li
         return found
     for typed, values in _flat(asked):
         key, where = str(typed), place(f"{maker}.{typed}") or place(maker)
-        problem = _key_problem(key, library) or (
-            _twice(key) if key in found.places else _list_problem(library.tree, key, values)
-        )
+        unknown = _key_problem(key, library)
+        problem = unknown or (_twice(key) if key in found.places else _list_problem(key, values))
         found.places[key] = where
         if problem:
             found.problems.append(replace(problem, place=where))
-        if isinstance(values, list) and not _key_problem(key, library):
-            _keep(library.tree, found, key, values)
+        if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
+            each = [_number(library.tree, key, value) for value in values]
+            found.values[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
     return found
-
-
-def _keep(tree: type, found: Lists, key: str, values: list[Any]) -> None:
-    """Keep each plain value once; those of a list with a fault are checked too."""
-    plain = [_number(tree, key, value) for value in values if _is_plain(value) and not _are_words(tree, key, value)]
-    if plain:
-        found.values[key] = [value for place, value in enumerate(plain) if not _in(value, plain[:place])]
 
 
 def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -84,51 +74,27 @@ def _twice(key: str) -> Problem:
     return Problem(key, "is given twice", "give all its values in one list")
 
 
-def _list_problem(tree: type, key: str, values: Any) -> Problem | None:
+def _list_problem(key: str, values: Any) -> Problem | None:
     """What is wrong with the form of a list. Its values are checked with the rows that they make."""
-    if not isinstance(values, list) and not _is_plain(values):
-        return Problem(key, "is not a list", "must be a list of values, written out")
     if not isinstance(values, list):
-        near = f"{key}: [{', '.join(_words(values))}]"
-        return Problem(key, f"is {_shown(values)}", "must be a list of values", near)
+        return Problem(key, f"is {as_typed(values)}", "must be a list of values, such as [1, 4]")
     if not values:
         return Problem(key, "is an empty list", "must list at least one value")
-    if strange := [value for value in values if not _is_plain(value)]:
-        kind = "a group" if isinstance(strange[0], dict) else "a function"
-        return Problem(key, f"lists {kind}", "must list plain values, written out")
-    if joined := [value for value in values if _are_words(tree, key, value)]:
-        words = [word for value in values for word in _words(value)]
-        allowed = "put a comma between two values"
-        return Problem(key, f"lists {_shown(joined[0])} as one value", allowed, f"{key}: [{', '.join(words)}]")
     repeated = [value for place, value in enumerate(values) if _in(value, values[:place])]
     if repeated:
-        return Problem(key, f"lists {_shown(repeated[0])} twice", "must list each value once")
+        return Problem(key, f"lists {as_typed(repeated[0])} twice", "must list each value once")
     return None
 
 
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | list)
-
-
-def _are_words(tree: type, key: str, value: Any) -> bool:
-    """Whether the value is several words where the key takes no text."""
-    text = isinstance(value, str) and SEPARATED.fullmatch(value) and kind_of(tree, key) not in (str, str | None)
-    return bool(text)
+def as_typed(value: Any) -> str:
+    """A value as it is typed in a list."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return "+".join(map(as_typed, value)) if isinstance(value, list) else str(value)
 
 
 def _in(value: Any, others: list[Any]) -> bool:
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in others)
-
-
-def _words(value: Any) -> list[str]:
-    """The values that a text holds."""
-    if isinstance(value, str):
-        return [word for word in re.split(r"[\s,;|()\[\]]+", value) if word]
-    return ["null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)]
-
-
-def _shown(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else _words(value)[0]
 
 
 def _number(tree: type, key: str, value: Any) -> Any:

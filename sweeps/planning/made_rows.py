@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from sweeps.planning.made_lists import Lists, readable_lists
-from sweeps.planning.made_text import MAKERS
+from sweeps.planning.made_lists import Lists, as_typed, readable_lists
 from sweeps.planning.recorded import nested
+from sweeps.planning.settings import MAKERS
 from sweeps.planning.suggestions import known_keys
 from sweeps.planning.yaml_files import Library
 from transformer.schema import Problem, nearest
@@ -101,7 +101,7 @@ def _make(made: MadeRows, maker: str, lists: Lists, base: Mapping[str, Any], pla
             )
             new += 1
         else:
-            left_out.append(", ".join(f"{key} {_text(value)}" for key, value in values.items()))
+            left_out.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
     if left_out and not new and not lists.problems:
         allowed = "add a value that differs from base's before scaling"
         found = f"makes no row: base has {'; '.join(left_out)}"
@@ -127,7 +127,7 @@ def row_keys(library: Library) -> list[str]:
 def made_name(values: Mapping[str, Any], order: list[str]) -> str:
     """``n_heads_16-p_drop_0.2``: the keys in the order of the schema, each with its value."""
     ordered = sorted(values, key=order.index)
-    name = "-".join(f"{_short(key, order)}_{_plain(_text(values[key]))}" for key in ordered)
+    name = "-".join(f"{_short(key, order)}_{_plain(as_typed(values[key]))}" for key in ordered)
     return name if len(name.encode()) <= LONGEST else _cut(name)
 
 
@@ -135,13 +135,6 @@ def _short(key: str, known: list[str]) -> str:
     """The last component, with its group where another group has it too."""
     last = key.rpartition(".")[2]
     return last if sum(other.rpartition(".")[2] == last for other in known) == 1 else key
-
-
-def _text(value: Any) -> str:
-    """A value as it is typed."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return "+".join(map(_text, value)) if isinstance(value, list) else str(value)
 
 
 def _plain(text: str) -> str:

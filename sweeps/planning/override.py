@@ -32,6 +32,11 @@ def parsed(text: str) -> Override | None:
     return by_grammar(_quoted(text))
 
 
+def value_text(text: str) -> str:
+    """The value of an override as typed."""
+    return text.partition("=")[2].strip()
+
+
 def plain(text: str) -> Any:
     """A word, a number or a list of these, or NOT_PLAIN. To import Hydra takes longer than to compose a study."""
     if text.startswith("[") and text.endswith("]"):

@@ -1,20 +1,21 @@
 """The command line's ``key=value`` overrides: parsed by Hydra's grammar, checked against the schema, all at once."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeps.planning.made_text import MAKERS, folded, lists_meant, rejoined, repeated_keys
-from sweeps.planning.override import Override
-from sweeps.planning.override_meanings import Meanings
-from sweeps.planning.override_text import corrected, parsed, value_text, whole
-from sweeps.planning.suggestions import takes_list
+from sweeps.planning.override import Override, parsed, value_text
+from sweeps.planning.settings import MAKERS
+from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
 from tracking.shell import for_shell
 from transformer.schema import Problem, kind_of
 
 COMMAND_LINE = "command line"
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
+LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
+"""A key with its list in the text of ``sweep.vary`` or ``sweep.grid``."""
 
 
 @dataclass
@@ -49,64 +50,40 @@ def parse_overrides(
     ``one_row`` is for verbs that take one row and one seed: it decides what ``seed=2`` means.
     """
     makes_rows = any(text.startswith((*MAKERS, "sweep=")) for text in overrides)
-    reader = _Reader(library, list(recorded_rows), Meanings(library, one_row), makes_rows)
-    arguments = folded(overrides, MAKERS)
-    for text in whole(rejoined(arguments, MAKERS)):
-        if text in arguments:
-            reader.read(text)
-        else:
-            reader.refuse_split(text)
+    reader = _Reader(library, list(recorded_rows), one_row, makes_rows)
+    read = [(text, parsed(text)) for text in overrides]
+    for text, override in read:
+        if override is not None and override.key:
+            reader.read(text, override)
+    reader.refuse_unreadable([text for text, override in read if override is None or not override.key])
     return reader.found, reader.problems
 
 
 class _Reader:
     """Reads one override after another, and keeps the first of two that contradict each other."""
 
-    def __init__(self, library: Library, recorded_rows: list[str], meanings: Meanings, makes_rows: bool) -> None:
-        self.library, self.recorded_rows, self.meanings, self.makes_rows = library, recorded_rows, meanings, makes_rows
+    def __init__(self, library: Library, recorded_rows: list[str], one_row: bool, makes_rows: bool) -> None:
+        self.library, self.recorded_rows, self.one_row, self.makes_rows = library, recorded_rows, one_row, makes_rows
         self.found, self.problems = Overrides(), list[Problem]()
         self.first: dict[str, Any] = {}
 
-    def read(self, text: str) -> None:
-        override = parsed(text)
-        if override is None or not override.key:
-            self._refuse_unreadable(text)
-            return
-        if override.key in MAKERS and (twice := repeated_keys(value_text(text))):
-            self._refuse_repeated(text, twice)
+    def read(self, text: str, override: Override) -> None:
+        if override.key in MAKERS and (twice := _repeated(text)):  # Hydra would keep the last
+            allowed = "give all values of a key in one list"
+            self._refuse(override.key, f"gives {', '.join(twice)} twice", allowed)
         elif self._fits(override, value_text(text)):
             self._keep(override, value_text(text))
 
-    def refuse_split(self, text: str) -> None:
-        """Refuse an override that the shell split at its blanks."""
-        if text.startswith(MAKERS):
-            found, allowed = "has blanks or braces, at which the shell splits it", "put quotes around it"
-        else:
-            found, allowed = "has blanks, at which the shell splits it", "leave them out, or use quotes"
-        self._refuse(text, found, allowed, self.meanings.of_text(text))
+    def refuse_unreadable(self, texts: list[str]) -> None:
+        """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
+        if texts:
+            form = self._lists_form(texts[0]) or f"must look like {self.library.override_example}"
+            self._refuse(" ".join(texts), "is not key=value", f"{form}; {QUOTES}")
 
-    def _refuse_repeated(self, text: str, keys: list[str]) -> None:
-        """Refuse lists that give a key twice, of which Hydra would keep the last."""
-        maker, _, lists = text.partition("=")
-        self._refuse(
-            maker, f"gives {', '.join(keys)} twice", "give all values of a key in one list", lists_meant(maker, lists)
-        )
-
-    def _refuse_unreadable(self, text: str) -> None:
-        key, value = corrected(text) or ("", "")
-        if key in MAKERS:
-            self._refuse(
-                key,
-                f"is {value_text(text)}",
-                f"must look like {key}='{self.library.list_example}'",
-                self.meanings.of_text(text),
-            )
-            return
-        if key and text.startswith(f"{key}=") and not self.meanings.known(key) and parsed(f"x={value}"):
-            self._refuse_unknown(key, value)  # such as decode.α, which Hydra cannot read
-        else:
-            allowed = f"must look like {self.library.override_example}; {QUOTES}"
-            self._refuse(text, "is not key=value", allowed, self.meanings.of_text(text))
+    def _lists_form(self, text: str) -> str | None:
+        """How lists of values are typed, for a text that means to give some."""
+        maker = next(filter(text.startswith, MAKERS), None)
+        return maker and f"must look like {maker}='{self.library.list_example}'"
 
     def _keep(self, override: Override, text: str) -> None:
         key, group = override.key, override.key in self.library.groups
@@ -115,34 +92,26 @@ class _Reader:
         first = self.first.setdefault(key, value)
         if repr(first) == repr(value):
             there[key] = value
-            return
-        there.pop(key, None)
-        self._refuse(
-            key,
-            f"is given twice, as {first} and as {value}",
-            "give it once",
-            _list_of(self.library.tree, key, first, value),
-        )
+        else:
+            there.pop(key, None)
+            self._refuse(key, f"is given twice, as {first} and as {value}", "give it once")
 
     def _fits(self, override: Override, text: str) -> bool:
         """Whether nothing is wrong with an override by itself; otherwise the problem is kept."""
         key, before = override.key, len(self.problems)
         if override.kind == "delete":
             self._refuse(key, "cannot be removed", "set another value")
-        elif not self.meanings.known(key):
+        elif key not in self.library.groups and key not in known_keys(self.library.tree):
             self._refuse_unknown(key, text)
         elif override.package is not None:
-            within = f"{key}.{override.package.rpartition('.')[2]}"
-            meant = within if "." in override.package and self.meanings.known(within) else key
-            found = "names a package after @, which is not supported"
-            self._refuse(f"{key}@{override.package}", found, f"write {meant}=", f"{meant}={text}")
+            found, allowed = "names a package after @, which is not supported", f"remove @{override.package}"
+            self._refuse(f"{key}@{override.package}", found, allowed)
         elif override.kind == "sweep":
             allowed = "make rows of them with sweep.vary, or list rows in sweep.rows and seeds in sweep.seeds"
-            self._refuse(key, "lists several values", allowed, self.meanings.listing(key, text))
+            self._refuse(key, "lists several values", self._lists_form(key) or allowed)
         elif override.kind == "add":
-            self._refuse(
-                key, 'begins with "+", which adds a key', "every key already exists; remove the +", f"{key}={text}"
-            )
+            allowed = "every key already exists; remove the +"
+            self._refuse(key, 'begins with "+", which adds a key', allowed, f"{key}={text}")
         elif key in self.library.groups:
             self._check_option(override, text)
         return len(self.problems) == before
@@ -155,16 +124,20 @@ class _Reader:
             options = ", ".join(self.library.options(group))
             self._refuse(group, f"is {override.value}", f"must be one of {options}")
         elif problem := self.library.unknown_option(group, name, COMMAND_LINE):
-            meant = problem.nearest and self.meanings.choosing(group, problem.nearest)
-            self._refuse(group, problem.found, problem.allowed, meant)
+            self._refuse(group, problem.found, problem.allowed, problem.nearest and f"{group}={problem.nearest}")
 
     def _refuse_unknown(self, key: str, text: str) -> None:
-        meant, allowed = self.meanings.unknown(key, text)
-        self._refuse(key, "is not a key", allowed, meant.override if meant else None)
+        meant, allowed = unknown_key(self.library.tree, key, text, self.library.all_options, self.one_row)
+        self._refuse(key, "is not a key", self._lists_form(key) or allowed, meant.override if meant else None)
 
     def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
         self.found.refused.add(key.partition("@")[0])
         self.problems.append(Problem(key, found, allowed, meant and for_shell(meant), COMMAND_LINE))
+
+
+def _repeated(text: str) -> list[str]:
+    keys = LISTED_KEY.findall(text)
+    return sorted({key for key in keys if keys.count(key) > 1})
 
 
 def _value(tree: type, override: Override, text: str) -> Any:
@@ -177,9 +150,3 @@ def _value(tree: type, override: Override, text: str) -> Any:
 def _option(override: Override, text: str) -> str:
     value = override.value
     return value if isinstance(value, str) else text
-
-
-def _list_of(tree: type, key: str, *values: Any) -> str | None:
-    """Two values of a list as one, which a shell makes two of in sweep.rows={base,big}."""
-    several = takes_list(tree, key) and not any(isinstance(value, list) for value in values)
-    return f"{key}=[{','.join(map(str, values))}]" if several else None

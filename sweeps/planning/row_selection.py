@@ -1,11 +1,9 @@
 """The rows that ``sweep.rows`` lists."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeps.planning.suggestions import option_meant
 from sweeps.planning.yaml_files import Library
 from transformer.schema import Problem
 
@@ -25,7 +23,7 @@ def selected(asked: Any, exists: Callable[[str], bool], library: Library) -> Sel
     """The rows of ``sweep.rows``; names that do not exist or are listed twice are refused."""
     if not isinstance(asked, list) or not asked:
         allowed = "must be a list of rows, such as [base,big], or all"
-        return Selection(None, [Problem("sweep.rows", f"is {asked}", allowed, _meant(asked, library))])
+        return Selection(None, [Problem("sweep.rows", f"is {asked}", allowed)])
     names, problems = [str(name) for name in asked], []
     for name in names:
         unknown = None if exists(name) else library.unknown_option("row", name, None)
@@ -34,12 +32,3 @@ def selected(asked: Any, exists: Callable[[str], bool], library: Library) -> Sel
         found = f"lists {name} {names.count(name)} times"
         problems.append(Problem("sweep.rows", found, "must list each row once"))
     return Selection([name for name in dict.fromkeys(names) if exists(name)], problems)
-
-
-def _meant(asked: Any, library: Library) -> str | None:
-    """The list that is meant by rows without brackets."""
-    if not isinstance(asked, str) or asked.casefold() == ALL:
-        return ALL if isinstance(asked, str) else None
-    names = filter(None, re.split(r"[\s,+;|\[\]]+", asked))
-    rows = [option_meant("row", name, library.options("row")) for name in names]
-    return f"sweep.rows=[{','.join(filter(None, rows))}]" if rows and all(rows) else None

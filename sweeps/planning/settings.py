@@ -14,6 +14,8 @@ from transformer.versions import field_types
 
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 """The groups of keys that every task has."""
+MAKERS = ("sweep.vary", "sweep.grid")
+"""Keys that make rows of lists of values."""
 Count = Annotated[int, Range(1, 2**31 - 1)]
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.planning.load_task import source_of
-from sweeps.planning.override import parsed
-from sweeps.planning.override_text import value_text
+from sweeps.planning.override import parsed, value_text
 from sweeps.planning.recorded import Record
 from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.stored_study import known_study

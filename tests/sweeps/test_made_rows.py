@@ -33,7 +33,6 @@ def names(made: Plan) -> list[str]:
         (HEADS, ["n_heads_1", "n_heads_4"]),
         ("sweep.vary={model.n_heads:[1,4]}", ["n_heads_1", "n_heads_4"]),
         ("sweep.vary={model: {n_heads: [1, 4]}}", ["n_heads_1", "n_heads_4"]),
-        ("sweep.vary.model.n_heads=[1,4]", ["n_heads_1", "n_heads_4"]),
         ("sweep.vary={train.precision: [fp32]}", ["precision_fp32"]),
         ("sweep.vary={model.p_drop: [0, 0.2]}", ["p_drop_0.0", "p_drop_0.2"]),
         ("sweep.vary={model.positions: [learned]}", ["positions_learned"]),
