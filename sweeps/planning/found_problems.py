@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sweeps.planning.overrides import COMMAND_LINE, Overrides
-from sweeps.planning.suggestions import other_name
+from sweeps.planning.suggestions import known_keys, other_name
 from sweeps.planning.yaml_content import BASE
 from sweeps.planning.yaml_files import Library
 from transformer.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
@@ -46,7 +46,7 @@ class FoundProblems:
         self.wrong_in_base |= {problem.key for problem in found if row == BASE}
         for problem in found:
             key = problem.key
-            near = (problem.found == UNKNOWN_KEY and other_name(self.library.tree, key)) or problem.nearest
+            near = (problem.found == UNKNOWN_KEY and other_name(key, known_keys(self.library.tree))) or problem.nearest
             place = problem.place or self.source(key) or self.made_place(row, key)
             place = place or self.library.locate(key, choices)
             if place is None and problem.found == IS_MISSING:

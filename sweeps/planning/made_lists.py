@@ -66,8 +66,8 @@ def _key_problem(key: str, library: Library) -> Problem | None:
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside and group in library.row_groups:
         return Problem(key, "is a group of keys", f"vary one of {', '.join(inside)}")
-    meant, allowed = unknown_key(library.tree, key, "", library.all_options)
-    return Problem(key, UNKNOWN_KEY, allowed, meant.key if meant else None)
+    meant, allowed = unknown_key(library.tree, key)
+    return Problem(key, UNKNOWN_KEY, allowed, meant)
 
 
 def _twice(key: str) -> Problem:

@@ -1,6 +1,6 @@
 """What people type for our names: tables only. Names are compared in lower case and without separators."""
 
-SAME_VALUE = {
+OTHER_NAMES = {
     "model.n_layers": "layers num_layers nlayers depth num_hidden_layers encoder_layers decoder_layers blocks n",
     "model.d_model": "hidden_size hidden dim width embed_dim embedding_dim embedding_size emb_dim n_embd model_dim d",
     "model.d_ff": "ffn_dim ffn ff feedforward dim_feedforward ffn_size intermediate_size inner_size mlp_dim d_inner"
@@ -17,7 +17,8 @@ SAME_VALUE = {
     "model.max_positions": "max_len max_length maxlen max_seq_len max_seq_length max_sequence_length seq_len block_size"
     " context_length context_size n_positions n_ctx max_position_embeddings max_source_positions",
     "train.steps": "max_steps num_steps n_steps iterations iters max_iters num_iterations updates max_updates"
-    " max_update total_steps training_steps train_steps step steps",
+    " max_update total_steps training_steps train_steps step steps epochs epoch num_epochs n_epochs max_epochs"
+    " max_epoch num_train_epochs",
     "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
     "train.label_smoothing": "eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
     "train.precision": "dtype prec",
@@ -46,74 +47,28 @@ SAME_VALUE = {
     "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
     "cluster.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
-    "sweep.vary": "vary params hydra.sweeper.params variations one_at_a_time",
+    "sweep.vary": "vary params variations one_at_a_time",
     "sweep.grid": "grid grid_search param_grid product cartesian",
     "sweep.max_failures": "retries max_retries num_retries failures",
     "tracking.uri": "tracking_uri mlflow_uri mlflow_tracking_uri mlflow uri",
     "tracking.experiment": "experiment exp experiment_name mlflow_experiment project",
-    "paths.runs": "output out output_dir out_dir outdir dir save_dir run_dir runs_dir log_dir results results_dir"
-    " hydra.run.dir",
+    "paths.runs": "output out output_dir out_dir outdir dir save_dir run_dir runs_dir log_dir results results_dir",
     "paths.data": "data_dir data_path data_root datadir cache_dir",
     "paths.checkpoints": "checkpoints checkpoint_dir checkpoint_path ckpt_dir ckpt_path",
+    "train.lr_factor": "lr learning_rate max_lr base_lr peak_lr lr_max eta lrate",
+    "train.tokens_per_batch": "batch_size batch bs bsz batchsize max_tokens batch_tokens global_batch_size"
+    " train_batch_size",
+    "sweep.seeds": "seed seeds random_seed manual_seed rng rng_seed",
+    "sweep.rows": "rows row_names variants",
+    "data": "dataset datasets corpus",
+    "cluster": "machine device",
 }
-"""Our key: its other names, for the same value."""
+"""Our key or group: its other names."""
 
-OTHER_VALUE = {
-    "train.lr_factor": (
-        "lr learning_rate max_lr base_lr peak_lr lr_max eta lrate",
-        "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
-    ),
-    "train.tokens_per_batch": (
-        "batch_size batch bs bsz batchsize max_tokens batch_tokens global_batch_size train_batch_size",
-        "train.tokens_per_batch counts tokens, not sentences",
-    ),
-    "train.steps": (
-        "epochs epoch num_epochs n_epochs max_epochs max_epoch num_train_epochs",
-        "train.steps counts steps, not epochs",
-    ),
+NOTES = {
+    "train.lr_factor": "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
+    "train.tokens_per_batch": "train.tokens_per_batch counts tokens, not sentences",
+    "train.steps": "train.steps counts steps, not epochs",
+    "model.d_model": "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
 }
-"""Our key: its other names, which mean another unit, and ours."""
-
-WIDTHS = "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers"
-AMBIGUOUS = {"hiddensize": WIDTHS, "hidden": WIDTHS, "dhidden": WIDTHS, "dhid": WIDTHS, "dim": WIDTHS}
-"""Names that others use for two of our keys, and both."""
-
-SEEDS = "seed seeds random_seed manual_seed rng rng_seed"
-ROWS = "row rows row_name row_names variant variants model config"
-"""Names for what a sweep lists and `ablate train` takes singly."""
-
-GROUPS = {"data": "dataset datasets corpus task", "scale": "size scales scaling", "cluster": "machine device"}
-"""Our group: its other names. They count only with an option of the group."""
-
-OPTIONS = {"cuda": "gpu", "cpu": "local", "full": "paper", "small": "tiny"}
-"""Other names of options."""
-
-LETTERS = str.maketrans({"α": "alpha", "ε": "eps", "λ": "lambda", "β": "beta", "η": "eta"})
-
-ROW_WORDS = {
-    "nheads": "heads",
-    "h": "heads",
-    "head": "heads",
-    "nlayers": "layers",
-    "layer": "layers",
-    "n": "layers",
-    "dmodel": "width",
-    "dff": "ff",
-    "ffn": "ff",
-    "dk": "key",
-    "dkey": "key",
-    "keysize": "key",
-    "pdrop": "dropout",
-    "drop": "dropout",
-    "epsls": "smoothing",
-    "ls": "smoothing",
-    "labelsmoothing": "smoothing",
-    "learned": "elearnedpositions",
-    "positions": "elearnedpositions",
-    "learnedpositionalembedding": "elearnedpositions",
-    "transformerbase": "base",
-    "baseline": "base",
-    "transformerbig": "big",
-    "large": "big",
-}
-"""The beginning of a row's name before its number, and the row's own word."""
+"""Our key: how it may differ from what its other names mean."""

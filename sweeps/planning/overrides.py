@@ -102,7 +102,7 @@ class _Reader:
         if override.kind == "delete":
             self._refuse(key, "cannot be removed", "set another value")
         elif key not in self.library.groups and key not in known_keys(self.library.tree):
-            self._refuse_unknown(key, text)
+            self._refuse_unknown(key)
         elif override.package is not None:
             found, allowed = "names a package after @, which is not supported", f"remove @{override.package}"
             self._refuse(f"{key}@{override.package}", found, allowed)
@@ -126,9 +126,9 @@ class _Reader:
         elif problem := self.library.unknown_option(group, name, COMMAND_LINE):
             self._refuse(group, problem.found, problem.allowed, problem.nearest and f"{group}={problem.nearest}")
 
-    def _refuse_unknown(self, key: str, text: str) -> None:
-        meant, allowed = unknown_key(self.library.tree, key, text, self.library.all_options, self.one_row)
-        self._refuse(key, "is not a key", self._lists_form(key) or allowed, meant.override if meant else None)
+    def _refuse_unknown(self, key: str) -> None:
+        meant, allowed = unknown_key(self.library.tree, key, self.library.groups, self.one_row)
+        self._refuse(key, "is not a key", self._lists_form(key) or allowed, meant)
 
     def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
         self.found.refused.add(key.partition("@")[0])

@@ -12,10 +12,10 @@ import yaml
 import sweeps
 from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import tree_type
-from sweeps.planning.suggestions import option_meant
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, examined, line_of
 from sweeps.task import Problem, RefusedError, Task
+from transformer.schema import nearest
 
 PLATFORM_GROUPS = ("cluster", "tracking", "sweep")
 """Groups of options that all tasks share."""
@@ -79,10 +79,6 @@ class Library:
         key = next(iter(self.schema.short_names))
         return "{model.n_heads: [1, 4]}" if self.is_first_task else f"{{{key}: [VALUE, VALUE]}}"
 
-    @property
-    def all_options(self) -> dict[str, list[str]]:
-        return {group: self.options(group) for group in self.groups}
-
     @cached_property
     def own(self) -> Path | None:
         """The user's ``./conf``; None if it is missing or is the shipped folder."""
@@ -145,7 +141,7 @@ class Library:
             return Problem(group, found, f"move or rename it to conf/{self.folder(group)}/{name}.yaml", None, place)
         allowed = f"must be one of {', '.join(options)}"
         found = f'is "{name}", but conf/{self.folder(group)}/ has no such file'
-        return Problem(group, found, allowed, option_meant(group, name, options), place)
+        return Problem(group, found, allowed, nearest(name, options), place)
 
     def examined(self, group: str, name: str) -> list[Problem]:
         """The problems of the user's file of this option. Raises RefusedError if it has no content."""

@@ -23,7 +23,7 @@ def the_one(folder: Path, override: str, by: Callable[[list[str], Path], Composi
         ("modle.n_heads=4", "model.n_heads"),
         ("train.step=4", "train.steps"),
         ("+model.d_kk=4", "model.d_k"),
-        ("sweep.seed=4", "sweep.seeds"),
+        ("sweep.seed=4", "train.seed"),
         ("scal=half", "scale"),
         ("qqqqqq=1", None),
         ("decode.beam.width=3", "decode.beam"),

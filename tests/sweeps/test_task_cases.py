@@ -122,7 +122,7 @@ TWO_REASONS: list[tuple[str, list[str]]] = [
 # overrides
 TYPED: list[tuple[list[str], str, list[str]]] = [
     (["model.sise=8"], "model.sise", ["keys under model are size, kind", "did you mean model.size?"]),
-    (["size=8"], "size", ["did you mean model.size=8?"]),
+    (["size=8"], "size", ["did you mean model.size?"]),
     (["--size=8"], "--size=8", ["write settings as key=value"]),
     (["train.rate=0"], "train.rate", ["must be a number above 0"]),
     (["train.steps=many"], "train.steps", ["must be a whole number of at least 1"]),
@@ -133,7 +133,7 @@ TYPED: list[tuple[list[str], str, list[str]]] = [
     (["scale=tiny"], "scale", ["must be one of full"]),
     (["scale.size=3"], "scale.size", ["must divide model.size, which is 8"]),
     (["sweep.rows=[base,sqare]"], "sweep.rows", ["did you mean square?"]),
-    (["seed=3"], "seed", ["did you mean sweep.seeds=[3]?"]),
+    (["seed=3"], "seed", ["did you mean sweep.seeds?"]),
     (["sweep.vary={model.sise: [1]}"], "model.sise", ["did you mean model.size?"]),
     (["task=translation"], "task", ["is given twice"]),
 ]
