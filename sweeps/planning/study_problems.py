@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sweeps.planning.naming import by_name
 from sweeps.planning.settings import Settings
-from tracking.shell import shell_line
 from tracking.uri import without_password
-from transformer.schema import Problem, nearest
+from transformer.schema import Problem
 
 LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""
 FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+DATABASES = ("postgresql", "mysql", "mssql")
 SERVERS = ("http", "https")
 STORES = "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
 
@@ -43,10 +41,7 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     named = settings.sweep.name is not None
     key, name = ("sweep.name", settings.sweep.name or "") if named else ("scale.name", settings.scale.name)
     if not is_folder_name(name):
-        near = "-".join(filter(None, name.split("/")))
-        word = by_name(Path(near)) if named else f"{key}={near}"
-        offered = shell_line([word]) if near != name and is_folder_name(near) else None
-        yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME, offered)
+        yield Problem(key, f"is {_quoted(name)}", FOLDER_NAME)
     elif (size := len(name.encode())) > LONGEST_NAME:
         yield Problem(key, f"is a name of {size} bytes", f"must have at most {LONGEST_NAME}")
 
@@ -60,10 +55,7 @@ def _place_problems(settings: Settings) -> Iterator[Problem]:
     paths = settings.paths
     for key, value in (("runs", paths.runs), ("data", paths.data)):
         if found := _unusable(value) or (f"is {_quoted(value)}" if "://" in value else None):
-            near = value.removeprefix("file://") if value.startswith("file:///") else None
-            yield Problem(
-                f"paths.{key}", found, "must be a folder; only paths.checkpoints takes other filesystems", near
-            )
+            yield Problem(f"paths.{key}", found, "must be a folder; only paths.checkpoints takes other filesystems")
     if paths.checkpoints is not None and (found := _unusable(paths.checkpoints)):
         yield Problem("paths.checkpoints", found, "must be a folder, a URL such as s3://BUCKET/FOLDER, or null")
     elif paths.checkpoints is not None and paths.checkpoints.startswith("memory:"):
@@ -91,8 +83,8 @@ def _homeless(place: str) -> bool:
 
 def _tracking_problems(settings: Settings) -> Iterator[Problem]:
     uri, experiment = settings.tracking.uri, settings.tracking.experiment
-    if uri is not None:
-        yield from _uri_problems(uri)
+    if uri is not None and not _is_store(uri):
+        yield Problem("tracking.uri", f"is {_quoted(without_password(uri))}", STORES)
     if experiment is None:
         return
     if not experiment.strip() or not experiment.isprintable():
@@ -102,23 +94,15 @@ def _tracking_problems(settings: Settings) -> Iterator[Problem]:
         yield Problem("tracking.experiment", found, f"must have at most {LONGEST_EXPERIMENT}")
 
 
-def _uri_problems(uri: str) -> Iterator[Problem]:
-    shown = f"is {_quoted(without_password(uri))}"
+def _is_store(uri: str) -> bool:
+    """Whether a store can have this address."""
     scheme = re.match(r"([a-zA-Z][\w.-]*)(?:\+\w+)?:", uri)
     kind = scheme[1].lower() if scheme else ""
-    if kind == "databricks" or uri == "databricks":
-        return
     if kind in SERVERS:
-        if not _has_host(uri):
-            yield Problem("tracking.uri", shown, "must name a host, and a port up to 65535", _server(uri))
-    elif kind == "sqlite":
-        if not re.match(r"sqlite(\+\w+)?:///.", uri) or ":memory:" in uri:
-            yield Problem("tracking.uri", shown, "must name a database file: sqlite:////PATH/mlflow.db", _sqlite(uri))
-    elif kind in DATABASES:
-        if "://" not in uri:
-            yield Problem("tracking.uri", shown, STORES, uri.replace(":", "://", 1))
-    else:
-        yield Problem("tracking.uri", shown, STORES, _meant(uri, kind))
+        return _has_host(uri)
+    if kind == "sqlite":
+        return re.match(r"sqlite(\+\w+)?:///.", uri) is not None and ":memory:" not in uri
+    return kind == "databricks" or uri == "databricks" or (kind in DATABASES and "://" in uri)
 
 
 def _has_host(uri: str) -> bool:
@@ -127,31 +111,6 @@ def _has_host(uri: str) -> bool:
         return bool(parts.hostname) and "//" in uri and parts.port != 0 and not re.search(r"\s", parts.netloc)
     except ValueError:
         return False
-
-
-def _server(uri: str) -> str | None:
-    """``http:/host`` and ``http:host`` as they were meant."""
-    rest = re.sub(r"^https?:/*", "", uri, flags=re.IGNORECASE)
-    fixed = f"{uri[: uri.index(':')].lower()}://{rest}"
-    return fixed if rest and fixed != uri and _has_host(fixed) else None
-
-
-def _sqlite(uri: str) -> str | None:
-    path = re.sub(r"^sqlite(\+\w+)?:/*", "", uri)
-    absolute = re.match(r"sqlite(\+\w+)?:/(?!/)", uri)
-    return f"sqlite:///{'/' if absolute else ''}{path}" if path and path != ":memory:" else None
-
-
-def _meant(uri: str, kind: str) -> str | None:
-    """The address that was probably meant: a server without http, a mistyped scheme, a folder."""
-    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", uri):
-        return f"http://{uri}"
-    if kind and (near := nearest(kind, (*SERVERS, *DATABASES))):
-        rest = uri.split(":", 1)[1].lstrip("/")
-        return f"{near}://{rest}" if near in SERVERS else f"{near}:///{rest}"
-    return (
-        f"sqlite:///{uri.removeprefix('file://').rstrip('/')}/mlflow.db" if uri.startswith(("/", "file:///")) else None
-    )
 
 
 def address_problems(address: str | None) -> Iterator[Problem]:
@@ -163,9 +122,7 @@ def address_problems(address: str | None) -> Iterator[Problem]:
         found, allowed = f"is {_quoted(address)}, Ray's client, which cannot place a trial's workers", allowed
         yield Problem("cluster.address", found, f"{allowed}; start ablate on a node of the cluster")
     elif not _is_host_and_port(address):
-        known = re.fullmatch(r"[\w.-]+", address) and address.lower() not in ("local", "none")
-        near = f"{address}:6379" if known else None
-        yield Problem("cluster.address", f"is {_quoted(address)}", allowed, near)
+        yield Problem("cluster.address", f"is {_quoted(address)}", allowed)
 
 
 def _is_host_and_port(address: str) -> bool:

@@ -114,7 +114,6 @@ def test_only_checkpoints_may_lie_on_another_filesystem(defaults: Settings, here
     (problem,) = look(defaults, here, **{key: place})
     assert (problem.key, problem.found) == (f"paths.{key}", f'is "{place}"')
     assert "only paths.checkpoints takes other filesystems" in problem.allowed
-    assert problem.nearest == (place.removeprefix("file://") if place.startswith("file") else None)
 
 
 @pytest.mark.parametrize("place", UNUSABLE_URLS)
@@ -165,37 +164,37 @@ def test_a_name_of_any_language_is_a_name(defaults: Settings, name: str) -> None
     assert study_problems(replace(defaults, sweep=replace(defaults.sweep, name=name))) == []
 
 
-WRONG_STORES = {
-    "htp://host:5000": "http://host:5000",
-    "htpps://host": "https://host",
-    "http:/host:5000": "http://host:5000",
-    "http:host:5000": "http://host:5000",
-    "http://": None,
-    "http://host:99999": None,
-    "http://host:port": None,
-    "http://ho st:5000": None,
-    "localhost:5000": "http://localhost:5000",
-    "127.0.0.1:5000": "http://127.0.0.1:5000",
-    "mlflow.lab.example:443/path": "http://mlflow.lab.example:443/path",
-    "localhost": None,
-    "sqlite:x.db": "sqlite:///x.db",
-    "sqlite:/tmp/x.db": "sqlite:////tmp/x.db",
-    "sqlite://x.db": "sqlite:///x.db",
-    "sqlite://": None,
-    "sqlite:///": None,
-    "sqlite:///:memory:": None,
-    "sqlit:///x.db": "sqlite:///x.db",
-    "postgres://host/db": "postgresql:///host/db",
-    "postgresql:host/db": "postgresql://host/db",
-    "mlruns": None,
-    "./mlruns": None,
-    "/tmp/mlruns": "sqlite:////tmp/mlruns/mlflow.db",
-    "file:///tmp/mlruns": "sqlite:////tmp/mlruns/mlflow.db",
-    "s3://bucket/mlflow": None,
-    "": None,
-    " ": None,
-    "true": None,
-}
+WRONG_STORES = [
+    "htp://host:5000",
+    "htpps://host",
+    "http:/host:5000",
+    "http:host:5000",
+    "http://",
+    "http://host:99999",
+    "http://host:port",
+    "http://ho st:5000",
+    "localhost:5000",
+    "127.0.0.1:5000",
+    "mlflow.lab.example:443/path",
+    "localhost",
+    "sqlite:x.db",
+    "sqlite:/tmp/x.db",
+    "sqlite://x.db",
+    "sqlite://",
+    "sqlite:///",
+    "sqlite:///:memory:",
+    "sqlit:///x.db",
+    "postgres://host/db",
+    "postgresql:host/db",
+    "mlruns",
+    "./mlruns",
+    "/tmp/mlruns",
+    "file:///tmp/mlruns",
+    "s3://bucket/mlflow",
+    "",
+    " ",
+    "true",
+]
 GOOD_STORES = [
     *(
         "http://127.0.0.1:5000",
@@ -211,7 +210,8 @@ GOOD_STORES = [
 @pytest.mark.parametrize("uri", WRONG_STORES, ids=repr)
 def test_an_address_that_no_store_has_is_refused(defaults: Settings, uri: str) -> None:
     (problem,) = study_problems(replace(defaults, tracking=replace(defaults.tracking, uri=uri)))
-    assert (problem.key, problem.nearest) == ("tracking.uri", WRONG_STORES[uri])
+    assert problem.key == "tracking.uri"
+    assert "http(s)://HOST:PORT" in problem.allowed
 
 
 @pytest.mark.parametrize("uri", GOOD_STORES)
@@ -260,35 +260,36 @@ def test_a_server_that_is_down_is_said_and_tolerated(tmp_path: Path) -> None:
     ]
 
 
-WRONG_HEADS = {
-    "ray://10.0.0.1:10001": None,
-    "": None,
-    " ": None,
-    "local": None,
-    "none": None,
-    "10.0.0.1": "10.0.0.1:6379",
-    "head": "head:6379",
-    "head.example.org": "head.example.org:6379",
-    "head:": None,
-    "head:port": None,
-    "head:0": None,
-    "head:65536": None,
-    "head:123456": None,
-    ":6379": None,
-    "head :6379": None,
-    "http://head:8265": None,
-    "https://head": None,
-    "head:6379/path": None,
-    "user@head:6379": None,
-    "head,other:6379": None,
-    "::1:6379": None,
-}
+WRONG_HEADS = [
+    "ray://10.0.0.1:10001",
+    "",
+    " ",
+    "local",
+    "none",
+    "10.0.0.1",
+    "head",
+    "head.example.org",
+    "head:",
+    "head:port",
+    "head:0",
+    "head:65536",
+    "head:123456",
+    ":6379",
+    "head :6379",
+    "http://head:8265",
+    "https://head",
+    "head:6379/path",
+    "user@head:6379",
+    "head,other:6379",
+    "::1:6379",
+]
 
 
 @pytest.mark.parametrize("address", WRONG_HEADS, ids=repr)
 def test_an_address_that_no_ray_head_has_is_refused(defaults: Settings, address: str) -> None:
     (problem,) = study_problems(replace(defaults, cluster=replace(defaults.cluster, address=address)))
-    assert (problem.key, problem.nearest) == ("cluster.address", WRONG_HEADS[address])
+    assert problem.key == "cluster.address"
+    assert "HOST:PORT" in problem.allowed
 
 
 @pytest.mark.parametrize("address", ["auto", "head:6379", "10.0.0.1:6379", "[::1]:6379", "a-b.c:1"])
