@@ -109,9 +109,8 @@ class _Composer:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
         asked = self.layers.lists | self.lists
         if asked and self._base is not None:
-            self.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
+            self.made = self.found.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
             self.found.note(self.made.problems, "")
-            self.found.made_place = self.made.place
 
     def _maker_place(self, key: str) -> str | None:
         """Where a key under ``sweep`` was written."""
@@ -126,10 +125,10 @@ class _Composer:
         listed = self.values.get("sweep.rows", self._listed)
         if self.made.asked and "sweep.rows" not in self.values and (listed is None or "sweep" not in self.chosen):
             listed = ["base"]
-        selection = selected(listed, self._exists, self.library)
-        self.found.note(selection.problems, "")
-        names = list(dict.fromkeys([*(selection.names or ()), *self.made.rows]))
-        if self.made.asked or selection.names is None:
+        known, problems = selected(listed, self._exists, self.library)
+        self.found.note(problems, "")
+        names = list(dict.fromkeys([*known, *self.made.rows]))
+        if self.made.asked or not isinstance(listed, list):
             self.values["sweep.rows"] = names
         return names
 

@@ -1,8 +1,9 @@
 """The problems found while rows are composed: each is told once, with the place of its value."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
+from sweeps.planning.made_rows import MadeRows
 from sweeps.planning.overrides import COMMAND_LINE, Overrides
 from sweeps.planning.suggestions import known_keys, other_name
 from sweeps.planning.yaml_content import BASE
@@ -10,21 +11,17 @@ from sweeps.planning.yaml_files import Library
 from transformer.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
 
 
-def _nowhere(_row: str, _key: str) -> str | None:
-    return None
-
-
 class FoundProblems:
     """``overrides`` are the typed ones on top of the study's. ``choices`` are the options that are read.
 
-    ``made_place`` says where a row without a file sets a key.
+    ``made`` are the rows without a file.
     """
 
     def __init__(self, typed: Overrides, overrides: Overrides, problems: list[Problem], library: Library) -> None:
         self.typed, self.overrides, self.library, self.every = typed, overrides, library, problems
         self.choices: dict[str, str] = {}
         self.wrong_in_base: set[str] = set()
-        self.made_place: Callable[[str, str], str | None] = _nowhere
+        self.made = MadeRows()
 
     def refuse(self, key: str, found: str, allowed: str, meant: str | None) -> None:
         """Keep a problem of the command line."""
@@ -47,7 +44,7 @@ class FoundProblems:
         for problem in found:
             key = problem.key
             near = (problem.found == UNKNOWN_KEY and other_name(key, known_keys(self.library.tree))) or problem.nearest
-            place = problem.place or self.source(key) or self.made_place(row, key)
+            place = problem.place or self.source(key) or self.made.place(row, key)
             place = place or self.library.locate(key, choices)
             if place is None and problem.found == IS_MISSING:
                 place = self.library.missing_in(key, choices)

@@ -10,9 +10,6 @@ OTHER_NAMES = {
     "model.d_v": "value_size value_dim d_value",
     "model.p_drop": "dropout drop p_dropout dropout_rate dropout_p drop_prob dropout_prob drop_rate hidden_dropout"
     " residual_dropout resid_pdrop",
-    "model.attention_dropout": "attn_dropout attn_pdrop attention_probs_dropout_prob",
-    "model.relu_dropout": "activation_dropout act_dropout ffn_dropout",
-    "model.attention_bias": "bias qkv_bias attn_bias use_bias",
     "model.positions": "position positional_encoding pos_encoding pos_enc positional position_embedding pos_emb",
     "model.max_positions": "max_len max_length maxlen max_seq_len max_seq_length max_sequence_length seq_len block_size"
     " context_length context_size n_positions n_ctx max_position_embeddings max_source_positions",
@@ -21,27 +18,17 @@ OTHER_NAMES = {
     " max_epoch num_train_epochs",
     "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
     "train.label_smoothing": "eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
-    "train.precision": "dtype prec",
-    "train.log_every": "log_interval logging_steps log_freq log_steps",
     "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
     " validate_interval",
-    "train.score_every": "bleu_every eval_bleu eval_bleu_every bleu_interval score_interval score_steps score_freq"
-    " decode_every translate_every predict_with_generate",
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
     " checkpoint_steps",
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
     "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
     "decode.alpha": "length_penalty len_penalty lenpen lp",
-    "decode.max_extra": "extra max_new_tokens max_len_b",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
     "data.vocab_size": "vocab vocabulary vocabulary_size n_vocab num_vocab bpe_size spm_vocab_size pieces num_pieces",
     "data.source": "src source_lang src_lang source_language",
     "data.target": "tgt trg target_lang tgt_lang target_language",
-    "data.train": "train_files train_data training_data trainset",
-    "data.dev": "valid val validation dev_files valid_data validation_data devset",
-    "data.test": "test_files test_data testset",
-    "data.mirror": "mirror_url download_url",
-    "cluster.address": "ray_address head_address",
     "cluster.workers": "worker num_workers n_workers nproc nproc_per_node world_size processes",
     "cluster.gpus_per_worker": "gpus num_gpus n_gpus ngpus gpu gpu_count",
     "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",

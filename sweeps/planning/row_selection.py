@@ -1,7 +1,7 @@
 """The rows that ``sweep.rows`` lists."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sweeps.planning.yaml_files import Library
@@ -11,19 +11,11 @@ ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists."""
 
 
-@dataclass
-class Selection:
-    """The rows that exist, each once. ``names`` is None if there is no list."""
-
-    names: list[str] | None
-    problems: list[Problem] = field(default_factory=list)
-
-
-def selected(asked: Any, exists: Callable[[str], bool], library: Library) -> Selection:
-    """The rows of ``sweep.rows``; names that do not exist or are listed twice are refused."""
+def selected(asked: Any, exists: Callable[[str], bool], library: Library) -> tuple[list[str], list[Problem]]:
+    """The rows of ``sweep.rows`` that exist, each once; names that do not exist or are listed twice are refused."""
     if not isinstance(asked, list) or not asked:
         allowed = "must be a list of rows, such as [base,big], or all"
-        return Selection(None, [Problem("sweep.rows", f"is {asked}", allowed)])
+        return [], [Problem("sweep.rows", f"is {asked}", allowed)]
     names, problems = [str(name) for name in asked], []
     for name in names:
         unknown = None if exists(name) else library.unknown_option("row", name, None)
@@ -31,4 +23,4 @@ def selected(asked: Any, exists: Callable[[str], bool], library: Library) -> Sel
     for name in sorted({name for name in names if names.count(name) > 1}):
         found = f"lists {name} {names.count(name)} times"
         problems.append(Problem("sweep.rows", found, "must list each row once"))
-    return Selection([name for name in dict.fromkeys(names) if exists(name)], problems)
+    return [name for name in dict.fromkeys(names) if exists(name)], problems

@@ -219,18 +219,11 @@ class Library:
         return path if path and os.path.lexists(path) else None
 
     def _misplaced(self, group: str, name: str) -> Path | None:
-        """A file that was probably meant for this option: x.yml, X.YAML, or a file in a similar folder."""
-        conf = self.here / "conf"
-        folders = [
-            conf / self.folder(group),
-            conf / group,
-            conf / f"{group}s",
-            self.here / group,
-            *[conf, self.here] * (group == "row"),
-        ]
+        """A file that was probably meant for this option: x.yml, X.YAML, or a row of translation for another task."""
         wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
-        names = (path for folder in folders for path in _entries(folder) if path.name.casefold() in wanted)
-        return next(names, None)
+        folders = dict.fromkeys(self.here / "conf" / folder for folder in (self.folder(group), group))
+        files = (path for folder in folders for path in _entries(folder))
+        return next((path for path in files if path.name.casefold() in wanted), None)
 
 
 def _entries(folder: Path) -> list[Path]:
