@@ -64,7 +64,7 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     """
     from sweeps.planning.continued import plan_row
 
-    planned = _checked(partial(plan_row, overrides or [], add), overrides)
+    planned = _checked(partial(plan_row, overrides or [], add), overrides, one_process=True)
     from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
     from sweeps.show import show_outcome
 
@@ -81,11 +81,11 @@ def _tell_changes(planned: Any) -> None:
         ERR.print(escape(line), style="yellow", soft_wrap=True)
 
 
-def _checked(make: Callable[[], Any], overrides: list[str] | None) -> Any:
+def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
     """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
     from sweeps.preflight.checks import checked
 
-    planned, notices = checked(make, overrides or [])
+    planned, notices = checked(make, overrides or [], one_process)
     for notice in notices:
         ERR.print(escape(notice), style="yellow", soft_wrap=True)
     return planned

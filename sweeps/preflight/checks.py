@@ -8,6 +8,7 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_named import library_of
 from sweeps.preflight.cluster import group_problems, memory_problems
@@ -16,14 +17,15 @@ from sweeps.preflight.nodes import nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.question import question
 from sweeps.preflight.store import store_notices, store_problems
+from tracking.shell import shell_line
 from transformer.schema import Problem, RefusedError
 
 SHARED = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""
 
 
-def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[str]]:
-    """The plan that ``make`` makes, if it can run, and notices on it.
+def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = False) -> tuple[Plan, list[str]]:
+    """The plan that ``make`` makes, if it can run, and notices on it. ``one_process`` is for `ablate train`.
 
     Raises RefusedError with all problems: of the rows, the places, the addresses and the machines.
     """
@@ -33,13 +35,28 @@ def checked(make: Callable[[], Plan], overrides: list[str]) -> tuple[Plan, list[
         raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
     shared = plan.composition.shared
     problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_data_problems(plan)]
+    several = _several_workers(plan, overrides) if one_process else []
     notices: list[str] = []
-    if plan.pending:
+    if plan.pending and not several:
         found, notices = _machines(shared, plan)
         problems += found
-    if problems:
-        raise RefusedError(dict.fromkeys(_placed(problems, overrides)))
+    if problems or several:
+        raise RefusedError(dict.fromkeys(_placed([*problems, *several], overrides)))
     return plan, [*store_notices(shared.tracking.uri), *notices]
+
+
+def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
+    """A problem if the trial of `ablate train` is to have several workers, with the sweep that does it."""
+    workers = plan.composition.shared.cluster.workers
+    if workers == 1:
+        return []
+    trial, own_seed = plan.trials[0].trial, Schema.of(plan.task).seed or "sweep.seeds"
+    selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
+    others = [override for override in overrides if not override.startswith(selecting)]
+    chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
+    command = shell_line(["ablate", "sweep", *chosen_trial, *others, *["--add"] * bool(plan.added)])
+    found = f"is {workers}, but `ablate train` runs one process"
+    return [Problem("cluster.workers", found, f"run `{command}`")]
 
 
 def _problems_without_plan(overrides: list[str]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""One trial in this process, without Ray; its further workers are processes of this machine."""
+"""One trial in this process, without Ray."""
 
 import traceback
 from contextlib import closing, suppress
@@ -11,7 +11,6 @@ from sweeps.planning.plan import Plan
 from sweeps.running.driver import work
 from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
-from sweeps.running.peers import peers_of
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stall_here import StallHere
@@ -61,9 +60,8 @@ def _end(recorder: Recorder, reason: str) -> None:
 
 
 def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
-    """Run as rank zero. Raises Interrupted once the trial has stopped as requested."""
+    """Raises Interrupted once the trial has stopped as requested."""
     assignment, name = recorder.assignment(), recorder.planned.trial.name
-    workers = recorder.planned.settings.cluster.workers
 
     def stop() -> bool:
         if stopping.requested_for(name) and not progress.stopping:
@@ -83,10 +81,9 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
-        peers_of(assignment, workers) as (address, peers, start),
-        StallHere(peers, stall_s, say, record).watching(),
+        StallHere(stall_s, say, record).watching(),
         stopping.gentle(),
-        closing(work(assignment, 0, workers, address, stop, start)) as events,  # ends what waits for storage
+        closing(work(assignment, 0, 1, "", stop)) as events,  # ends what waits for storage
     ):
         for event in events:
             alive()

@@ -1,6 +1,6 @@
-"""A trial without Ray whose workers hang: it fails with their stacks.
+"""A trial without Ray that hangs: it fails with its stacks.
 
-The main thread is rank zero. It is interrupted if it can be; if it hangs within C code, the process ends.
+The main thread is interrupted if it can be; if it hangs within C code, the process ends.
 """
 
 import os
@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.events import Failed
-from sweeps.running.peers import Peer
 from sweeps.running.silence import Silence
 from sweeps.running.stacks import offer_stacks, stacks_of
 from transformer.processes.alive import signs
@@ -25,20 +24,18 @@ RECORD_S = 10.0
 
 
 class StalledError(RuntimeError):
-    """No worker gave a sign of life; a note has their stacks."""
+    """The worker gave no sign of life; a note has its stacks."""
 
 
 class StallHere:
-    """Watches this process and its peers.
+    """Watches this process.
 
     If the main thread cannot end, ``say`` prints the failure, ``record`` records it and leaves the study in order.
     """
 
-    def __init__(
-        self, peers: list[Peer], stall_s: float, say: Callable[[Failed], None], record: Callable[[Failed], None]
-    ) -> None:
-        self.peers, self.say, self.record = peers, say, record
-        self.silence = Silence(1 + len(peers), stall_s, lambda rank: peers[rank - 1].signs if rank else signs())
+    def __init__(self, stall_s: float, say: Callable[[Failed], None], record: Callable[[Failed], None]) -> None:
+        self.say, self.record = say, record
+        self.silence = Silence(1, stall_s, lambda rank: signs())
         self.error: StalledError | None = None
         self._over = threading.Event()
 
@@ -50,28 +47,21 @@ class StallHere:
         threading.Thread(target=self._watch, name="signs of life", daemon=True).start()
         try:
             yield
-        except Exception:
-            if self.error:  # the other workers were ended, so the main thread lost their connection
-                raise self.error from None
-            raise
         finally:
             self._over.set()
             signal.signal(SIGNAL, signal.SIG_IGN)  # one may still come
 
     def _watch(self) -> None:
         while not self._over.wait(self.silence.every):
-            if self.silence.stalled([0, *(peer.rank for peer in self.peers if peer.process.is_alive())]):
+            if self.silence.stalled([0]):
                 self._end()
                 return
 
     def _end(self) -> None:
-        stacks = {0: stacks_of(os.getpid()), **{peer.rank: stacks_of(peer.process.pid or 0) for peer in self.peers}}
         minutes = self.silence.stall_s / 60
         self.error = StalledError(f"no worker gave a sign of life for {minutes:g} min (sweep.stall_minutes)")
-        details = "\n\n".join(f"worker {rank}:\n{text}" for rank, text in stacks.items())
+        details = stacks_of(os.getpid())
         self.error.add_note(details)
-        for peer in self.peers:
-            peer.end()
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not self._over.wait(GRACE_S):
             self._tell(Failed(str(self.error), details))

@@ -130,13 +130,3 @@ def _leave_closed_terminal() -> None:
         with suppress(OSError):  # it may be closed
             if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
                 discard(descriptor)
-
-
-@contextmanager
-def held() -> Iterator[None]:
-    """Within it the signals are blocked; in a process that starts here they stay blocked forever."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

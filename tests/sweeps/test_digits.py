@@ -45,6 +45,7 @@ for words in json.loads(sys.argv[1]):
     done = CliRunner().invoke(app, words)
     print(json.dumps([done.exit_code, done.stdout, " ".join(done.stderr.split())]))
 """
+ONE_TRIAL = ["sweep.rows=[base]", "sweep.seeds=[1]"]
 READ = {
     **{f"table {kind}": ["table", "--format", kind, "sweep.name=digits-full"] for kind in ("md", "csv", "json")},
     "status": ["status", "sweep.name=digits-full", "--json"],
@@ -56,7 +57,7 @@ READ = {
     "unknown key": ["plan", "task=digits", "train.stps=5"],
     "wrong value": ["plan", "task=digits", "model.width=0"],
     "wrong row": ["plan", "task=digits", "sweep.rows=[base,mistyped]"],
-    "two workers": ["train", "task=digits", "sweep.name=two", "cluster.workers=2", "train.steps=40"],
+    "two workers": ["sweep", "task=digits", "sweep.name=two", "cluster.workers=2", "train.steps=40", *ONE_TRIAL],
 }
 
 

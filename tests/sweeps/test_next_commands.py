@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from finished_trials import sweep
-from typed import typed
+from typed import refusal, typed
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.naming import called, placed
@@ -226,3 +226,12 @@ def test_a_refusal_of_new_rows_names_a_command_that_adds_them(folder: Path) -> N
     (line,) = [line for line in refused.stderr.splitlines() if "to add: " in line]
     command = shlex.split(line.partition("to add: ablate ")[2])
     assert (refused.exit_code, would_run(folder, command)) == (2, ["big-s1"])
+
+
+def test_train_with_several_workers_leads_to_the_sweep_of_that_trial(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "train", "row=big", "train.seed=3", "cluster.workers=2", STEPS)
+    assert "cluster.workers (command line) is 2, but `ablate train` runs one process" in message
+    assert message.endswith("Nothing was started.")
+    command = shlex.split(message.partition("run `")[2].partition("`")[0])
+    assert command == ["ablate", "sweep", "sweep.rows=[big]", "sweep.seeds=[3]", "cluster.workers=2", STEPS]
+    assert would_run(tmp_path, command[1:]) == ["big-s3"]

@@ -220,9 +220,9 @@ def read(terminal: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_that_is_closed_stops_both_workers_with_a_checkpoint(workplace: Path) -> None:
+def test_a_terminal_that_is_closed_stops_a_trial_with_a_checkpoint(workplace: Path) -> None:
     trial = workplace / "runs" / "files-tiny" / "base-s1"
-    words = ["train", *SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "cluster.workers=2"]
+    words = ["train", *SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50"]
     process, terminal = in_a_terminal(*words, cwd=workplace)
     wait_until(lambda: newest_checkpoint(trial) >= 50, "a checkpoint")
     os.close(terminal)
