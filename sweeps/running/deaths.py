@@ -1,7 +1,6 @@
 """Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,10 @@ UNKNOWN_EXIT = "connection error code 2"
 NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
 INSTALL_IT = "install it for the Python that starts Ray there"
 BY_RAY = "was killed by Ray, because its node ran out of memory"
-BY_KERNEL = "was killed (SIGKILL), most likely by the kernel: out of memory"
 
 
-def describe(
-    error: BaseException, name: str, place: object = None, lacked_memory: Callable[[], bool] = lambda: False
-) -> Lost:
-    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0", which ran at ``place``.
-
-    ``lacked_memory`` returns whether its kernel has killed processes meanwhile because memory ran out.
-    """
+def describe(error: BaseException, name: str, place: object = None) -> Lost:
+    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0", which ran at ``place``."""
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
@@ -36,11 +29,11 @@ def describe(
     if missing := NOT_INSTALLED.search(text):
         found = "another ablate-sweeps; install the same" if missing[1] else f"no ablate-sweeps; {INSTALL_IT}"
         return Lost(f"{process} found {found}", text, unfit=True)
-    cause, details = _cause(error, text, lines, lacked_memory), "\n\n".join(filter(None, [text, "\n".join(lines)]))
-    return Lost(f"{process} {cause}", details, memory=cause in (BY_RAY, BY_KERNEL))
+    cause, details = _cause(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {cause}", details, memory=cause == BY_RAY)
 
 
-def _cause(error: BaseException, text: str, lines: list[str], lacked_memory: Callable[[], bool]) -> str:
+def _cause(error: BaseException, text: str, lines: list[str]) -> str:
     """The most certain explanation, as one line."""
     signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
@@ -55,11 +48,9 @@ def _cause(error: BaseException, text: str, lines: list[str], lacked_memory: Cal
         return "was ended by SIGTERM"
     if code := _found(r"exit code (\d+)", text):
         return f"exited with code {code}"
-    if UNKNOWN_EXIT in text and lacked_memory():
-        return BY_KERNEL
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
-        return f"was killed (SIGKILL), or exited by itself{last}"
+        return f"was killed (SIGKILL), perhaps because memory ran out, or exited by itself{last}"
     return f"was lost: {text.splitlines()[0]}"
 
 

@@ -12,7 +12,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.events import Event, Failed, Lost, Noticed, Started
 from sweeps.running.deaths import describe
-from sweeps.running.memory_kills import kills_on
 from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Watch
@@ -84,7 +83,7 @@ class GroupEvents:
         except StopIteration:
             return None
         except RayError as error:
-            return describe(error, f"worker {rank}", self.places[rank], lambda: self._lacked_memory(rank))
+            return describe(error, f"worker {rank}", self.places[rank])
         self.watch.heard(rank)
         if not isinstance(event, Lost):
             self.streams[ready[0]] = rank
@@ -106,11 +105,6 @@ class GroupEvents:
             elif event is not None:
                 yield event
         yield lost
-
-    def _lacked_memory(self, rank: int) -> bool:
-        """Whether the kernel has killed processes of the worker's node since the attempt began."""
-        place = self.places[rank]
-        return kills_on(place.node) > place.memory_kills
 
     def _placed(self, event: Event) -> Event:
         hosts = tuple(place.host for place in self.places)

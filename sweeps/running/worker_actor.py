@@ -18,7 +18,6 @@ from sweeps.events import Event, Failed, Lost
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
-from sweeps.running.memory_kills import memory_kills
 from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
@@ -32,7 +31,6 @@ from transformer.processes.alive import alive
 class Place:
     """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
 
-    ``memory_kills`` is how many processes its kernel had killed for want of memory before the attempt began.
     ``packages`` are those of this worker, if they are compared.
     """
 
@@ -40,7 +38,6 @@ class Place:
     node: str
     pid: int
     sees_folder: bool
-    memory_kills: int
     packages: Packages | None
 
     def __str__(self) -> str:
@@ -61,7 +58,7 @@ class WorkerActor:
         """Where this worker runs, whether it sees the sweep's file, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         seen = probe is None or probe.is_seen()
-        return Place(socket.gethostname(), node, os.getpid(), seen, memory_kills(), _packages() if compared else None)
+        return Place(socket.gethostname(), node, os.getpid(), seen, _packages() if compared else None)
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

@@ -83,7 +83,7 @@ def test_a_trial_ends_with_the_bits_of_an_undisturbed_one(
     [
         ("hangs", r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"),
         ("is_stopped", r"worker lost: worker 0 \(pid \d+ on \S+\) is stopped: no worker gave a sign"),
-        ("exits", r"worker lost: worker 0 \(pid \d+ on \S+\) was killed \(SIGKILL\), or exited by itself"),
+        ("exits", r"worker lost: worker 0 \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out"),
         ("exits_twice", r"worker lost: the trial's code ended its process: SystemExit: 0"),
         ("lacks_memory", r"worker lost: out of memory: MemoryError"),
     ],
