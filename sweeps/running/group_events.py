@@ -112,13 +112,8 @@ class GroupEvents:
 
     def _stalled(self) -> Lost:
         """All workers hang: the attempt ends with the stacks of each."""
-        stacks = self._stacks()
-        minutes = self.watch.stall_s / 60
-        stopped = [rank for rank, text in stacks.items() if text.startswith("the process is stopped")]
-        which = ", ".join(f"worker {rank} ({self.places[rank]})" for rank in stopped)
-        cause = f"no worker gave a sign of life for {minutes:g} min (sweep.stall_minutes)"
-        cause = f"{which} {'are' if len(stopped) > 1 else 'is'} stopped: {cause}" if stopped else cause
-        parts = [f"worker {rank} ({self.places[rank]}):\n{text}" for rank, text in stacks.items()]
+        cause = f"no worker gave a sign of life for {self.watch.stall_s / 60:g} min (sweep.stall_minutes)"
+        parts = [f"worker {rank} ({self.places[rank]}):\n{text}" for rank, text in self._stacks().items()]
         return Lost(cause, "\n\n".join(parts))
 
     def _stacks(self) -> dict[int, str]:

@@ -5,7 +5,7 @@ is compared, never a clock: the nodes' clocks may differ, and may be set.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,8 +20,8 @@ NAMESPACE = b"ablate"
 class Teller:
     """The thread of a process that stores its count, for one attempt after another."""
 
-    def __init__(self, count: Callable[[], object] = signs) -> None:
-        self._count, self._name, self._every = count, "", LONGEST_PERIOD_S
+    def __init__(self) -> None:
+        self._name, self._every = "", LONGEST_PERIOD_S
         self._changed = threading.Event()
         threading.Thread(target=self._tell, name="signs of life", daemon=True).start()
 
@@ -39,7 +39,7 @@ class Teller:
         while True:
             if name := self._name:
                 with suppress(Exception):  # the cluster's store may be away for a while
-                    internal_kv._internal_kv_put(name.encode(), str(self._count()).encode(), namespace=NAMESPACE)
+                    internal_kv._internal_kv_put(name.encode(), str(signs()).encode(), namespace=NAMESPACE)
                 self._changed.wait(self._every)
             else:
                 self._changed.wait()

@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 SIGNAL = signal.SIGUSR2
 NAME = "ablate-stacks"
 WRITING_S = 2.0
@@ -32,14 +30,12 @@ def offer_stacks() -> None:
 def stacks_of(pid: int) -> str:
     """The stacks of a process of this machine, or why there are none."""
     try:
-        if (status := psutil.Process(pid).status()) in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
-            return f"the process is {status}, so it has no stack; resume it with `kill -CONT {pid}`"
         path = _file_of(pid)
         if path is None:
             return "the process has no stack dump enabled"
         os.kill(pid, SIGNAL)
         return _written(path)
-    except (psutil.Error, OSError) as error:
+    except OSError as error:
         return f"no stack: {error}"
 
 

@@ -18,17 +18,12 @@ from sweeps.running.patient_record import recorded
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.resources import Wait
-from sweeps.running.running_trials import RunningTrials, sign_of
 from sweeps.running.stopping import Stopping
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
 RING_S = 5.0
 """How often the bell rings."""
-PENDING = "PENDING"
-"""Tune's state of a trial that waits, or takes over the process of an earlier one."""
-ENDING_S = 30.0
-"""How long Tune may take to end once all trials have."""
 
 
 class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
@@ -53,10 +48,9 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopped: set[str] = set()  # trials that alone were asked to stop
         self.rang = False
         self.rang_at = 0.0  # when the bell last rang for all of them
-        self.completed = 0.0  # when all trials had come to their end, in seconds of ``time.monotonic``
         self.over = False  # whether all trials of a round have ended
-        settings = next(iter(recorders.values())).planned.settings
-        self.wait, self.running = Wait(settings.cluster), RunningTrials(60 * settings.sweep.stall_minutes)
+        self.wait = Wait(next(iter(recorders.values())).planned.settings.cluster)
+        self.running: set[str] = set()  # trials whose attempt runs
 
     def __getstate__(self) -> dict[str, Any]:
         """Empty: Tune stores its callbacks to restore an experiment, but we restore from the study on disk."""
@@ -67,8 +61,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if self._asked_to_stop(name):  # the trial will return at once
             return
         self._record(name, self.recorders[name].begin)
-        sign = sign_of(self.recorders[name].run, self.recorders[name].attempt)
-        self.running.add(name, sign, trial.temporary_state.ray_actor)
+        self.running.add(name)
         self.progress.start(name)
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
@@ -86,11 +79,6 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.stopping.waiting = self.wait.words(trials)
         self.progress.wait(self.stopping.waiting)
         self.progress.tick()
-        for trial in trials:
-            if trial.status == PENDING and (actor := trial.temporary_state.ray_actor):
-                self.running.take_over(trial.config["trial"], actor)
-        for name, lost in self.running.hung():
-            self.recorders[name].lost = lost
         if self.stopping.requested():
             self._stop()
         for name in self.stopping.trials - self.stopped:
@@ -102,7 +90,7 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A worker was lost: the next attempt starts from the last complete checkpoint."""
         name, lost = trial.config["trial"], self._lost(trial)
-        self.running.left(name)
+        self.running.discard(name)
         if name in self.progress.ended():
             self._end_again(name)
             return
@@ -118,11 +106,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         if name in self.running:
             self._record(name, partial(self.recorders[name].end, "interrupted"))
             self.progress.skip(name)
-        self.running.left(name)
+        self.running.discard(name)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         name, lost = trial.config["trial"], self._lost(trial)
-        self.running.left(name)
+        self.running.discard(name)
         if name in self.progress.ended():
             return
         if self._needs_no_record(name, lost):
@@ -190,15 +178,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self.rang = True
             self._ring()
             self.progress.stop(self.stopping.fault)
-        if not self.running and not self._ends_by_itself():
+        if not self.running and not self.progress.complete():
             raise self.stopping.interrupted(self.progress.left())
-
-    def _ends_by_itself(self) -> bool:
-        """Whether all trials have come to their end, and no process of theirs holds Tune up."""
-        if not self.progress.complete():
-            return False
-        self.completed = self.completed or time.monotonic()
-        return time.monotonic() - self.completed < ENDING_S
 
     def _stop_one(self, name: str) -> None:
         """Ring the bell for one trial; a pending one never starts."""

@@ -22,7 +22,6 @@ from sweeps.running.deaths import describe
 from sweeps.running.group_events import GroupEvents, unseen
 from sweeps.running.probe import Probe
 from sweeps.running.resources import strategy
-from sweeps.running.running_trials import sign_of, teller
 from sweeps.running.silence import STARTING_S
 from sweeps.running.worker_actor import Place, WorkerActor
 from sweeps.task import Assignment
@@ -76,20 +75,6 @@ def run_trial(
     assignment = config["again"] or assignments[config["trial"]]
     if is_rung(bell, assignment.key):
         return
-    with teller().telling(sign_of(assignment.run, assignment.attempt), stall_s):
-        _run_group(assignment, bool(config.get("short")), cluster, bell, stall_s, probe, packages)
-
-
-def _run_group(
-    assignment: Assignment,
-    short: bool,
-    cluster: Cluster,
-    bell: Any,
-    stall_s: float,
-    probe: Probe | None,
-    packages: Packages | None,
-) -> None:
-    """``short`` is whether the attempt before this one ran out of memory, too."""
 
     def tell(event: Event) -> None:
         tune.report({"attempt": assignment.attempt, "event": event})
@@ -104,7 +89,7 @@ def _run_group(
             tell(notice)
         finished = _run(GroupEvents(workers, places, stall_s).of(assignment, bell), tell)
     except LostWorkerError as error:
-        if not (error.lost.memory and short):
+        if not (error.lost.memory and config["short"]):  # the attempt before this one ran out of memory, too
             tell(error.lost)
             raise
         tell(Failed(f"{error.lost.cause}, for the second time", error.lost.details))

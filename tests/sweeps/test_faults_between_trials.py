@@ -58,7 +58,6 @@ NOTED = f"""\
         ("WorkerActor", signal.SIGKILL),
         ("WorkerActor", signal.SIGSTOP),
         ("ray::ImplicitFunc", signal.SIGKILL),
-        ("ray::ImplicitFunc", signal.SIGSTOP),
     ],
 )
 def test_the_next_trial_runs_in_a_new_process(

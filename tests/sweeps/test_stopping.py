@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 from ablate_in_folder import plan
 from ray import tune
@@ -19,7 +18,6 @@ from small_text import TEXT
 from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
 from study_on_disk import wait_for_line
 
-from sweeps.events import Event, Finished
 from sweeps.planning.plan import Plan
 from sweeps.running import on_ray, stopping
 from sweeps.running.open_study import open_study
@@ -154,30 +152,6 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     assert code == 0, output
     assert "1 of 1 finished" in output
     assert "run again" not in output
-
-
-class Holding(Progress):
-    """Once a trial has finished, its process is stopped, so that it never returns to Tune. Then comes SIGTERM."""
-
-    def take(self, name: str, event: Event) -> None:
-        super().take(name, event)
-        if isinstance(event, Finished):
-            for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    if "ray::ImplicitFunc" in " ".join(process.cmdline()):
-                        process.suspend()
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-@pytest.mark.ray
-def test_a_stop_after_the_last_result_waits_for_no_process(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeps.running.tune_callback.ENDING_S", 2.0)
-    write_task(workplace)
-    planned = plan(workplace, "task=small", "sweep.rows=[base]", *places(workplace))
-    with pytest.raises(Interrupted) as caught:
-        run_here(planned, Holding)
-    assert caught.value.exit_code == 143
-    assert planned.trials[0].finished
 
 
 @pytest.mark.ray
