@@ -247,7 +247,7 @@ class TrialFolder:
         write_atomic(self.error_path, without_password(text))
 
     def write_loss(self, attempt: int, text: str) -> None:
-        """Why this attempt lost its workers, with their stacks or last lines; the trial itself may yet finish."""
+        """Why this attempt lost its workers, with the last lines of one that died; the trial itself may yet finish."""
         write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
 
     def error(self) -> str | None:

@@ -3,19 +3,21 @@
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Printed, Started
 from sweeps.running.deaths import describe
 from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Watch
-from sweeps.running.stacks import stacks_of
+from sweeps.running.stacks import stacks_in
 from sweeps.running.worker_actor import Place
 from sweeps.task import Assignment
 
@@ -24,13 +26,13 @@ EVENTS_AHEAD = 4
 PATIENCE_S = 10.0
 """How long to wait for the cause once a worker has noticed that a peer is gone."""
 STACKS_S = 30.0
-"""How long to wait for the stacks of workers that hang: a process must start on their nodes."""
+"""How long to wait for the stacks of workers that hung: a process must start on their nodes."""
 
 
 @ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
-def remote_stacks(pid: int) -> str:
-    """``stacks_of``, for a process of another node."""
-    return stacks_of(pid)
+def remote_stacks(log: Path) -> str:
+    """``stacks_in``, on the node of that file."""
+    return stacks_in(log)
 
 
 class GroupEvents:
@@ -69,7 +71,7 @@ class GroupEvents:
             if event is not None:
                 yield event
             if self.watch.stalled(list(self.streams.values())):
-                yield self._stalled()
+                yield from self._stalled()
                 return
 
     def _arrived(self, within_s: float) -> Event | None:
@@ -110,29 +112,25 @@ class GroupEvents:
         hosts = tuple(place.host for place in self.places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
-    def _stalled(self) -> Lost:
-        """All workers hang: the attempt ends with the stacks of each."""
+    def _stalled(self) -> Iterator[Event]:
+        """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""
+        printed = [Printed(rank, text) for rank, text in self._stacks() if text]
+        yield from printed
         cause = f"no worker gave a sign of life for {self.watch.stall_s / 60:g} min (sweep.stall_minutes)"
-        parts = [f"worker {rank} ({self.places[rank]}):\n{text}" for rank, text in self._stacks().items()]
-        return Lost(cause, "\n\n".join(parts))
+        yield Lost(cause, "log.txt has the stacks of the workers." if printed else "")
 
-    def _stacks(self) -> dict[int, str]:
-        """Of each worker, by rank, all asked at the same time."""
-        asked = [_stack_at(place) for place in self.places]
-        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=STACKS_S)
-        return {rank: _stack(answer, answer in ready) for rank, answer in enumerate(asked)}
+    def _stacks(self) -> Iterator[tuple[int, str]]:
+        """Of each worker whose node answers, with its rank."""
+        asked = {_stack_at(place): rank for rank, place in enumerate(self.places)}
+        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STACKS_S)
+        for answer in ready:
+            with suppress(RayError):  # it prints to no file, or its node is gone
+                yield asked[answer], ray.get(answer)
 
 
 def _stack_at(place: Place) -> Any:
     where = NodeAffinitySchedulingStrategy(place.node, soft=False)
-    return remote_stacks.options(scheduling_strategy=where).remote(place.pid)
-
-
-def _stack(answer: Any, is_ready: bool) -> str:
-    try:
-        return str(ray.get(answer)) if is_ready else f"no stack: its node does not answer within {STACKS_S:g} s"
-    except RayError as error:
-        return f"no stack: its node does not answer: {type(error).__name__}"
+    return remote_stacks.options(scheduling_strategy=where).remote(place.log)
 
 
 def _is_cause(lost: Lost) -> bool:

@@ -81,7 +81,7 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
-        StallHere(stall_s, say, record).watching(),
+        StallHere(stall_s, recorder.folder.log_path, say, record).watching(),
         stopping.gentle(),
         closing(work(assignment, 0, 1, "", stop)) as events,  # ends what waits for storage
     ):

@@ -11,7 +11,8 @@ from typing import Any
 
 from ray.experimental import internal_kv
 
-from sweeps.running.silence import LONGEST_PERIOD_S, Silence, period
+from sweeps.running.silence import Silence, period
+from sweeps.running.stacks import STDERR, StackTimer
 from transformer.processes.alive import signs
 
 NAMESPACE = b"ablate"
@@ -21,28 +22,31 @@ class Teller:
     """The thread of a process that stores its count, for one attempt after another."""
 
     def __init__(self) -> None:
-        self._name, self._every = "", LONGEST_PERIOD_S
+        self._told: tuple[str, float, StackTimer] | None = None
         self._changed = threading.Event()
         threading.Thread(target=self._tell, name="signs of life", daemon=True).start()
 
     @contextmanager
     def telling(self, name: str, stall_s: float) -> Iterator[None]:
-        """Within it, the count is stored as ``name``."""
-        self._name, self._every = name, period(stall_s)
+        """Within it, the count is stored as ``name``. Without signs of life the process prints its stacks."""
+        stacks = StackTimer(stall_s, STDERR)
+        self._told = name, period(stall_s), stacks
         self._changed.set()
         try:
             yield
         finally:
-            self._name = ""
+            self._told = None
+            stacks.close()
 
     def _tell(self) -> None:
         while True:
-            if name := self._name:
+            every = None
+            if told := self._told:
+                name, every, stacks = told
+                stacks.look()
                 with suppress(Exception):  # the cluster's store may be away for a while
                     internal_kv._internal_kv_put(name.encode(), str(signs()).encode(), namespace=NAMESPACE)
-                self._changed.wait(self._every)
-            else:
-                self._changed.wait()
+            self._changed.wait(every)
             self._changed.clear()
 
 

@@ -1,57 +1,40 @@
-"""The stacks of a worker that hangs, taken by another process of its node.
+"""The stacks of a process that hangs, which it writes itself, shortly before it counts as hung.
 
-The worker cannot give them itself: it may hang within C code that holds Python's lock. So Python's fault handler writes
-them from a signal handler into a file in memory, which other processes of this user can open through /proc.
+It may hang within C code that holds Python's lock. Python's fault handler has a thread that needs no lock.
 """
 
 import faulthandler
-import os
-import signal
-import time
 from pathlib import Path
 from typing import IO
 
-SIGNAL = signal.SIGUSR2
-NAME = "ablate-stacks"
-WRITING_S = 2.0
-"""How long a process may take to write them."""
+from sweeps.running.printed import MOST_BYTES
+from transformer.processes.alive import signs
 
-_kept: list[IO[bytes]] = []
-"""The file must stay open. It goes with the process, however that ends."""
-
-
-def offer_stacks() -> None:
-    """From now on this process writes its stacks when it gets ``SIGNAL``."""
-    if not _kept:
-        _kept.append(os.fdopen(os.memfd_create(NAME), "wb", buffering=0))
-        faulthandler.register(SIGNAL, file=_kept[0], all_threads=True, chain=False)
+BEFORE = 0.75
+"""After which part of the time without a sign they are written."""
+STDERR = 2
+HEAD = "Timeout ("
+"""The fault handler's first words."""
 
 
-def stacks_of(pid: int) -> str:
-    """The stacks of a process of this machine, or why there are none."""
-    try:
-        path = _file_of(pid)
-        if path is None:
-            return "the process has no stack dump enabled"
-        os.kill(pid, SIGNAL)
-        return _written(path)
-    except OSError as error:
-        return f"no stack: {error}"
+class StackTimer:
+    """Until ``close``, this process writes its stacks unless ``look`` is called and finds signs of life in time."""
+
+    def __init__(self, stall_s: float, file: "IO[bytes] | int") -> None:
+        self._stall_s, self._file = stall_s, file
+        self._seen: int | None = None
+
+    def look(self) -> None:
+        """Start the time again if there were signs of life."""
+        if (seen := signs()) != self._seen:
+            self._seen = seen
+            faulthandler.dump_traceback_later(BEFORE * self._stall_s, file=self._file)
+
+    def close(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
 
 
-def _file_of(pid: int) -> Path | None:
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        if NAME in str(descriptor.readlink()):
-            return descriptor
-    return None
-
-
-def _written(path: Path) -> str:
-    """What stands there once nothing is added any more."""
-    text, deadline = "", time.monotonic() + WRITING_S
-    while time.monotonic() < deadline:
-        time.sleep(0.1)
-        before, text = text, path.read_text("utf-8", "replace")
-        if text and text == before:
-            break
-    return text.strip() or "the process wrote no stack; it may be blocked in the kernel"
+def stacks_in(log: Path) -> str:
+    """The last stacks at the end of what a process of this machine printed; "" if it wrote none."""
+    _, head, stacks = log.read_bytes()[-MOST_BYTES:].decode("utf-8", "replace").rpartition(HEAD)
+    return head + stacks if head else ""

@@ -1,84 +1,71 @@
-"""A trial without Ray that hangs: it fails with its stacks.
-
-The main thread is interrupted if it can be; if it hangs within C code, the process ends.
-"""
+"""A trial without Ray that hangs: its stacks go to its log, it fails, and this process ends."""
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import IO
 
 from sweeps.events import Failed
 from sweeps.running.silence import Silence
-from sweeps.running.stacks import offer_stacks, stacks_of
+from sweeps.running.stacks import STDERR, StackTimer
 from transformer.processes.alive import signs
 
-SIGNAL = signal.SIGUSR1
-GRACE_S = 15.0
-"""How long the main thread may take to end by itself."""
 RECORD_S = 10.0
-"""How long it may take to print and record its end."""
-
-
-class StalledError(RuntimeError):
-    """The worker gave no sign of life; a note has its stacks."""
+"""How long it may take to print and record the end."""
 
 
 class StallHere:
-    """Watches this process.
+    """Watches this process. The main thread may hang within C code, so it cannot end in order.
 
-    If the main thread cannot end, ``say`` prints the failure, ``record`` records it and leaves the study in order.
+    ``say`` prints the failure; ``record`` records it and leaves the study in order.
     """
 
-    def __init__(self, stall_s: float, say: Callable[[Failed], None], record: Callable[[Failed], None]) -> None:
-        self.say, self.record = say, record
-        self.silence = Silence(1, stall_s, lambda rank: signs())
-        self.error: StalledError | None = None
+    def __init__(
+        self, stall_s: float, log: Path, say: Callable[[Failed], None], record: Callable[[Failed], None]
+    ) -> None:
+        self._stall_s, self._log, self._say, self._record = stall_s, log, say, record
         self._over = threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Raises StalledError within it, in the main thread."""
-        offer_stacks()
-        signal.signal(SIGNAL, self._interrupt)
+        """Within it, a hang ends the process."""
         threading.Thread(target=self._watch, name="signs of life", daemon=True).start()
         try:
             yield
         finally:
             self._over.set()
-            signal.signal(SIGNAL, signal.SIG_IGN)  # one may still come
 
     def _watch(self) -> None:
-        while not self._over.wait(self.silence.every):
-            if self.silence.stalled([0]):
-                self._end()
-                return
+        silence = Silence(1, self._stall_s, lambda rank: signs())
+        with ExitStack() as stack:
+            stacks = stack.enter_context(closing(StackTimer(self._stall_s, self._opened(stack))))
+            while not self._over.wait(silence.every):
+                stacks.look()
+                if silence.stalled([0]) and not self._over.is_set():
+                    self._end()
+
+    def _opened(self, stack: ExitStack) -> "IO[bytes] | int":
+        """The trial's log; on a full disk the terminal."""
+        with suppress(OSError):
+            return stack.enter_context(self._log.open("ab"))
+        return STDERR
 
     def _end(self) -> None:
-        minutes = self.silence.stall_s / 60
-        self.error = StalledError(f"no worker gave a sign of life for {minutes:g} min (sweep.stall_minutes)")
-        details = stacks_of(os.getpid())
-        self.error.add_note(details)
-        signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
-        if not self._over.wait(GRACE_S):
-            self._tell(Failed(str(self.error), details))
-            os._exit(1)  # the main thread hangs, so nothing else ends the process
-
-    def _tell(self, failed: Failed) -> None:
         """Print and record it side by side, since either the terminal or the folder may be what hangs."""
-        threads = [threading.Thread(target=_tried, args=(act, failed), daemon=True) for act in (self.say, self.record)]
+        cause = f"no worker gave a sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
+        failed = Failed(cause, "log.txt has its stacks.")
+        threads = [
+            threading.Thread(target=_tried, args=(act, failed), daemon=True) for act in (self._say, self._record)
+        ]
         for thread in threads:
             thread.start()
         end = time.monotonic() + RECORD_S
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.error and not self._over.is_set():
-            raise self.error
+        os._exit(1)
 
 
 def _tried(act: Callable[[Failed], None], failed: Failed) -> None:

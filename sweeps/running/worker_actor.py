@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -22,7 +23,7 @@ from sweeps.running.printed import printing
 from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Teller
-from sweeps.running.stacks import offer_stacks
+from sweeps.running.stacks import STDERR
 from sweeps.task import Assignment, RefusedError
 from transformer.processes.alive import alive
 
@@ -31,12 +32,13 @@ from transformer.processes.alive import alive
 class Place:
     """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
 
-    ``packages`` are those of this worker, if they are compared.
+    ``log`` is the file of its standard error there. ``packages`` are those of this worker, if they are compared.
     """
 
     host: str
     node: str
     pid: int
+    log: Path
     sees_folder: bool
     packages: Packages | None
 
@@ -52,13 +54,13 @@ class WorkerActor:
         self.rung: Listener | None = None  # the one listener of this process
         self.teller: Teller | None = None
         self.held: socket.socket | None = None
-        offer_stacks()
 
     def place(self, probe: Probe | None = None, compared: bool = False) -> Place:
         """Where this worker runs, whether it sees the sweep's file, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         seen = probe is None or probe.is_seen()
-        return Place(socket.gethostname(), node, os.getpid(), seen, _packages() if compared else None)
+        log = Path(f"/proc/self/fd/{STDERR}").resolve()
+        return Place(socket.gethostname(), node, os.getpid(), log, seen, _packages() if compared else None)
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

@@ -16,6 +16,7 @@ STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 
 WORDS = ["task=small", "sweep.name=faults", f"train.steps={STEPS}", f"train.every={EVERY}"]
 FAULTS = ["hangs", "is_stopped", "exits", "exits_twice", "lacks_memory", "lacks_memory_twice", "breaks"]
 PLANTED = """
+import ctypes
 FAULTS = {faults!r}
 
 def fault(trial):
@@ -23,7 +24,7 @@ def fault(trial):
     if name is None or os.environ.get("UNDISTURBED"):
         return
     if name == "hangs" and first(name):
-        time.sleep(10**6)
+        ctypes.PyDLL(None).sleep(10**6)  # in C code, with Python's lock
     if name == "is_stopped" and first(name):
         os.kill(os.getpid(), signal.SIGSTOP)
     if name == "exits" and first(name):
@@ -99,7 +100,7 @@ def test_the_cause_of_a_retry_is_recorded_and_it_goes_on_from_the_checkpoint(
 
 
 def test_stacks_show_where_a_worker_hung(faulty: Faulty) -> None:
-    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "lost-a1.txt").read_text())
+    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "log.txt").read_text())
 
 
 def test_memory_that_is_exhausted_twice_fails_the_trial_with_its_cause(faulty: Faulty) -> None:

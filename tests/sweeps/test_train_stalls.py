@@ -1,4 +1,4 @@
-"""`ablate train` that hangs: it fails with its stacks, and goes on once it is typed again."""
+"""`ablate train` that hangs: it fails with its stacks in log.txt, and goes on once it is typed again."""
 
 import re
 from pathlib import Path
@@ -10,30 +10,26 @@ from small_task import write_task
 from studies import ablate, lines
 
 WORDS = ["task=small", "sweep.name=s", "train.steps=8"]
-HANGS = {
-    "waits": "__import__('time').sleep(10**6)",
-    "blocks signals": "__import__('signal').pthread_sigmask(0, {10}); __import__('time').sleep(10**6)",
-}
+HANGS = "__import__('time').sleep(10**6)"
 
 
 @pytest.mark.slow
 @pytest.mark.faults
-@pytest.mark.parametrize("how", [pytest.param("waits", marks=pytest.mark.everyday), "blocks signals"])
+@pytest.mark.everyday
 def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A main thread that lets no signal through cannot end in order: the process ends with the same record."""
     begins = "        total +="
-    planted = f"        if step == 5 and not __import__('pathlib').Path('calm').exists():\n            {HANGS[how]}\n"
+    planted = f"        if step == 5 and not __import__('pathlib').Path('calm').exists():\n            {HANGS}\n"
     folder = write_task(tmp_path / "study", {begins: planted + begins})
     done = ablate("train", *WORDS, "sweep.stall_minutes=0.2", cwd=folder)
     trial = folder / "runs" / "s" / "base-s1"
     assert done.returncode == 1, done.stdout + done.stderr
-    cause, *stacks = (trial / "error.txt").read_text().splitlines()
+    cause, *_ = (trial / "error.txt").read_text().splitlines()
     assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in cause
     assert cause in done.stdout
     check_no_locks(trial.parent)
-    assert any(re.search(r"small\.py.* in work", line) for line in stacks), stacks
+    assert re.search(r"small\.py.* in work", (trial / "log.txt").read_text())
     (folder / "calm").touch()
     again = ablate("train", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
