@@ -12,9 +12,8 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Printed, Started
+from sweeps.events import Event, Failed, Lost, Printed, Started
 from sweeps.running.deaths import describe
-from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Watch
 from sweeps.running.stacks import stacks_in
@@ -136,10 +135,3 @@ def _stack_at(place: Place) -> Any:
 def _is_cause(lost: Lost) -> bool:
     """Whether this worker itself is lost. If not, it only noticed that others are gone."""
     return not lost.peer
-
-
-def unseen(places: list[Place], probe: Probe | None) -> Iterator[Noticed]:
-    """A notice for each node that does not see the folder of the checkpoints."""
-    for host in dict.fromkeys(place.host for place in places if not place.sees_folder):
-        folder = probe.folder.removesuffix("/.locks") if probe else ""
-        yield Noticed(f"{host} does not see {folder}: its checkpoints can be resumed only there; share that folder")

@@ -20,7 +20,6 @@ from sweeps.preflight.node_facts import packages
 from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
-from sweeps.running.probe import Probe, probing
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
@@ -75,12 +74,11 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
     callback = TuneCallback(recorders, progress, stopping, bell, settings.sweep.max_failures)
     with (
-        probing(plan.folder, settings.paths.checkpoints) as probe,
         own_temporary() as storage,
         _interruptible(callback),
         stopping.gentle(),
         _uncounted(),
-        _watched(callback, partial(_leave, plan.folder, probe, storage), command),
+        _watched(callback, partial(_leave, plan.folder, storage), command),
         at_place(storage),
     ):
         names = list(recorders)
@@ -88,7 +86,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
             callback.again.clear()
             callback.over = False
             assignments = {name: recorders[name].assignment() for name in names}
-            _fit(settings, callback, storage, assignments=assignments, bell=bell, probe=probe, packages=expected)
+            _fit(settings, callback, storage, assignments=assignments, bell=bell, packages=expected)
             names = callback.again.copy()
 
 
@@ -142,11 +140,9 @@ def _watched(callback: Any, leave: Callable[[], None], command: list[str]) -> It
         watch.close()
 
 
-def _leave(study: Path, probe: Probe | None, storage: Path) -> None:
+def _leave(study: Path, storage: Path) -> None:
     """Remove what the run would remove if it ended in order."""
     leave_study(study)
-    if probe:
-        probe.remove()
     shutil.rmtree(storage, ignore_errors=True)
 
 

@@ -20,7 +20,6 @@ from sweeps.preflight.node_facts import Packages, packages
 from sweeps.running.bell import Listener, listener
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.printed import printing
-from sweeps.running.probe import Probe
 from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Teller
 from sweeps.running.stacks import STDERR
@@ -30,16 +29,15 @@ from transformer.processes.alive import alive
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker runs. ``sees_folder`` is whether that node sees the folder of the checkpoints.
+    """Where a worker runs. ``log`` is the file of its standard error there.
 
-    ``log`` is the file of its standard error there. ``packages`` are those of this worker, if they are compared.
+    ``packages`` are those of this worker, if they are compared.
     """
 
     host: str
     node: str
     pid: int
     log: Path
-    sees_folder: bool
     packages: Packages | None
 
     def __str__(self) -> str:
@@ -55,12 +53,11 @@ class WorkerActor:
         self.teller: Teller | None = None
         self.held: socket.socket | None = None
 
-    def place(self, probe: Probe | None = None, compared: bool = False) -> Place:
-        """Where this worker runs, whether it sees the sweep's file, and the packages that are ``compared``."""
+    def place(self, compared: bool = False) -> Place:
+        """Where this worker runs, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
-        seen = probe is None or probe.is_seen()
         log = Path(f"/proc/self/fd/{STDERR}").resolve()
-        return Place(socket.gethostname(), node, os.getpid(), log, seen, _packages() if compared else None)
+        return Place(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""

@@ -19,8 +19,7 @@ from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.running.bell import is_rung
 from sweeps.running.deaths import describe
-from sweeps.running.group_events import GroupEvents, unseen
-from sweeps.running.probe import Probe
+from sweeps.running.group_events import GroupEvents
 from sweeps.running.resources import strategy
 from sweeps.running.silence import STARTING_S
 from sweeps.running.worker_actor import Place, WorkerActor
@@ -29,8 +28,6 @@ from sweeps.task import Assignment
 IDLE_ANSWER_S = 10.0
 """How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
 STALL_S = 600.0
-Asked = tuple[Probe | None, bool]
-"""What a worker is asked: whether it sees the sweep's file, and its packages."""
 
 
 class LostWorkerError(RuntimeError):
@@ -63,14 +60,13 @@ def run_trial(
     cluster: Cluster,
     bell: Any,
     stall_s: float = STALL_S,
-    probe: Probe | None = None,
     packages: Packages | None = None,
 ) -> None:
     """The Tune trial function: start the worker group and pass on its events.
 
     Raises LostWorkerError if a worker dies or all of them hang for ``stall_s``; then Tune retries the trial as the next
-    attempt. A failure that a retry would repeat is reported, not raised. ``probe`` tests whether nodes share a folder,
-    ``packages`` whether they have the sweep's: a node may have joined after the sweep began.
+    attempt. A failure that a retry would repeat is reported, not raised. ``packages`` tests whether nodes have the
+    sweep's: one may have joined after the sweep began.
     """
     assignment = config["again"] or assignments[config["trial"]]
     if is_rung(bell, assignment.key):
@@ -82,11 +78,9 @@ def run_trial(
     workers, finished = [*_idle_workers], False
     _idle_workers.clear()
     try:
-        workers, places = _ready(workers, cluster, (probe, packages is not None), stall_s)
+        workers, places = _ready(workers, cluster, packages is not None, stall_s)
         if packages:
             _refuse_others(places, packages)
-        for notice in unseen(places, probe):
-            tell(notice)
         finished = _run(GroupEvents(workers, places, stall_s).of(assignment, bell), tell)
     except LostWorkerError as error:
         if not (error.lost.memory and config["short"]):  # the attempt before this one ran out of memory, too
@@ -125,23 +119,23 @@ def _refuse_others(places: list[Place], packages: Packages) -> None:
             raise LostWorkerError(Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True))
 
 
-def _ready(idle: list[Any], cluster: Cluster, asked: Asked, stall_s: float) -> tuple[list[Any], list[Place]]:
+def _ready(idle: list[Any], cluster: Cluster, compared: bool, stall_s: float) -> tuple[list[Any], list[Place]]:
     """The idle workers if all of them answer, otherwise a new group. Raises LostWorkerError."""
     if idle:
         with suppress(RayError):
-            return idle, _places(idle, asked, IDLE_ANSWER_S)
+            return idle, _places(idle, compared, IDLE_ANSWER_S)
     _kill(idle)
     workers = _start_workers(cluster)
     try:
-        return workers, _places(workers, asked, max(stall_s, STARTING_S))
+        return workers, _places(workers, compared, max(stall_s, STARTING_S))
     except RayError as error:
         _kill(workers)
         raise LostWorkerError(describe(error, "a worker that was starting")) from None
 
 
-def _places(workers: list[Any], asked: Asked, within_s: float) -> list[Place]:
+def _places(workers: list[Any], compared: bool, within_s: float) -> list[Place]:
     """Where the workers run. Raises RayError if one of them is gone or does not answer."""
-    return list(ray.get([worker.place.remote(*asked) for worker in workers], timeout=within_s))
+    return list(ray.get([worker.place.remote(compared) for worker in workers], timeout=within_s))
 
 
 def _kill(workers: list[Any]) -> None:

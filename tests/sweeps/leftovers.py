@@ -89,7 +89,7 @@ def _title(process: psutil.Process) -> str:
 
 def _locks(study: Path) -> Iterator[str]:
     for path in sorted((study / ".locks").iterdir()):
-        if path.suffix == ".json" or path.name.startswith(".seen-by-nodes"):
+        if path.suffix == ".json":
             yield path.name
             continue
         try:
