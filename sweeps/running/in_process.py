@@ -68,20 +68,17 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             progress.stop()
         return stopping.requested_for(name)
 
-    def say(failed: Failed) -> None:
+    def tell(failed: Failed) -> None:
         progress.close()
         progress.take(name, failed)
         progress.notice(name, "the same command resumes it")
-
-    def record(failed: Failed) -> None:
-        try:
+        with suppress(OSError, DamagedFileError):  # the next attempt records this end
             recorder.take(recorder.attempt, failed)
-        finally:
-            leave_study(recorder.folder.path.parent)
+        leave_study(recorder.folder.path.parent)
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
     with (
-        StallHere(stall_s, recorder.folder.log_path, say, record).watching(),
+        StallHere(stall_s, recorder.folder.log_path, tell).watching(),
         stopping.gentle(),
         closing(work(assignment, 0, 1, "", stop)) as events,  # ends what waits for storage
     ):

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -20,13 +19,11 @@ RECORD_S = 10.0
 class StallHere:
     """Watches this process. The main thread may hang within C code, so it cannot end in order.
 
-    ``say`` prints the failure; ``record`` records it and leaves the study in order.
+    ``tell`` prints and records the failure, and leaves the study in order.
     """
 
-    def __init__(
-        self, stall_s: float, log: Path, say: Callable[[Failed], None], record: Callable[[Failed], None]
-    ) -> None:
-        self._stall_s, self._log, self._say, self._record = stall_s, log, say, record
+    def __init__(self, stall_s: float, log: Path, tell: Callable[[Failed], None]) -> None:
+        self._stall_s, self._log, self._tell = stall_s, log, tell
         self._over = threading.Event()
 
     @contextmanager
@@ -54,20 +51,9 @@ class StallHere:
         return STDERR
 
     def _end(self) -> None:
-        """Print and record it side by side, since either the terminal or the folder may be what hangs."""
         cause = f"no worker gave a sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
         failed = Failed(cause, "log.txt has its stacks.")
-        threads = [
-            threading.Thread(target=_tried, args=(act, failed), daemon=True) for act in (self._say, self._record)
-        ]
-        for thread in threads:
-            thread.start()
-        end = time.monotonic() + RECORD_S
-        for thread in threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        thread = threading.Thread(target=self._tell, args=(failed,), daemon=True)
+        thread.start()
+        thread.join(RECORD_S)  # the terminal or the folder may be what hangs
         os._exit(1)
-
-
-def _tried(act: Callable[[Failed], None], failed: Failed) -> None:
-    with suppress(Exception):  # the process ends in any case
-        act(failed)
