@@ -68,11 +68,6 @@ def _for_whom(bell: Any, known: int = 0, within: float = 0.0) -> list[str]:
         return []
 
 
-def listener(bell: Any) -> "Listener":
-    """A function that returns whether the bell was rung."""
-    return Listener(bell)
-
-
 class Listener:
     """Whether the bell was rung for the trial ``key``, which changes. A thread waits for it: this one is busy."""
 

@@ -1,7 +1,7 @@
 """The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -55,13 +55,13 @@ def request(study: Study, names: Sequence[str], overrides: list[str]) -> list[st
     return [line for runner, own in chosen for line in _said(study, runner, own)]
 
 
-def shown_log(study: Study, trial: Trial, follow: bool, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
+def shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
     """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does not run."""
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
         yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
         while follow and still_runs(study, trial):
-            pause(LOOK_S)
+            time.sleep(LOOK_S)
             yield log.more()
         text, error = log.more(), folder.error()
     yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")

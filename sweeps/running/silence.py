@@ -21,14 +21,12 @@ class Silence:
 
     Workers wait for each other, so one that hangs silences all. The attempt has stalled when all unfinished workers
     are silent. Time in which nobody looked does not count: the sweep itself may have been stopped. Before the
-    first sign of any worker, ``starting_s`` is allowed.
+    first sign of any worker, ``STARTING_S`` is allowed.
     """
 
-    def __init__(
-        self, workers: int, stall_s: float, count: Callable[[int], Any], starting_s: float = STARTING_S
-    ) -> None:
+    def __init__(self, workers: int, stall_s: float, count: Callable[[int], Any]) -> None:
         self.stall_s, self.every, self._count = stall_s, period(stall_s), count
-        self._allowed_s = max(stall_s, starting_s)
+        self._allowed_s = max(stall_s, STARTING_S)
         now = time.monotonic()
         self._counts = [count(rank) for rank in range(workers)]
         self._changed, self._looked = [now] * workers, now

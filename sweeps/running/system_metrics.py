@@ -6,7 +6,7 @@ They are added to rank zero's reports on their way to the journal. Neither the t
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import psutil
@@ -17,7 +17,7 @@ EVERY_S = 10.0
 """As often as MLflow samples by default; each metric is a point in its database."""
 
 
-def with_system_metrics(events: Iterable[Event], now: Callable[[], float] = time.monotonic) -> Iterator[Event]:
+def with_system_metrics(events: Iterable[Event]) -> Iterator[Event]:
     """The events of rank zero. Its first report has system metrics, and later ones at most every ``EVERY_S`` seconds.
 
     A metric that the task reports by the same name stays the task's.
@@ -25,8 +25,8 @@ def with_system_metrics(events: Iterable[Event], now: Callable[[], float] = time
     _cpu()  # the load is measured from here to the first report
     due = -math.inf
     for event in events:
-        if isinstance(event, Report) and now() >= due:
-            due = now() + EVERY_S
+        if isinstance(event, Report) and time.monotonic() >= due:
+            due = time.monotonic() + EVERY_S
             event = replace(event, metrics={**system_metrics(), **event.metrics})
         yield event
 

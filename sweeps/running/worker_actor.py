@@ -17,7 +17,7 @@ from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
 from sweeps.preflight.node_facts import Packages, packages
-from sweeps.running.bell import Listener, listener
+from sweeps.running.bell import Listener
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.printed import printing
 from sweeps.running.same_start import SameStart
@@ -53,7 +53,7 @@ class WorkerActor:
         self.teller: Teller | None = None
         self.held: socket.socket | None = None
 
-    def place(self, compared: bool = False) -> Place:
+    def place(self, compared: bool) -> Place:
         """Where this worker runs, and the packages that are ``compared``."""
         node = ray.get_runtime_context().get_node_id()
         log = Path(f"/proc/self/fd/{STDERR}").resolve()
@@ -73,14 +73,14 @@ class WorkerActor:
         world: int,
         address: str,
         bell: Any,
-        sign: str = "",
-        stall_s: float = 0,
-        same_start: SameStart | None = None,
+        sign: str,
+        stall_s: float,
+        same_start: SameStart,
     ) -> Iterator[Event]:
         """The worker's events. Its signs of life are stored as ``sign``, so that a stall of ``stall_s`` shows."""
         from sweeps.running.driver import work
 
-        self.rung, self.teller = self.rung or listener(bell), self.teller or Teller()
+        self.rung, self.teller = self.rung or Listener(bell), self.teller or Teller()
         self.rung.key = assignment.key
         with self.teller.telling(sign, stall_s):
             try:

@@ -27,7 +27,6 @@ from sweeps.task import Assignment
 
 IDLE_ANSWER_S = 10.0
 """How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
-STALL_S = 600.0
 
 
 class LostWorkerError(RuntimeError):
@@ -59,8 +58,8 @@ def run_trial(
     assignments: dict[str, Assignment],
     cluster: Cluster,
     bell: Any,
-    stall_s: float = STALL_S,
-    packages: Packages | None = None,
+    stall_s: float,
+    packages: Packages | None,
 ) -> None:
     """The Tune trial function: start the worker group and pass on its events.
 
