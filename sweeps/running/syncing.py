@@ -9,13 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 
 from sweeps.planning.naming import by_name, hydra_text, placed
 from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
-from tracking.lag import sync_lock
 from tracking.shell import shell_line
 from tracking.uri import URI_VARIABLE, without_password
 
@@ -64,18 +62,7 @@ def _way_to_carry(settings: Settings) -> str:
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={hydra_text(shown)}"]
     there += [] if tracking.experiment is None else [f"tracking.experiment={hydra_text(tracking.experiment)}"]
-    command = f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *there])}`"
-    return f"another process syncs it now; then {command}" if _is_held(sync_lock(study)) else command
-
-
-def _is_held(lock: FileLock) -> bool:
-    try:
-        with lock.acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
-    except OSError:  # the file cannot be made: a full disk
-        return False
+    return f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *there])}`"
 
 
 class Syncer:
