@@ -12,7 +12,6 @@ from sweeps.planning.changes import shown_change
 from sweeps.planning.compose import ComposedRow, compose_sweep
 from sweeps.planning.continued import plan_sweep
 from tracking.rows import table
-from tracking.study import write_study
 from tracking.table import to_json, to_markdown
 
 HEAD = "# @package _global_\n"
@@ -51,13 +50,6 @@ def test_own_words_are_shown_unless_scaling_touches_a_key(
     assert (text, row.before_scaling) == (shown, unscaled)
 
 
-def test_base_is_described_by_its_values(tmp_path: Path) -> None:
-    """Overrides change it, so its own words would not."""
-    found = compose_sweep(["sweep.rows=[base,d_dropout_0]", "scale=paper", "model.n_heads=4"], tmp_path)
-    assert "h 4," in shown_change(found.rows[0], found.base)
-    assert found.names({"base", "d_dropout_0"}) == []
-
-
 def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
     rows = "sweep.rows=[base,c_layers_2,b_key_16,d_dropout_0]"
@@ -86,20 +78,3 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
     assert [planned.trial for planned in again.trials] == list(before.trials)
     assert again.composition.names({"narrow", "heads"}) == ["At the paper's size narrow is mine."]
     assert again.composition.names({"heads"}) == []
-
-
-def test_a_study_without_recorded_words_is_read(tmp_path: Path) -> None:
-    """As versions before these words wrote it."""
-    tmp_path = tmp_path.resolve()
-    path = own_row(tmp_path, "model: {d_k: 16}\n")
-    sweep(tmp_path, "sweep.rows=[base,mine]", "train.steps=200", ends=1)
-    file = tmp_path / "runs" / "synthetic-tiny" / "study.json"
-    content = json.loads(file.read_text("utf-8"))
-    for row in content["rows"]:
-        del row["change"], row["before_scaling"]
-    file.write_text(json.dumps(content), "utf-8")
-    assert table(study_in(tmp_path))[1].before_scaling == ""
-    path.unlink()
-    again = plan_sweep([], here=tmp_path)
-    assert [planned.trial.change for planned in again.trials][1] == "d_k 2"
-    write_study(study_in(tmp_path))

@@ -2,24 +2,15 @@
 
 import math
 import random
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import sacrebleu
 
 from tracking import counts
-from tracking.aggregations import FIELDS
-from tracking.card import Card
-from tracking.metrics import Metric
 from tracking.resampling import compared, resampled_scores
-from tracking.scored_samples import evaluated, samples
-from tracking.study import read_study
-from tracking.translation_card import ADDED, TRANSLATION, completed
 
 WORDS = ["the", "dog", "sees", "a", "small", "cat", "and", "it", "runs", "over", "there"]
-OLDER = Path(__file__).parents[1] / "older_studies"
 KINDS = {
     "ngram_precision": sacrebleu.BLEU(tokenize="none", force=True),
     "ngram_precision_unsmoothed": sacrebleu.BLEU(tokenize="none", force=True, smooth_method="none"),
@@ -143,38 +134,3 @@ def test_unusable_counts_are_named_with_their_line(formula: str, lines: list[dic
     with pytest.raises(ValueError, match=r"line|counts") as refused:
         counts.counts(lines, (formula, "it"))
     assert fault in str(refused.value)
-
-
-@pytest.mark.parametrize("words", [("median", "it"), ("mean",), ("ratio", "a"), ("mean", 3), ("mean", "a", "b")])
-def test_a_wrong_formula_is_a_fault_of_the_metric(words: tuple[str, ...]) -> None:
-    assert any("from_counts" in fault for fault in Metric("m", from_counts=words).faults())
-
-
-def test_every_formula_computes() -> None:
-    for formula, fields in FIELDS.items():
-        columns = 6 if formula.startswith("ngram") else fields
-        assert counts.scores(formula, np.ones((2, columns)), 1).shape == (2,)
-
-
-def test_counts_of_an_older_study_add_up_to_its_scores() -> None:
-    """Its study.json names no formulas: those of translation are filled in."""
-    study = read_study(next(OLDER.rglob("study.json")).parent)
-    assert study.task.metrics == TRANSLATION.metrics
-    for metric in study.task.metrics:
-        known = evaluated(study, study.trials[0], metric, "dev")
-        assert len(samples(metric, "dev", known)) > 1
-
-
-def test_a_recorded_card_of_before_is_completed_and_what_it_says_itself_stays() -> None:
-    stored = TRANSLATION.to_dict()
-    for metric in stored["metrics"]:
-        for name in ADDED:
-            del metric[name]
-    del stored["sample"]
-    assert completed(Card.of(stored)) == TRANSLATION
-    own = Metric("bleu", from_counts=("mean", "right"))
-    (found, ppl) = completed(replace(TRANSLATION, metrics=(own, Metric("ppl")))).metrics
-    assert found.from_counts == ("mean", "right")
-    assert ppl.exp_of is None  # there is no nll
-    other = Card("reading", 1, (Metric("bleu"),))
-    assert completed(other) == other
