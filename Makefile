@@ -22,7 +22,7 @@ FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/tes
 test-fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)
 
-# Processes that are killed, stopped and starved, as root on Linux, for an hour or so. What cannot run here fails.
+# Processes that are killed, stopped and starved, as root on Linux, for half an hour or so. What cannot run here fails.
 # `make test` has the quickest of them.
 faults: install
 	CI=true $(BIN)/python -m pytest -m faults -n 2 --dist loadfile --no-loadscope-reorder

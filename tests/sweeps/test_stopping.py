@@ -86,5 +86,5 @@ def test_a_terminal_that_is_closed_stops_both_workers_with_a_checkpoint(workplac
     wait_until(lambda: newest_checkpoint(trial) >= 50, "a checkpoint")
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 128 + signal.SIGHUP
-    assert newest_checkpoint(trial) == lines(trial / "journal.jsonl")[-1]["step"]
+    assert newest_checkpoint(trial) == lines(trial / "journal.jsonl")[-1]["step"] < 4000
     assert [line.get("reason") for line in lines(trial / "attempts.jsonl")] == [None, "interrupted"]
