@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import mlflow
 import pytest
 from mlflow import MlflowClient
+from studies import ablate
 from typed import typed
 
 from tracking.uri import default_uri
@@ -21,12 +22,19 @@ def done(folder: Path, *words: str) -> str:
     return result.stdout
 
 
+def register(folder: Path, alias: str) -> None:
+    """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs."""
+    words = ["export", *TRIAL, "--to", "mlflow", "--register", f"small@{alias}", "--output", alias]
+    result = ablate(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.fixture(scope="module")
 def moved(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a registered model, whose first place is gone."""
     first = Path(shutil.copytree(trained, tmp_path_factory.mktemp("100% at") / "a place"))
     done(first, "sync", "sweep.name=copies")
-    done(first, "export", *TRIAL, "--to", "mlflow", "--register", "small@champion", "--output", "model")
+    register(first, "champion")
     return first.rename(first.parent / "another place")
 
 
@@ -41,7 +49,7 @@ def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
 
 
 def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done(moved, "export", *TRIAL, "--to", "mlflow", "--register", "small@second", "--output", "again")
+    register(moved, "second")
     monkeypatch.chdir(moved)
     uri = default_uri(moved / "runs")
     client = MlflowClient(uri, registry_uri=uri)
@@ -49,5 +57,5 @@ def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPat
     assert Path(unquote(model.source.removeprefix("file://"))).is_relative_to(moved)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     served = mlflow.pyfunc.load_model("models:/small@champion").predict({"text": ["a b"]})
-    assert list(served) == list(mlflow.pyfunc.load_model("model").predict({"text": ["a b"]}))
+    assert list(served) == list(mlflow.pyfunc.load_model("champion").predict({"text": ["a b"]}))
     assert unquote(client.get_run(model.run_id).info.artifact_uri).startswith(f"file://{moved}/")
