@@ -14,10 +14,9 @@ test: install
 # The tests to run while working, in under two minutes: planning, model, text, the study on disk.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
 LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging \
-	transformer/test_worker tracking/test_damaged_files tracking/test_lag tracking/test_sync_process \
-	tracking/test_faulty_stores tracking/test_store_faults tracking/test_mlflow_in_browser tracking/test_pages \
-	tracking/test_report_browser tracking/test_report_figures tracking/test_report_page)
-FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/test_%.py,compose plan rows scaling) \
+	tracking/test_sync_process tracking/test_store_faults tracking/test_mlflow_in_browser \
+	tracking/test_report_browser tracking/test_report_page)
+FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/test_%.py,plan refusals rows scaling) \
 	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking)))
 
 test-fast: install
@@ -28,7 +27,7 @@ test-fast: install
 outside: install
 	$(BIN)/python tests/outside/two_versions.py $(OLD)
 
-# Processes that are killed, stopped and starved, as root on Linux, for an hour or so. What cannot run here fails.
+# Processes that are killed, stopped and starved, as root on Linux, for half an hour or so. What cannot run here fails.
 # `make test` has the quickest of them.
 faults: install
 	CI=true $(BIN)/python -m pytest -m faults -n 2 --dist loadfile --no-loadscope-reorder

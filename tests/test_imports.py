@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ ROOT = Path(transformer.__file__).parents[1]
 OURS = {"transformer", "tracking", "sweeps"}
 
 
+@cache
 def modules(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Top-level names of everything a file imports, at its head or inside a function."""
     names: set[str] = set()
@@ -64,16 +67,21 @@ def test_an_outside_library_is_imported_in_one_file_or_folder_only(library: str,
     assert all(user == place or user.startswith(f"{place}/") for user in users), users
 
 
+@cache
 def our_modules(path: Path) -> set[str]:
     """The modules of ours that a file imports, at its head or inside a function."""
-    known = {module_name(other) for package in OURS for other in modules(package)}
     named: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
             named |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
-    return named & known
+    return named & known_modules()
+
+
+@cache
+def known_modules() -> set[str]:
+    return {module_name(other) for package in OURS for other in modules(package)}
 
 
 def module_name(path: Path) -> str:

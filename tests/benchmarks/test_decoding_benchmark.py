@@ -2,7 +2,6 @@
 
 import json
 import random
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, without_cache
-from benchmarks.decoding import Workload, document, measure, natural_ends, one_length, sheets
-from benchmarks.record import provenance, write
+from benchmarks.decoding import Workload, measure, natural_ends, one_length
 from benchmarks.timing import Rounds
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row
@@ -96,44 +94,3 @@ def test_a_program_with_different_outputs_is_refused_before_any_timing(workload:
     ):
         measure(workload, [honest, Decoder("lazy", "fp32", lazy)], ONCE)
     assert rounds == [5]
-
-
-def test_only_workloads_with_goals_show_them(lines: list[dict[str, Any]]) -> None:
-    _, without_goals = sheets(lines)
-    assert {row[-1] for row in without_goals.rows} == {""}
-    made_up = [
-        {**line, "has_goals": True, "cpu_seconds": [seconds]} for line, seconds in zip(lines, (4, 2, 1, 3), strict=True)
-    ]
-    _, ratios = sheets(made_up)
-    assert [row[1:5] + row[6:] for row in ratios.rows] == [
-        ("fp32", "CTranslate2", "fp32", "0.75", ""),
-        ("bf16", "CTranslate2", "fp32", "1.50", "≥ 1.1 met"),
-        ("int8", "CTranslate2", "fp32", "3.00", ""),
-    ]
-
-
-def test_a_run_is_written_as_markdown_and_json(lines: list[dict[str, Any]], tmp_path: Path) -> None:
-    result = {**provenance("benchmarks.decoding", ["ctranslate2"]), "decoding": lines, "seconds": 1.0}
-    path = write("decoding", document(result), result, [], tmp_path)
-    assert path.read_text("utf-8") == document(result)
-    assert "| one length | ablate | int8 |" in document(result)
-    assert json.loads(path.with_suffix(".json").read_text("utf-8")) == result
-
-
-def test_a_folder_without_a_trial_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"config.yaml is missing; must be the folder of a trial"):
-        natural_ends(tmp_path, 1)
-
-
-def test_all_missing_peers_are_named() -> None:
-    with pytest.raises(RefusedError) as refused:
-        provenance("benchmarks.decoding", ["no_such_peer", "torch", "nor_this"])
-    assert [problem.key for problem in refused.value.problems] == ["no_such_peer", "nor_this"]
-
-
-def test_a_recorded_command_contains_no_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = [f"{tmp_path}/runs/study/base-s1", "/elsewhere/runs/study/base-s1", "../data/text", "--rounds"]
-    monkeypatch.setattr(sys, "argv", ["decoding", *given])
-    command = provenance("benchmarks.decoding", [])["command"].split()
-    assert command[3:] == ["runs/study/base-s1", ".../study/base-s1", ".../data/text", "--rounds"]

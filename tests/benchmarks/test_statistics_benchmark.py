@@ -14,7 +14,6 @@ from benchmarks.statistics import (
     check_against_table,
     marks,
     shares,
-    sheet,
     unequal_variances,
 )
 from tracking.seed_tests import exponential, family
@@ -46,11 +45,6 @@ def test_unequal_variances_cost_dunnetts_test_its_level_but_not_both_together() 
         assert found.errors["Welch + Holm"] < 0.05
         assert found.errors["both"] <= found.errors["Welch + Holm"]
     assert row.unequal_seen < 0.1  # so a test of the assumption would not help
-
-
-def test_the_same_draws_give_the_same_shares() -> None:
-    assert shares(EQUAL, 50) == shares(EQUAL, 50)
-    assert sheet([shares(EQUAL, 50)]).rows[0][0] == "equal variances"
 
 
 def test_an_exponential_is_flagged_as_its_logarithm() -> None:

@@ -1,12 +1,12 @@
 """The command line in a folder, and a user's own configuration files."""
 
-import os
 import subprocess
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typed import typed
 
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
@@ -20,9 +20,9 @@ Done = subprocess.CompletedProcess[str]
 
 
 def ablate(folder: Path, *arguments: str) -> Done:
-    """Type `ablate …` in the folder, with the virtual environment on the path."""
-    path = f"{ABLATE.parent}{os.pathsep}{os.environ['PATH']}"
-    return run_in(folder, {**os.environ, "PATH": path}, str(ABLATE), *arguments)
+    """Type `ablate …` in the folder, in this process: a new one would import for seconds."""
+    done = typed(folder, *arguments)
+    return Done(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 def run_in(folder: Path, environment: dict[str, str], *arguments: str) -> Done:

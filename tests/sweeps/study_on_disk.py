@@ -56,12 +56,6 @@ class Study:
     def _saved(self) -> set[str]:
         return {path.parent.name for path in self.checkpoints.glob("*/a*/step-*/manifest.json")}
 
-    def start_recorded(self, verb: str, *words: str) -> Running:
-        """The same, but it returns once every report up to HELD is in the journal."""
-        running = self.start_held(verb, *words)
-        wait_until(lambda: lines(self.trial / "journal.jsonl")[-1]["step"] == HELD, f"report {HELD}")
-        return running
-
     def go_on(self) -> None:
         """Let the trial go on to its end."""
         train_to(STEPS, self.cwd)

@@ -2,26 +2,13 @@
 
 import json
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import plan
-from finished_trials import finish
-from rich.console import Console
 from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
 from typed import typed
-
-from sweeps.events import Started
-from sweeps.planning.plan import Plan
-from sweeps.running.open_study import open_study
-from sweeps.running.recorder import Recorder
-from tracking.describe import result_points
-from tracking.translation_card import TRANSLATION
-from transformer.data.prepare import prepare
-from transformer.schema import RefusedError
 
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
@@ -85,67 +72,3 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(fold
     assert "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)" in refused.stderr
     assert "Nothing was started." in refused.stderr
     assert not (folder / "runs").exists()
-
-
-def test_damaged_prepared_text_is_refused_before_a_study_starts(folder: Path) -> None:
-    planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base]")
-    settings = planned.trials[0].settings
-    path = prepare(settings.trial.data, Path(settings.paths.data)).folder / "test.target.txt"
-    path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
-    with (
-        pytest.raises(RefusedError, match=r"test\.target\.txt was changed after it was prepared"),
-        open_study(planned, [], Console()),
-    ):
-        pass
-    assert not (folder / "runs").exists()
-
-
-@pytest.fixture
-def two(folder: Path) -> Plan:
-    """Two interrupted trials."""
-    planned = plan(folder, *SMALL, *DATA, *STEPS, "sweep.rows=[base,e_learned_positions]")
-    settings = planned.trials[0].settings
-    prepare(settings.trial.data, Path(settings.paths.data))
-    for trial in planned.trials:
-        recorder = Recorder(trial)
-        recorder.begin()
-        recorder.take(1, Started("cpu", 1))
-        recorder.end("interrupted")
-    return planned
-
-
-def test_a_damaged_provenance_stops_no_trial(two: Plan, capsys: pytest.CaptureFixture[str]) -> None:
-    path = two.trials[0].folder.provenance_path
-    path.write_bytes(path.read_bytes()[:40])
-    with open_study(two, ["ablate"], Console(width=400)):
-        pass
-    said = capsys.readouterr().out
-    assert "base-s1: provenance.json:1 is damaged" in said
-    assert "record of the vocabulary is lost" in said
-    assert path.with_name("provenance.json.damaged").exists()
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_the_vocabulary_of_a_damaged_provenance_is_known_by_the_other_trial(two: Plan, finished: bool) -> None:
-    first, second = two.trials
-    first.folder.provenance_path.write_text("{")
-    if finished:
-        finish(second)
-    content = json.loads(second.folder.provenance_path.read_text()) | {"vocabulary": "another"}
-    second.folder.provenance_path.write_text(json.dumps(content))
-    for _ in range(2):  # the second time, the damaged file is gone
-        with (
-            pytest.raises(RefusedError, match="another vocabulary of this text than e_learned_positions-s1"),
-            open_study(two, [], Console(file=StringIO())),
-        ):
-            pass
-        assert not first.folder.provenance_path.exists()
-    assert not (two.folder / "study.json").exists()
-
-
-def test_counts_of_pairs_are_carried_to_mlflow() -> None:
-    result = {"step": 7, "pairs": {"train": 300, "blank": None, "too_long": 50}, "scores": {}}
-    assert [(p.name, p.value) for p in result_points(TRANSLATION, result, 0)] == [
-        ("pairs/train", 300.0),
-        ("pairs/too_long", 50.0),
-    ]

@@ -63,8 +63,7 @@ def standing(folder: Path, env: dict[str, str] | None) -> dict[str, object]:
     return dict(found)
 
 
-@pytest.mark.parametrize("of", ["", OURS])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("of", "workers"), [(OURS, 2)])
 def test_a_clock_that_is_set_changes_nothing(
     workers: int, of: str, tmp_path: Path, furnish: Callable[[Path], Path]
 ) -> None:

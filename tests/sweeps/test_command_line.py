@@ -56,13 +56,6 @@ def next_command(done: Done) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(verb: str) -> None:
-    done = CliRunner().invoke(app, [verb, "--help"])
-    assert done.exit_code == 0
-    assert re.search(rf"Usage: \S+ {verb} \[OPTIONS\]", done.output)
-
-
 def test_the_verbs_are_listed(tmp_path: Path) -> None:
     done = ablate(tmp_path, "--help")
     assert done.returncode == 0
@@ -124,36 +117,6 @@ def test_the_table_as_csv(folder: Path) -> None:
     assert (missing["row"], missing["ppl"], missing["change"]) == ("c_layers_2", "missing", "N 1")
 
 
-def test_the_table_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    done = CliRunner().invoke(app, ["table", "--format", "json", ROWS])
-    base, failed, missing = json.loads(done.stdout)
-    assert (base["ppl"], base["paper_ppl"], failed["ppl"], missing["ppl"]) == (4.5, 4.92, None, None)
-    assert failed["note"] == "FAILED: OutOfMemoryError: too wide"
-
-
-def test_the_table_as_markdown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    lines = CliRunner().invoke(app, ["table", ROWS, "--format", "md"]).stdout.splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    assert len(table) == 5
-    assert len({line.count("|") for line in table}) == 1
-    assert "FAILED" in table[3]
-
-
-def test_an_unknown_format_is_refused(folder: Path) -> None:
-    done = ablate(folder, "table", "--format", "docx")
-    assert (done.returncode, done.stdout) == (2, "")
-
-
-def test_the_table_in_a_terminal(folder: Path) -> None:
-    done = ablate(folder, "table", ROWS)
-    assert done.returncode == 0
-    assert "FAILED" in done.stdout
-    assert "OutOfMemoryError" in done.stdout
-    assert next_command(done) == "Next: ablate ui"
-
-
 def test_the_status(folder: Path) -> None:
     done = ablate(folder, "status", "--json", ROWS)
     assert done.stderr == ""
@@ -166,12 +129,6 @@ def test_the_status(folder: Path) -> None:
     shown = ablate(folder, "status", ROWS)
     assert "1 of 3 finished" in shown.stdout
     assert next_command(shown) == "Next: ablate sweep"
-
-
-def test_the_plan_shows_what_is_left(folder: Path) -> None:
-    done = ablate(folder, "plan", ROWS)
-    assert "2 of 3 trials" in done.stdout
-    assert next_command(done) == "Next: ablate sweep"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
@@ -202,11 +159,6 @@ def test_the_ui_needs_a_database(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in done.stderr
     assert contents(tmp_path) == []
-
-
-def test_the_ui_of_a_server_names_it(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "ui", ROWS, "tracking.uri=http://server:5000")
-    assert (done.returncode, "http://server:5000" in done.stdout) == (0, True)
 
 
 def test_the_next_command_can_be_typed_without_the_environment_on_the_path(tmp_path: Path) -> None:

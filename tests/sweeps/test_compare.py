@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import other_tasks
 import pytest
 import sentence_studies
 from compared_studies import SIZE, sweep, write_studies
@@ -99,25 +98,6 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
         assert each["texts"] == expected
 
 
-def test_one_metric_on_another_set(folder: Path) -> None:
-    found = content(folder, "base", "a_heads_4", ONE, "--set", "test", "--metric", "chrf")
-    assert [(each["metric"], each["set"]) for each in found["pairs"][0]["metrics"]] == [("chrf", "test")]
-    assert found["samples"]["metric"] == "chrf"
-
-
-def test_trials_of_different_seeds_are_paired_as_named(folder: Path) -> None:
-    found = content(folder, "base-s1", "base-s3", ONE)
-    assert found["pairs"][0]["configuration"] == {"train.seed": [1, 3]}
-    assert list(metric(found, "bleu")["over_samples"]) == ["seeds 1 and 3"]
-    assert metric(found, "bleu")["over_seeds"] == {"untested": "1 seed"}
-
-
-def test_a_row_and_one_of_its_trials(folder: Path) -> None:
-    found = content(folder, "base", "base-s2", ONE)
-    assert metric(found, "bleu")["seeds"] == [3, 1]
-    assert metric(found, "bleu")["over_samples"]["seed 2"]["p"] == 1
-
-
 @pytest.mark.parametrize("names", [("one", "two"), ("runs/one", "runs/two")])
 def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     found = content(folder, *names)
@@ -128,20 +108,6 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     text = shown(folder, *names)
     assert "one and two: differences are two − one" in text
     assert "Not compared, of one, since not finished in both: a_heads_4" in text
-
-
-def test_two_studies_of_one_name_are_told_apart_by_their_folders(folder: Path, own: Path) -> None:
-    elsewhere = str(own / "runs" / "one")
-    found = content(folder, "one", elsewhere)
-    assert found["pairs"][0]["second"]["name"] == f"{elsewhere}/base"
-    assert f"one and {elsewhere}: differences are" in "".join(shown(folder, "one", elsewhere).split("\n"))
-
-
-@pytest.mark.parametrize("names", [("one/base", "two/a_heads_1-s1"), ("runs/one/base-s1", "two/base")])
-def test_parts_of_two_studies(folder: Path, names: tuple[str, str]) -> None:
-    found = content(folder, *names)
-    assert [found["pairs"][0][side]["study"] for side in ("first", "second")] == ["one", "two"]
-    assert "seed 1" in metric(found, "bleu")["over_samples"]
 
 
 @pytest.mark.parametrize(
@@ -178,22 +144,6 @@ def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
     assert "a_heads_1 is interrupted" in refusal(own, "compare", "base", "a_heads_1", ONE)
 
 
-def test_without_prepared_text_only_the_outputs_are_shown_and_the_reason(tmp_path: Path) -> None:
-    folder = write_studies(tmp_path)
-    shutil.rmtree(folder / "data")
-    found = content(folder, "base-s1", "a_heads_1-s1", ONE)
-    assert list(found["samples"]["differing"][0]["texts"]) == ["base-s1", "a_heads_1-s1"]
-    assert "sources are not shown" in found["samples"]["note"]
-
-
-def test_damaged_counts_leave_the_scores_and_say_why(own: Path) -> None:
-    path = own / "runs/one/a_heads_1-s1/statistics/dev.jsonl"
-    path.write_text(path.read_text().replace('"nats"', '"nits"').replace('"bleu": [', '"blue": ['))
-    text = shown(own, "base-s1", "a_heads_1-s1", ONE)
-    assert "line 2 must have numbers as nats" in " ".join(text.split())
-    assert "chrF" in text
-
-
 def test_other_data_is_said(own: Path) -> None:
     (own / "dev.txt").write_text("a b c\n" * SIZE)
     sweep(own, "sweep.name=three", "sweep.rows=[base]")
@@ -213,14 +163,6 @@ def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> No
     ):
         assert words in " ".join(text.split())
     assert "by its place in the set" in text
-
-
-def test_a_task_without_counts_says_so_in_words(tmp_path: Path) -> None:
-    other_tasks.digits(tmp_path / "runs/digits", 0.9, 0.91, 0.8, 0.81)
-    text = " ".join(shown(tmp_path, "base", "wide", "sweep.name=digits").split())
-    assert "trials keep no counts of accuracy" in text
-    assert "No sample can be named" in text
-    assert "not tested: 2 seeds" in text
 
 
 def test_studies_of_two_tasks_are_refused(own: Path) -> None:

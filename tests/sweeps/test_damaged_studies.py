@@ -3,16 +3,14 @@
 tests/tracking/test_damaged_files.py tries every kind of damage, because it runs fast.
 """
 
-import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents, plan
-from damages import UNREADABLE, copied, cut, empty, folder, garbage, looped, nothing_known
+from damages import UNREADABLE, copied, cut, empty, folder, garbage, nothing_known
 from rich.console import Console
 from small_text import TEXT
 from studies import SMALL
@@ -20,18 +18,15 @@ from typed import refusal, typed
 from typer.testing import Result
 
 from sweeps.events import Evaluated, Event, Finished, Report, Started
-from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
-from sweeps.running.repair import readable, repair
+from sweeps.running.repair import repair
 from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
 from tracking.study import write_study
-from transformer.schema import RefusedError
 
 Damage = Callable[[Path], None]
 ROWS = "sweep.rows=[base,e_learned_positions]"
 OF_TRIAL = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl", "statistics/dev.jsonl")
-OF_STUDY = ("mlflow-runs.json", "mlflow-synced.json", "mlflow-sync.json")
 SHORT = [*SMALL, *TEXT, "sweep.name=synthetic-tiny", "train.steps=20", "train.checkpoint_every=10"]
 WHOLE = {("journal.jsonl", empty), ("journal.jsonl", cut)}  # torn by a crash at most; half of attempts.jsonl is no line
 
@@ -102,27 +97,6 @@ def test_status_table_and_plan_name_a_trials_damaged_file(cwd: Path, name: str, 
     assert [each["finished"] for each in planned] == [state == "finished", True]
 
 
-def test_the_tables_for_a_person_name_the_damage_too(cwd: Path) -> None:
-    cut(base(cwd) / "result.json")
-    for verb in (["status"], ["table"], ["table", "--format", "md"], ["table", "--format", "csv"]):
-        said = " ".join(calm(typed(cwd, *verb)).stdout.split())
-        assert "damaged" in said
-        assert "result.json" in said
-    assert "damaged" in calm(typed(cwd, "plan", ROWS)).stdout
-
-
-@pytest.mark.parametrize("damage", [garbage, folder])
-@pytest.mark.parametrize("name", OF_STUDY)
-def test_a_damaged_ledger_stops_no_verb(cwd: Path, name: str, damage: Damage) -> None:
-    path = base(cwd).parent / name
-    path.write_text("{}")
-    damage(path)
-    said = calm(typed(cwd, "status")).stdout
-    assert ("mlflow-synced.json" in said.split("MLflow:")[1]) == (name == "mlflow-synced.json")
-    calm(typed(cwd, "table"))
-    calm(typed(cwd, "plan", ROWS))
-
-
 @pytest.mark.parametrize("damage", [garbage, folder])
 def test_a_damaged_study_is_refused_by_name(cwd: Path, damage: Damage) -> None:
     damage(base(cwd).parent / "study.json")  # tests/tracking has more kinds, test_evaluate_verb more verbs
@@ -138,27 +112,6 @@ def test_an_unconfirmed_configuration_is_refused(cwd: Path) -> None:
     assert "config.yaml" in refusal(cwd, "sweep", ROWS)
     garbage(base(cwd) / "result.json")
     assert "config.yaml" in refusal(cwd, "sweep", ROWS)
-
-
-@pytest.mark.parametrize("damage", [cut, folder])
-@pytest.mark.parametrize("name", OF_TRIAL)
-def test_a_sweep_keeps_reports_and_rebuilds_damaged_files(cwd: Path, name: str, damage: Damage) -> None:
-    config = (base(cwd) / "config.yaml").read_text()
-    damage(base(cwd) / name)
-    screen = StringIO()
-    planned = plan(cwd, ROWS)
-    repair(planned, Console(file=screen, width=200))
-    assert planned.trials[0].folder.damage() == []
-    assert ("base-s1: " in screen.getvalue()) == ((name, damage) not in WHOLE)
-    assert "e_learned" not in screen.getvalue()
-    if (name, damage) not in WHOLE and name != "attempts.jsonl":
-        assert (base(cwd) / f"{name}.damaged").exists()
-        assert f"{Path(name).name}.damaged" in screen.getvalue()
-    if name == "config.yaml":
-        assert (base(cwd) / name).read_text() == config.replace(str(written_at(config)), str(cwd))
-    again = StringIO()
-    repair(plan(cwd, ROWS), Console(file=again, width=200))
-    assert again.getvalue() == ""
 
 
 @pytest.mark.parametrize("fault", UNREADABLE)
@@ -179,29 +132,6 @@ def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(cwd: Path, name: 
         for verb in ("sweep", "train"):
             assert f"result.json {path}: cannot be read: " in refusal(cwd, verb, *([ROWS] if verb == "sweep" else []))
         assert contents(base(cwd)) == before
-
-
-def test_a_sweep_skips_unreadable_trials_and_runs_the_rest(cwd: Path) -> None:
-    other = base(cwd).with_name("e_learned_positions-s1")
-    (other / "result.json").unlink()
-    looped(base(cwd) / "result.json")
-    screen = StringIO()
-    with contextlib.chdir(cwd):
-        whole = plan_sweep([ROWS])
-    kept = readable(whole, Console(file=screen, width=400))
-    assert [planned.trial.name for planned in kept.trials] == [other.name]
-    assert (
-        "base-s1: result.json cannot be read: Too many levels of symbolic links; the file is left unchanged"
-        in screen.getvalue()
-    )
-    with pytest.raises(RefusedError, match=r"base-s1/result\.json: cannot be read"):
-        readable(replace(whole, before=None), Console(file=screen))  # the record would lack the trial
-
-
-def written_at(config: str) -> Path:
-    """The folder in which the configuration was written."""
-    (line,) = (line for line in config.splitlines() if line.startswith("  runs: "))
-    return Path(line.removeprefix("  runs: ")).parent
 
 
 @pytest.fixture(scope="module")

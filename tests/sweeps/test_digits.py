@@ -140,6 +140,7 @@ def losses(trial: Path) -> list[tuple[int, float]]:
     return [(line["step"], line["metrics"]["train/loss"]) for line in lines(trial / "journal.jsonl")]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("row", ROWS)
 def test_what_was_killed_and_resumed_is_the_same_to_the_bit(undisturbed: Path, killed: Path, row: str) -> None:
     whole, resumed = (study / f"{row}-s1" for study in (undisturbed, killed))
@@ -154,6 +155,7 @@ def test_what_was_killed_and_resumed_is_the_same_to_the_bit(undisturbed: Path, k
     assert all(torch.equal(moments[0][key]["exp_avg_sq"], moments[1][key]["exp_avg_sq"]) for key in moments[0])
 
 
+@pytest.mark.faults
 def test_the_killed_study_needed_further_attempts_which_went_on(killed: Path) -> None:
     attempts = {row: lines(killed / f"{row}-s1" / "attempts.jsonl") for row in ROWS}
     reasons = [line["reason"] for of_row in attempts.values() for line in of_row if line.get("end")]
@@ -162,6 +164,7 @@ def test_the_killed_study_needed_further_attempts_which_went_on(killed: Path) ->
     assert reasons.count("finished") == len(ROWS)
 
 
+@pytest.mark.faults
 def test_mlflow_has_one_finished_run_per_trial_with_the_metric_of_the_task(undisturbed: Path, killed: Path) -> None:
     runs = undisturbed.parent
     assert mlflow_runs(runs) == [
@@ -236,6 +239,7 @@ def test_one_trial_with_two_workers(folder: Path, read: dict[str, Done]) -> None
     assert json.loads((trial / "result.json").read_text())["step"] == 40
 
 
+@pytest.mark.faults
 def test_every_process_has_the_platform_from_the_wheel(
     folder: Path, site: Path, killed: Path, read: dict[str, Done]
 ) -> None:

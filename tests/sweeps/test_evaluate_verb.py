@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -10,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import plan
 from typed import refusal, typed
 
-from sweeps.planning.plan import recorded
 from sweeps.planning.trial_lock import trial_lock
-from tracking.study import write_study
 from tracking.trial_folder import TrialFolder
 
 TRIAL = ("base-s1", "sweep.name=copies")
@@ -100,13 +96,6 @@ def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial
     assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
 
 
-def test_sets_without_statistics_are_evaluated_again(trained: Path, trial: Path, twin: Path) -> None:
-    shutil.rmtree(twin / "statistics")
-    evaluated(trained, "twins/base-s1")
-    found, whole = (json.loads((path / "result.json").read_text("utf-8")) for path in (twin, trial))
-    assert found == whole
-
-
 def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
     words = ("twins/base-s1", "--set", "dev", "decode.beam=1", "--average", "2")
     (line,) = evaluated(trained, *words)
@@ -119,55 +108,11 @@ def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial:
         assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
 
 
-def test_trials_stand_side_by_side(trained: Path, twin: Path) -> None:
-    done = typed(trained, "evaluate", *TRIAL, "twins/base-s1", "runs/twins/base-s1", "--set", "test")
-    assert (done.exit_code, done.stderr) == (0, "")
-    (first,) = evaluated(trained, *TRIAL, "--set", "test")
-    lines = [line.split() for line in done.stdout.splitlines() if "base-s1" in line and "Next" not in line]
-    numbers = [f"{first[key]:.2f}" for key in ("ppl", "bleu", "bleu_paper", "chrf")]
-    assert lines == [["test", "copies/base-s1", *numbers, "40"], ["twins/base-s1", *numbers, "40"]]
-    for key in ("signature", "bleu_paper_signature", "chrf_signature"):
-        assert first[key] in done.stdout
-    assert "decode: beam 4, alpha 0.6, max_extra 10, average_checkpoints 1" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Next: ablate translate runs/copies/base-s1"
-
-
-def test_a_set_of_sacrebleu_is_evaluated_and_joins_the_result(trained: Path, twin: Path) -> None:
-    kept = trained / "sets" / "wmt14" / "full"
-    kept.mkdir(parents=True, exist_ok=True)
-    for side in ("src", "ref"):
-        (kept / f"wmt14_full.en-de.{side}").write_text("a b c\nd e\n", "utf-8")
-    words = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1", "--set", "wmt14/full", "--json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SACREBLEU": str(trained / "sets")}
-    done = subprocess.run(words, cwd=trained, env=environment, capture_output=True, text=True, timeout=120)
-    (line,) = json.loads(done.stdout)
-    assert (line["set"], line["sentences"]) == ("wmt14/full", 2)
-    assert (twin / "hypotheses" / "wmt14" / "full.txt").read_text("utf-8") == "a b c\nd e\n"
-    scores = json.loads((twin / "result.json").read_text("utf-8"))["scores"]
-    assert list(scores) == ["dev", "test", "wmt14/full"]
-    assert scores["wmt14/full"]["ppl"] == line["ppl"]
-
-
 def test_an_unknown_set_is_refused_with_the_nearest(trained: Path) -> None:
     said = refusal(trained, "evaluate", *TRIAL, "--set", "tset")
     assert '--set files has no set "tset" must be one of dev, test' in said
     assert "did you mean test?" in said
     assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "--set", "wmt14/ful")
-
-
-def test_all_problems_are_reported_at_once(trained: Path, tmp_path: Path) -> None:
-    write_study(recorded(plan(tmp_path, "sweep.rows=[base,big]"), ["ablate", "sweep"]))
-    said = refusal(tmp_path, "evaluate", "base-s1", "bgi-s1", "big-s1")
-    assert said.startswith("Refused, for 3 reasons:")
-    assert "base-s1 was never started" in said
-    assert "did you mean big-s1?" in said
-    assert "big-s1 was never started" in said
-
-
-def test_a_failed_trial_is_refused(trained: Path, twin: Path) -> None:
-    (twin / "result.json").unlink()
-    (twin / "error.txt").write_text("OutOfMemoryError\n", "utf-8")
-    assert "base-s1 is not finished, but failed" in refusal(trained, "evaluate", "twins/base-s1")
 
 
 def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
@@ -181,20 +126,6 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
     assert done.stderr.splitlines()[-1] == "Nothing was evaluated."
 
 
-def test_evaluations_before_a_refusal_are_kept(trained: Path, twin: Path) -> None:
-    """The second trial has too few checkpoints for the average."""
-    poor = twin.with_name("poor-s1")
-    shutil.copytree(twin, poor)
-    for step in (100, 200, 300):
-        (checkpoint,) = poor.glob(f"checkpoints/*/a1/step-{step}")
-        shutil.rmtree(checkpoint)
-    words = ("twins/base-s1", "runs/twins/poor-s1", "--set", "dev", "--average", "2")
-    said = refusal(trained, "evaluate", *words)
-    assert "decode.average_checkpoints is 2" in said
-    assert said.endswith("The evaluations that finished before (1) are kept and not repeated.")
-    assert (twin / "hypotheses" / "dev@average_checkpoints2.txt").is_file()
-
-
 def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
     """`ablate sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
     config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
@@ -202,12 +133,6 @@ def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained:
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
     assert (twin / "result.json").read_text("utf-8") == result
-
-
-def test_only_trials_are_evaluated(trained: Path, attempt: Path) -> None:
-    said = refusal(trained, "evaluate", str(attempt / "step-400"))
-    assert "holds no trial" in said
-    assert "checkpoint or exported" not in said
 
 
 def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:

@@ -4,25 +4,20 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from mlflow.tracking import MlflowClient
 from typed import refusal, typed
-
-from tracking.ledger import RUNS_FILE, Ledger
-from tracking.uri import default_uri
 
 TRIAL = ("base-s1", "sweep.name=copies")
 
@@ -96,27 +91,6 @@ def test_an_exported_model_translates_like_its_trial(trained: Path, expected: li
         assert typed(trained, "translate", name, *words).exit_code == 0
         assert (trained / "target.txt").read_text("utf-8").splitlines() == expected
     assert "an exported model has no checkpoints" in refusal(trained, "translate", "mine", "--average", "2")
-
-
-def test_a_mean_of_checkpoints_is_exported_once(trained: Path) -> None:
-    export(trained, *TRIAL, "--to", "safetensors", "--output", "averaged", "--average", "3")
-    for name, words in (("averaged", []), ("copies/base-s1", ["--average", "3"])):
-        files = ["--input", "test.txt", "--output", f"{Path(name).parent.name}target.txt"]
-        assert typed(trained, "translate", name, *words, *files).exit_code == 0
-    assert (trained / "target.txt").read_bytes() == (trained / "copiestarget.txt").read_bytes()
-    card = (trained / "averaged" / "README.md").read_text("utf-8")
-    assert "Of the mean of the last 3 checkpoints" in card
-    assert "Not measured with these settings" in card
-
-
-def test_the_code_that_trains_is_not_needed(trained: Path) -> None:
-    export(trained, *TRIAL, "--to", "safetensors", "--output", "alone")
-    code = "import sys; from transformer.decoding.serve import open_exported; open_exported('alone')"
-    code += "; print(*(name for name in sys.modules if name.split('.')[0] in ('transformer', 'sweeps', 'tracking')))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=trained, capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "transformer.decoding.search" in loaded
-    assert not {"transformer.training.train", "transformer.training.checkpoint", "sweeps", "tracking"} & loaded
 
 
 def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
@@ -194,20 +168,6 @@ def test_a_registered_model_is_served_over_http(trained: Path, tmp_path: Path, e
         assert ask(address, split) == {"predictions": [*expected, ""]}
 
 
-def test_a_version_keeps_its_files_when_the_next_is_registered(trained: Path, trial: Path) -> None:
-    for version in ("one", "two"):
-        words = ["--to", "mlflow", "--output", f"version-{version}", "--register", "versions"]
-        export(trained, *TRIAL, *words, *(["--average", "2"] if version == "two" else []))
-    found = MlflowClient(default_uri(trained / "runs")).search_model_versions("name='versions'")
-    places = {version.source for version in found}
-    (run_id,) = json.loads((trial.parent / "mlflow-runs.json").read_text()).popitem()[1].values()
-    assert len(places) == 2
-    assert {version.run_id for version in found} == {run_id}
-    files = [Path(place.removeprefix("file://")) / "data/exported/model.safetensors" for place in places]
-    weights = {file.read_bytes() for file in files}
-    assert len(weights) == 2
-
-
 @pytest.mark.parametrize("kind", ["safetensors", "ctranslate2", "mlflow"])
 def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: Path, kind: str) -> None:
     """A mirror does not change a trial's key, so it may be added later."""
@@ -225,58 +185,6 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: P
         assert not [path for path in files if private.encode() in path.read_bytes()]
 
 
-@pytest.fixture
-def run_at(trial: Path) -> Iterator[Callable[[str], None]]:
-    """A function that records a run of the trial at a URI, as if one existed there."""
-    key, ledger = json.loads((trial / "result.json").read_text("utf-8"))["key"], trial.parent / RUNS_FILE
-    before = ledger.read_text("utf-8")
-    yield lambda uri: Ledger(ledger, uri).put(key, "0123456789abcdef0123456789abcdef")
-    ledger.write_text(before, "utf-8")
-
-
-def test_an_interrupted_registration_can_be_repeated(trained: Path, run_at: Callable[[str], None]) -> None:
-    before = sorted(trained.iterdir())
-    words = ["export", *TRIAL, "--to", "mlflow", "--output", "interrupted", "--register", "interrupted"]
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        run_at(uri)
-        command = [sys.executable, "-m", "sweeps.cli", *words, f"tracking.uri={uri}"]
-        process = subprocess.Popen(command, cwd=trained, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        silent.settimeout(120)
-        asked, _ = silent.accept()  # the model is written, and MLflow is asked to take it
-        process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=60)
-        asked.close()
-    assert (process.returncode, printed) == (130, ""), said
-    assert "run again" in said
-    assert sorted(trained.iterdir()) == before
-    export(trained, *words[1:])
-    assert (trained / "interrupted" / "README.md").is_file()
-
-
-def test_a_failed_registration_can_be_repeated(
-    trained: Path, run_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    before = sorted(trained.iterdir())
-    words = [*TRIAL, "--to", "mlflow", "--output", "failed", "--register", "failed"]
-    run_at("http://127.0.0.1:9")  # nothing listens there
-    said = refusal(trained, "export", *words, "tracking.uri=http://127.0.0.1:9")
-    assert "--register failed: " in said
-    assert "fix the cause, then run it again" in said
-    assert sorted(trained.iterdir()) == before
-    export(trained, *words)
-
-
-def test_all_problems_are_reported_at_once(trained: Path) -> None:
-    words = ["--to", "safetensors", "--output", "runs", "--register", "a/b"]
-    said = refusal(trained, "export", *TRIAL, *words, "tracking.uri=http://anna:secret@127.0.0.1:9")
-    assert said.startswith("Refused, for 4 reasons: --output runs exists")
-    for each in ("is given with --to safetensors", 'is "a/b"', "has no run at http://127.0.0.1:9"):
-        assert each in said
-    assert "secret" not in said
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -292,10 +200,3 @@ def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words:
     before = sorted(trained.iterdir())
     assert said in refusal(trained, "export", *TRIAL, *words)
     assert sorted(trained.iterdir()) == before
-
-
-def test_a_model_of_another_package_is_refused_with_the_name_of_its_card(trained: Path) -> None:
-    export(trained, *TRIAL, "--to", "ctranslate2", "--output", "foreign")
-    said = refusal(trained, "translate", "foreign")
-    assert "is a CTranslate2 model" in said
-    assert "foreign/README.md" in said

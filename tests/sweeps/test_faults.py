@@ -11,7 +11,7 @@ from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write
 from leftovers import check_no_locks, wait_for_end
 from studies import ablate, lines, mlflow_runs
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 6
 WORDS = ["task=small", "sweep.name=faults", f"train.steps={STEPS}", f"train.every={EVERY}"]
 FAULTS = ["hangs", "is_stopped", "exits", "exits_twice", "lacks_memory", "lacks_memory_twice", "breaks"]

@@ -55,7 +55,6 @@ NOTED = f"""\
 @pytest.mark.parametrize(
     ("title", "end"),
     [
-        ("WorkerActor", signal.SIGKILL),
         ("WorkerActor", signal.SIGSTOP),
         ("ray::ImplicitFunc", signal.SIGKILL),
     ],
@@ -84,63 +83,6 @@ def test_the_next_trial_runs_in_a_new_process(
     done = ablate(*words, cwd=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     check_same_results(folder / "runs" / "s", alone / "runs" / "s")
-
-
-ENDED = """
-import psutil
-from sweeps.cli import main
-from sweeps.events import Finished
-from sweeps.running.tune_callback import TuneCallback
-
-taken, left = TuneCallback.on_trial_result, ["ray::ImplicitFunc"]
-
-def kill_after_the_end(self, iteration, trials, trial, result, **info):
-    taken(self, iteration, trials, trial, result, **info)
-    if isinstance(result.get("event"), Finished) and left:
-        title = left.pop()
-        killed = [p for p in psutil.Process().children(recursive=True) if any(title in word for word in p.cmdline())]
-        assert killed, title
-        for process in killed:
-            process.kill()
-
-TuneCallback.on_trial_result = kill_after_the_end
-main()
-"""
-
-
-def test_a_process_that_dies_after_the_end_of_its_trial_costs_nothing(
-    tmp_path: Path, furnish: Callable[[Path], Path]
-) -> None:
-    folder = write_task(furnish(tmp_path / "study"))
-    words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "cluster.cpus_per_worker=2"]
-    done = subprocess.run(
-        [sys.executable, "-c", ENDED, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 finished" in done.stdout
-    assert "another attempt" not in done.stdout
-    for name in ("base-s1", "square-s1"):
-        trial = folder / "runs" / "s" / name
-        assert [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")] == ["finished"]
-        assert not (trial / "error.txt").exists()
-    wait_for_end(folder)
-    check_no_locks(folder / "runs" / "s")
-
-
-def test_a_trial_that_was_to_stop_before_it_began_is_not_failed_by_the_end_of_its_process(
-    tmp_path: Path, furnish: Callable[[Path], Path]
-) -> None:
-    folder = write_task(furnish(tmp_path / "study"))
-    words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "cluster.cpus_per_worker=2"]
-    script = SWEEP.format(titles=["ray::ImplicitFunc"], stopped=["square-s1"], signal=int(signal.SIGKILL))
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert "base-s1: finished" in done.stdout
-    assert "FAILED" not in done.stdout + done.stderr
-    assert not (folder / "runs" / "s" / "square-s1").exists(), done.stdout
-    assert done.returncode == 1, done.stdout + done.stderr
-    wait_for_end(folder)
 
 
 def test_the_next_trial_runs_in_the_process_of_the_last_one(tmp_path: Path, furnish: Callable[[Path], Path]) -> None:

@@ -23,7 +23,7 @@ HANGS_ONCE = """\
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_a_worker_that_hangs_while_it_evaluates_is_replaced(
     workers: int, tmp_path: Path, furnish: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,15 +1,11 @@
 """`ablate init NAME`: the task that it writes runs as it is, and it overwrites nothing."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents
 from typed import refusal, typed
-
-from sweeps.starter.template.starter import Config, Model, Train, task
-from sweeps.task import Checkpoint, Evaluation, Trial
 
 FILES = ("base", "row/no_momentum", "row/straight")
 
@@ -62,19 +58,6 @@ def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
     assert (tmp_path / there).read_text("utf-8") == "mine"
 
 
-def test_a_link_to_nowhere_is_there_too(tmp_path: Path) -> None:
-    (tmp_path / "curve.py").symlink_to(tmp_path / "nowhere")
-    assert "curve.py exists" in refusal(tmp_path, "init", "curve")
-
-
-def test_two_tasks_share_a_folder(tmp_path: Path) -> None:
-    for name in ("first_curve", "second_curve"):
-        assert typed(tmp_path, "init", name).exit_code == 0
-    text = refusal(tmp_path, "init", "first_curve")
-    assert "first_curve.py exists" in text
-    assert "conf/task/first_curve exists" in text
-
-
 def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     done = typed(workplace, "init", "fresh_curve")
     written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
@@ -89,30 +72,3 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     (row,) = json.loads(typed(workplace, "table", "--format", "json").stdout)
     assert (row["change"], row["params"]) == ("a straight line", 2)
     assert 0.1 < row["mse"] < 0.3
-
-
-def test_base_without_symbols_is_called_base_in_the_plan(tmp_path: Path) -> None:
-    typed(tmp_path, "init", "plain_curve")
-    file = tmp_path / "plain_curve.py"
-    file.write_text(re.sub(r", Symbol\(.*?\)", "", file.read_text("utf-8")), "utf-8")
-    base, *_ = json.loads(typed(tmp_path, "plan", "task=plain_curve", "--json").stdout)
-    assert base["change"] == "base"
-
-
-def test_rows_of_any_task_speak_of_its_own_size(tmp_path: Path) -> None:
-    typed(tmp_path, "init", "sized_curve")
-    text = refusal(tmp_path, "plan", "task=sized_curve", "sweep.vary={model.degree: [5]}")
-    assert "sweep.vary (command line) makes no row: base has model.degree 5" in text
-    assert "paper" not in text
-
-
-def test_the_template_resumes_to_the_bit(tmp_path: Path) -> None:
-    config = Config(Model(degree=5), Train(steps=100, batch=8, lr=0.1, momentum=0.9, save_every=20))
-    assert task.work is not None
-    whole = list(task.work(Trial(config, 1, tmp_path, None, lambda: False)))
-    saved = [each for each in whole if isinstance(each, Checkpoint)]
-    assert [each.step for each in saved] == [20, 40, 60, 80, 100]
-    for checkpoint in saved:
-        (*_, last) = task.work(Trial(config, 1, tmp_path, checkpoint, lambda: False))
-        assert isinstance(last, Evaluation)
-        assert last == whole[-1]

@@ -65,7 +65,6 @@ def resumed_at(output: str) -> list[int]:
 
 
 @pytest.mark.faults
-@pytest.mark.everyday
 def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Path) -> None:
     """Two workers lie on two of three machines, then on the two that are left."""
     sweep = Sweep(three, folder, "killed", STEPS, workers=2)
@@ -83,7 +82,7 @@ def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Pa
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [2])
 def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path, size: int) -> None:
     """The worker that was cut off stands still until its successor has begun. Then it trains on, and finds that out."""
     with idle_head("node-a", "node-b", "node-c") as made:
@@ -121,8 +120,7 @@ def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("driver", ["node-a", "node-b"])
+@pytest.mark.parametrize(("driver", "size"), [("node-b", 2)])
 def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
     three: Machines, folder: Path, driver: str, size: int
 ) -> None:
@@ -150,7 +148,7 @@ def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize(("again_on", "size"), [("head", 1), ("own", 2)])
+@pytest.mark.parametrize(("again_on", "size"), [("own", 2)])
 def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
     folder: Path, again_on: str, size: int
 ) -> None:
@@ -174,38 +172,6 @@ def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
         assert resumed_at(again.output), again.output
         made.restore(own)
         check_like(sweep, undisturbed(made, folder, size))
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize(
-    ("process", "cause"),
-    [
-        ("raylet/raylet", "Ray's node process (raylet) ended"),
-        ("gcs/gcs_server", "Ray's head at 10.77.0.1:6379 no longer answers"),
-    ],
-)
-def test_the_end_of_ray_where_the_sweep_runs_ends_it_and_the_same_command_finishes_it(
-    three: Machines, folder: Path, process: str, cause: str, size: int
-) -> None:
-    """Its machine lives. The workers stand still meanwhile, and so have steps left."""
-    sweep = Sweep(three, folder, f"without-{Path(process).name}-{size}", STEPS, size)
-    running = sweep.start(three.head)
-    sweep.wait_for_step(60, running)
-    for worker in (worker for machine in three.all for worker in workers(machine)):
-        worker.suspend()
-    (of_ray,) = three.head.processes(process)
-    of_ray.kill()
-    ended = running.end(180)
-    check_given_up(ended, cause)
-    assert reasons(sweep.trial) == [f"lost: {cause}"]
-    for machine in three.all:
-        machine.kill_processes()
-    for machine in three.all:
-        three.start_ray(machine)
-    again = sweep.run(three.head)
-    assert again.code == 0, again.output
-    check_like(sweep, undisturbed(three, folder, size))
 
 
 def check_given_up(ended: Ended, cause: str) -> None:
@@ -240,7 +206,7 @@ def note(sweep: Sweep) -> str:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [1])
 def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(
     three: Machines, folder: Path, size: int
 ) -> None:

@@ -10,7 +10,6 @@ from typed import typed
 from sweeps.planning.changes import shown_change
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.continued import plan_row, plan_sweep
-from sweeps.planning.made_rows import made_name
 from sweeps.planning.plan import Plan
 from tracking.rows import table
 from tracking.table import to_markdown
@@ -51,19 +50,6 @@ def names(made: Plan) -> list[str]:
 )
 def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected: list[str]) -> None:
     assert rows(tmp_path, override, "scale=paper") == ["base", *expected]
-
-
-def test_a_name_that_two_groups_share_has_its_group() -> None:
-    assert made_name({"train.size": 4, "model.n_heads": 2}, ["model.n_heads", "model.size", "train.size"]) == (
-        "n_heads_2-train.size_4"
-    )
-
-
-def test_a_long_name_is_cut_and_stays_different() -> None:
-    texts = [{"data.source": "x" * 300}, {"data.source": "x" * 301}]
-    found = [made_name(values, ["data.source"]) for values in texts]
-    assert found[0] != found[1]
-    assert max(len(name) for name in found) <= 120
 
 
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
@@ -143,25 +129,3 @@ def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> 
     assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
     typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
     assert names(typed_again) == names(again)
-
-
-def test_further_rows_are_added_to_a_study(tmp_path: Path) -> None:
-    tmp_path = tmp_path.resolve()
-    sweep(tmp_path, HEADS, "train.steps=200", ends=1)
-    more = "sweep.vary={model.n_heads: [4, 16]}"
-    with pytest.raises(RefusedError) as caught:
-        plan_sweep([more], here=tmp_path)
-    assert "names row n_heads_16, not yet in synthetic-tiny" in str(caught.value)
-    added = plan_sweep([more], True, here=tmp_path)
-    assert (names(added), added.added) == (["base-s1", "n_heads_4-s1", "n_heads_16-s1"], ("n_heads_16-s1",))
-    shown = typed(tmp_path, "plan", more, "--add").output
-    assert f"ablate sweep '{more}' --add" in shown
-
-
-def test_sections_of_made_rows_follow_the_paper_s(tmp_path: Path) -> None:
-    own_row(tmp_path, "model: {d_ff: 1024}\n")
-    overrides = [HEADS, "sweep.rows=[mine,c_layers_2,base]", "sweep.grid={model.n_heads: [2], model.d_k: [32]}"]
-    tmp_path = tmp_path.resolve()
-    sweep(tmp_path, *overrides, "train.steps=200", ends=1)
-    groups = [trial.group for trial in study_in(tmp_path).trials]
-    assert groups == ["base", "C", "F", "vary", "vary", "grid"]

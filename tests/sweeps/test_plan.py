@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import ABLATE, ablate, contents, own_row, plan, refused
+from ablate_in_folder import ABLATE, ablate, contents, plan, refused
 from finished_trials import finish
 from translation_key import trial_key
 
 from sweeps.planning.compose import compose_row
-from sweeps.planning.plan import Plan, PlannedTrial, config_dict, recorded
-from sweeps.running.recorder import Recorder
+from sweeps.planning.plan import Plan, PlannedTrial, recorded
 from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig
 
@@ -146,21 +145,6 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_finished_trials_do_not_run_again(tmp_path: Path) -> None:
-    overrides = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
-    first = plan(tmp_path, *overrides)
-    assert [trial.finished for trial in first.trials] == [False] * 4
-    finish(first.trials[1])
-    again = plan(tmp_path, *overrides)
-    assert [trial.finished for trial in again.trials] == [False, True, False, False]
-    assert [trial.trial.name for trial in again.pending] == ["base-s1", "c_layers_2-s1", "c_layers_2-s2"]
-
-
-def test_other_observation_finds_it_finished(tmp_path: Path) -> None:
-    finish(only(tmp_path))
-    assert only(tmp_path, "train.log_every=7", "cluster.workers=2", "tracking.experiment=x").finished
-
-
 def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
     finish(only(tmp_path))
     again = only(tmp_path, "decode.beam=1")
@@ -168,12 +152,6 @@ def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
     done = ablate(tmp_path, "plan", BASE, "decode.beam=1")
     assert "to score again" in done.stdout
     assert done.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[base]' decode.beam=1"
-
-
-def test_a_finished_study_leads_to_its_table(tmp_path: Path) -> None:
-    finish(only(tmp_path))
-    done = ablate(tmp_path, "plan", BASE)
-    assert done.stdout.splitlines()[-1] == "Next: ablate table"
 
 
 def test_the_longest_goes_first(tmp_path: Path) -> None:
@@ -200,22 +178,6 @@ def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path
     plan(tmp_path, *overrides, "sweep.name=another")
 
 
-def test_only_keys_that_decide_the_weights_are_named_as_differing(tmp_path: Path) -> None:
-    finish(only(tmp_path, "train.steps=50"))
-    (found,) = refused_plan(tmp_path, BASE, "train.steps=70", "train.log_every=7", "train.keep_checkpoints=9")
-    assert "train.steps 50, now 70" in found
-    assert "log_every" not in found
-    assert "keep_checkpoints" not in found
-
-
-def test_every_folder_with_another_key_is_reported(tmp_path: Path) -> None:
-    overrides = ["sweep.rows=[base,c_layers_2]", "sweep.seeds=[1,2]"]
-    for trial in plan(tmp_path, *overrides, "train.steps=50").trials:
-        Recorder(trial).begin()
-    assert len(refused_plan(tmp_path, *overrides, "train.steps=70")) == 4
-    assert len(refused_plan(tmp_path, BASE, "train.steps=70")) == 1
-
-
 def record(folder: Path, command: str, *overrides: str) -> Plan:
     planned = plan(folder, *overrides)
     write_study(recorded(planned, command.split()))
@@ -237,34 +199,6 @@ def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
     assert set(study.cells) == {"base", "a_heads_1", "c_layers_2", "big"}
     assert [asked["command"] for asked in study.asked] == ["ablate sweep first", "ablate sweep second"]
     assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
-
-
-def test_the_same_command_again_leaves_the_same_study(tmp_path: Path) -> None:
-    for _ in range(2):
-        record(tmp_path, "ablate sweep", BASE)
-    study = read_study(tmp_path / "runs/synthetic-tiny")
-    assert (len(study.trials), len(study.asked)) == (1, 2)
-
-
-@pytest.mark.parametrize("later", ["a_heads_32", "a_heads_4"])
-def test_a_row_requested_alone_does_not_move_in_the_table(tmp_path: Path, later: str) -> None:
-    table = ["base-s1", "a_heads_1-s1", "a_heads_4-s1", "a_heads_32-s1", "c_layers_2-s1"]
-    before = [name.removesuffix("-s1") for name in table if later not in name or later == "a_heads_4"]
-    record(tmp_path, "ablate sweep", f"sweep.rows=[{','.join(before)}]")
-    record(tmp_path, "ablate sweep", f"sweep.rows=[{later}]")
-    assert names(tmp_path) == table
-
-
-def test_a_user_s_own_row_comes_after_the_paper_s(tmp_path: Path) -> None:
-    own_row(tmp_path, "model: {d_ff: 1024}\n")
-    record(tmp_path, "ablate sweep", "sweep.rows=[mine,big,base]")
-    assert names(tmp_path) == ["base-s1", "big-s1", "mine-s1"]
-
-
-def test_the_configuration_says_which_trial_it_is(tmp_path: Path) -> None:
-    planned = plan(tmp_path, BASE, "sweep.seeds=[7]").trials[0]
-    content = config_dict(planned)
-    assert (content["key"], content["train"]["seed"]) == (planned.trial.key, 7)
 
 
 @pytest.mark.parametrize(("row", "expected"), [("base", "9.52e+17"), ("big", "9.67e+18")])

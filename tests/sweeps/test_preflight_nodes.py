@@ -78,7 +78,6 @@ def on_one_line(running: Inside) -> Ended:
 
 
 @pytest.mark.faults
-@pytest.mark.everyday
 def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Path) -> None:
     before = contents(folder)
     done = check(cluster, folder, *TEXT, "sweep.rows=[base]")
@@ -98,7 +97,6 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
 
 
 @pytest.mark.faults
-@pytest.mark.everyday
 def test_a_task_that_a_node_cannot_import_is_named(cluster: Machines, folder: Path) -> None:
     done = check(cluster, folder, "task=small")
     assert done.code == 2

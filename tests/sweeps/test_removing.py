@@ -11,11 +11,9 @@ from finished_trials import study_in, sweep
 from typed import refusal, typed
 
 from sweeps.planning.continued import plan_sweep
-from sweeps.planning.load_task import source_of
-from sweeps.planning.recorded import read_record
 from sweeps.planning.trial_lock import trial_lock
 from tracking.study import Study
-from tracking.trash import free_place, size
+from tracking.trash import size
 
 STUDY = "runs/synthetic-tiny"
 
@@ -102,11 +100,6 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     assert plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished  # added without training
 
 
-def test_a_row_without_a_file_is_forgotten_with_its_values(folder: Path) -> None:
-    done(folder, "drop", "d_smoothing_0", "--yes")
-    assert set(read_record(study_in(folder), source_of("translation", folder)).rows) == {"base", "big"}
-
-
 @pytest.mark.parametrize(
     ("words", "reasons"),
     [
@@ -162,29 +155,3 @@ def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
     restored(folder, output)
     assert set(before) <= set(contents(folder / STUDY))
     assert "big" in done(folder, "table")
-
-
-def test_a_damaged_study_can_be_removed_and_names_are_checked(folder: Path) -> None:
-    (folder / STUDY / "study.json").write_text("{")
-    for name in ("synthetic-tyni", ".trash", "/", "..", ""):
-        assert "has no such study" in refusal(folder, "rm", name, "--yes")
-    assert "STUDY is missing" in refusal(folder, "rm", "paths.runs=runs")
-    assert "Moved" in done(folder, "rm", "sweep.name=synthetic-tiny", "--yes")
-
-
-def test_checkpoints_elsewhere_stay_and_are_named(tmp_path: Path) -> None:
-    sweep(tmp_path, "sweep.rows=[base,big]", "paths.checkpoints=s3://me:secret@bucket/checkpoints")
-    for words in (["drop", "big"], ["drop", "big", "--yes"]):
-        shown = done(tmp_path, *words)
-        assert "Checkpoints stay at s3://***@bucket/checkpoints/synthetic-tiny/big-s1" in shown
-    assert "Checkpoints stay at s3://***@bucket/checkpoints/synthetic-tiny/base-s1" in done(
-        tmp_path, "rm", "synthetic-tiny"
-    )
-
-
-def test_no_place_in_the_trash_is_used_twice(tmp_path: Path) -> None:
-    made = []
-    for _ in range(4):
-        made.append(free_place(tmp_path, "ü" * 120))
-        made[-1].mkdir(parents=True)
-    assert len(set(made)) == 4

@@ -1,7 +1,5 @@
 """`ablate report`: where it writes, what it refuses, and what it says next."""
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,28 +12,20 @@ from sweeps.cli import app
 KINDS = ("svg", "pdf", "png")
 
 
-@pytest.fixture
-def folder(trained: Path, trial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a study and its data."""
-    shutil.copytree(trained / "data", tmp_path / "data")
-    shutil.copytree(trial.parent, tmp_path / "runs" / trial.parent.name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def typed(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["report", *arguments])
 
 
-def test_the_page_stands_in_the_folder_of_the_study(folder: Path) -> None:
-    (study,) = (path.parent for path in folder.glob("runs/*/study.json"))
-    done = typed()
+def test_the_page_stands_in_the_folder_of_its_study(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    study = trained / "runs" / "copies"
+    done = typed("sweep.name=copies")
     assert done.exit_code == 0, done.output
     page = (study / "report.html").read_text("utf-8")
     assert f"Wrote {study}/report.html; open it in a browser" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"Next: ablate ui sweep.name={study.name}"
+    assert done.stdout.splitlines()[-1] == "Next: ablate ui sweep.name=copies"
     assert '<h2 id="samples-1-title">Hypotheses</h2>' in page
-    source = next(folder.glob("data/prepared/*/dev.source.txt")).read_text("utf-8").splitlines()
+    source = (trained / "dev.txt").read_text("utf-8").splitlines()
     assert any(line in page for line in source), "translations stand next to what was to be translated"
 
 
@@ -47,6 +37,9 @@ def test_page_and_figures_go_where_they_are_told(tmp_path: Path, monkeypatch: py
     names = {f"{name}.{kind}" for name in ("accuracy-against-params", "differences-accuracy") for kind in KINDS}
     assert {path.name for path in (tmp_path / "out/figures").iterdir()} == names
     assert "Wrote 6 figures to out/figures" in done.stdout
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out/figures").iterdir()}
+    assert typed("--figures", "again", "sweep.name=digits").exit_code == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == before, "they carry no date"
     assert "Wrote out/page.html; open it in a browser" in done.stdout
     assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text("utf-8")
 
@@ -84,8 +77,8 @@ def test_a_place_for_no_page_is_refused(tmp_path: Path, output: str, said: str) 
     assert said in done.stderr
 
 
-def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
+def test_a_study_that_is_not_there_is_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
     done = typed("sweep.name=other")
     assert done.exit_code == 2
     assert "has no such study" in done.stderr
-    assert json.loads(next(folder.glob("runs/*/study.json")).read_text("utf-8"))

@@ -50,13 +50,6 @@ def test_own_words_are_shown_unless_scaling_touches_a_key(
     assert (text, row.before_scaling) == (shown, unscaled)
 
 
-def test_base_is_described_by_its_values(tmp_path: Path) -> None:
-    """Overrides change it, so its own words would not."""
-    found = compose_sweep(["sweep.rows=[base,d_dropout_0]", "scale=paper", "model.n_heads=4"], tmp_path)
-    assert "h 4," in shown_change(found.rows[0], found.base)
-    assert found.names({"base", "d_dropout_0"}) == []
-
-
 def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     tmp_path = tmp_path.resolve()
     rows = "sweep.rows=[base,c_layers_2,b_key_16,d_dropout_0]"

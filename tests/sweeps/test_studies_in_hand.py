@@ -1,8 +1,6 @@
 """Studies are listed, and read without being named: the one that was active last."""
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,7 @@ from finished_trials import study_in, sweep
 from typed import refusal, typed
 
 from sweeps.planning.named_study import study_to_read
-from sweeps.serving import store_to_serve
-from tracking.lag import SyncLog
-from tracking.replay import PassOutcome
 from tracking.study import Study, write_study
-from tracking.uri import default_uri
 
 OLDER, NEWER = "synthetic-tiny", "mine"
 ROWS = "sweep.rows=[base,d_smoothing_0,big]"
@@ -76,32 +70,12 @@ def test_the_newest_study_is_read_and_named(folder: Path, verb: str) -> None:
         assert (named.exit_code, OLDER in named.stdout, named.stderr) == (0, True, ""), named.output
 
 
-@pytest.mark.parametrize("words", [["status", "--json"], ["table", "--format", "json"], ["table", "--format", "csv"]])
-def test_what_scripts_read_stays_clean(folder: Path, words: list[str]) -> None:
-    done = typed(folder, *words)
-    assert (done.stdout[0], "Study" in done.stdout) == ("r" if words[-1] == "csv" else "[", False)
-    assert done.stderr.startswith("Study mine")
-
-
 def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.name=only", "sweep.rows=[base]", "scale=half")
     for verb in READING:
         done = typed(tmp_path, verb, "sweep.rows=[base]")
         assert (done.exit_code, done.stderr, "only" in done.stdout) == (0, "", True), done.output
     assert study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder == tmp_path / "runs/only"
-
-
-def test_a_trial_that_reports_makes_its_study_the_newest(folder: Path) -> None:
-    study = study_in(folder)
-    report = {"ts": time.time() + 1e9, "attempt": 1, "step": 7, "metrics": {}}
-    study.trial_folder(study.trials[0]).journal_path.write_text(json.dumps(report) + "\n")
-    assert [line["name"] for line in listed(folder)] == [OLDER, NEWER]
-
-
-def test_files_of_a_copy_are_newer_but_the_study_is_not(folder: Path) -> None:
-    for path in (folder / "runs" / OLDER).rglob("*"):
-        os.utime(path, (2e9, 2e9))
-    assert [line["name"] for line in listed(folder)] == [NEWER, OLDER]
 
 
 def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(folder: Path) -> None:
@@ -126,25 +100,3 @@ def test_the_next_command_names_a_study_that_is_not_the_newest(folder: Path) -> 
 
 def test_plan_and_sweep_keep_their_default_study(folder: Path) -> None:
     assert "Plan of synthetic-tiny" in typed(folder, "plan").stdout
-
-
-def test_the_ui_serves_the_store_of_the_newest_study(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    assert f"paths.runs is {folder}/runs, which has no mlflow.db" in refusal(folder, "ui")
-    SyncLog(folder / "runs" / NEWER, "http://host:5000").note(PassOutcome(1, 1, ()))
-    done = typed(folder, "ui")
-    assert (done.exit_code, "All of MLflow: http://host:5000" in done.stdout) == (0, True), done.output
-    assert "Study mine, the most recently active of 2" in done.stderr
-    SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
-    assert "mine is tracked at postgresql://host/db" in refusal(folder, "ui")
-    (folder / "runs/mlflow.db").touch()
-    assert store_to_serve([f"sweep.name={OLDER}"]).uri == default_uri(folder / "runs")
-
-
-def test_sync_sends_to_the_store_that_has_the_study(folder: Path) -> None:
-    SyncLog(folder / "runs" / NEWER, f"sqlite:///{folder}/elsewhere.db").note(PassOutcome(1, 1, ()))
-    assert typed(folder, "sync").exit_code == 0
-    assert (folder / "elsewhere.db").exists()
-    assert not (folder / "runs" / "mlflow.db").exists()
-    SyncLog(folder / "runs" / NEWER, "postgresql://me:secret@host/db").note(PassOutcome(1, 1, ()))
-    assert "mine is tracked at postgresql://host/db" in refusal(folder, "sync")

@@ -1,4 +1,4 @@
-"""Two trials whose processes are really killed, stopped and quit: both finish whole."""
+"""Two trials whose processes are really killed, stopped and quit: both finish whole, in MLflow, too."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from studies import SMALL, Running, lines, mlflow_runs, mlflow_steps, newest_che
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
-STEPS, EVERY = 220, 20
+STEPS, EVERY = 320, 20
 TRIAL = [*SMALL, *TEXT, f"train.steps={STEPS}", f"train.checkpoint_every={EVERY}"]
 
 
@@ -55,23 +55,27 @@ def names(lost: psutil.Process, text: str) -> bool:
 
 
 def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
-    """The trial's process while it starts, which costs nothing; later one of two workers, without a bell."""
+    """The trial's process while it starts, which costs nothing; then syncer, bell and a worker; the trial's process."""
     running = start(workplace, "cluster.workers=2")
     wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
     for process in running.processes("ray::ImplicitFunc"):
         process.kill()
     running.wait_for_step(60)
     (bell,), (_, worker) = running.processes("ray::Bell"), running.workers()
-    bell.kill()
-    worker.kill()
+    for process in (running.processes("tracking.sync")[0], bell, worker):
+        process.kill()
+    running.wait_for_step(160)
+    for process in running.processes("ray::ImplicitFunc"):
+        process.kill()
     code, output = running.finish()
     assert code == 0, output
     assert "1 of 1 finished" in output
+    assert "ended with SIGKILL; it starts again in 1 s" in output
     assert first_step(running.trial, 2) == 10
     assert first_step(running.trial, 3) > 60
     assert names(worker, reason(running.trial, 2))
     assert names(worker, output)
-    check_whole(running.trial, "", "worker lost: worker ", "finished")
+    check_whole(running.trial, "", "worker lost: worker ", "worker lost: the trial's process", "finished")
 
 
 @dataclass

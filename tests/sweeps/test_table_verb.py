@@ -5,10 +5,8 @@ import io
 import json
 import math
 import random
-import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -73,37 +71,6 @@ def test_any_metric_is_a_column_in_the_order_typed(folder: Path) -> None:
     assert float(lines(folder, "--metric", "nll")[0]["nll"]) == pytest.approx(1.5, abs=0.05)
 
 
-def test_rows_are_those_asked_for_in_their_order(folder: Path) -> None:
-    for options in (["--rows", "c_layers_2,base"], ["--rows", "[c_layers_2, base]"], ["sweep.rows=[c_layers_2,base]"]):
-        assert [line["row"] for line in lines(folder, *options)] == ["c_layers_2", "base"]
-    assert [line["row"] for line in lines(folder)] == list(ROWS)
-    shown = text(folder, "--rows", "base", "--format", "md")
-    assert len([line for line in shown.splitlines() if line.startswith("|")]) == 3
-
-
-def test_the_tests_are_those_of_all_rows(folder: Path) -> None:
-    whole = {line["row"]: line["p_bleu"] for line in lines(folder)}
-    assert [line["p_bleu"] for line in lines(folder, "--rows", "e_learned_positions")] == [whole["e_learned_positions"]]
-    assert "3 rows are tested against base" in " ".join(text(folder, "--rows", "base,a_heads_1").split())
-
-
-def test_columns_are_those_asked_for_in_every_format(folder: Path) -> None:
-    asked = ["--columns", "bleu,n_heads,other,steps,best_step", "--rows", "base,a_heads_1,e_learned_positions"]
-    names = ["row", "bleu", "n_heads", "other", "steps", "best_step"]
-    assert [list(line) for line in lines(folder, *asked)] == [names] * 3
-    content = json.loads(text(folder, "--format", "json", *asked))
-    assert [list(line) for line in content] == [names] * 3
-    assert [line["n_heads"] for line in content] == [8, 1, None]
-    assert content[2]["other"] == "learned positional embedding"
-    head = text(folder, "--format", "md", *asked).splitlines()[0]
-    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["", "row", "BLEU", "h", "other", "steps", "at step"]
-    assert "& row & BLEU & h & other & steps & at step \\\\" in text(folder, "--format", "tex", *asked)
-    assert text(folder, "--format", "html", *asked).count('scope="col"') == len(names) + 1
-    shown = text(folder, *asked)
-    assert "at step" in shown
-    assert "PPL" not in shown.partition("─")[0]
-
-
 def test_the_best_report_of_training_stands_beside_the_last_checkpoint(folder: Path) -> None:
     base = lines(folder)[0]
     assert (base["steps"], base["best_step"]) == ("600", "300")
@@ -135,14 +102,6 @@ def test_differences_from_another_row(folder: Path) -> None:
     assert float(found["base"]["paper_delta_ppl"]) == -0.37
     assert (found["a_heads_1"]["test_bleu"], found["base"]["test_bleu"]) == ("reference", "difference shown")
     assert "Δ: difference from a_heads_1" in " ".join(text(folder, "--base", "a_heads_1").split())
-
-
-def test_the_best_values_are_bold_on_request(folder: Path) -> None:
-    best = next(line for line in text(folder, "--format", "md", "--best").splitlines() if "c_layers_2" in line)
-    assert len(re.findall(r"\*\*[\d.]+ ± [\d.]+\*\*", best)) == 2
-    assert "**" not in text(folder, "--format", "md")
-    assert text(folder, "--format", "tex", "--best").count("\\textbf{") == 2
-    assert text(folder, "--format", "html", "--best").count("<strong>") == 2
 
 
 def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> None:
@@ -209,24 +168,6 @@ def test_all_wrong_options_are_told_at_once(folder: Path) -> None:
     assert all(key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names"))
 
 
-class Tags(HTMLParser):
-    """Whether every tag is closed in its place, and all text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.open += [tag] if tag != "meta" else []
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ε ≥ Δ “ß”"
 
 
@@ -244,14 +185,6 @@ def nasty(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_html_is_whole_and_shows_letters_as_they_are(nasty: Path) -> None:
-    page = Tags()
-    page.feed(text(nasty, "--format", "html"))
-    assert page.open == []
-    assert page.text.count(NASTY) == 2
-    assert page.text.count("c_layers_2") >= 2
-
-
 @pytest.mark.latex
 @pytest.mark.parametrize("packages", ["booktabs", "booktabs,graphicx"])
 def test_latex_is_typeset(nasty: Path, tmp_path: Path, packages: str) -> None:
@@ -265,17 +198,3 @@ def test_latex_is_typeset(nasty: Path, tmp_path: Path, packages: str) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "page.pdf").stat().st_size > 10_000
-
-
-def test_latex_has_the_rows_of_the_study(folder: Path) -> None:
-    written = text(folder, "--format", "tex")
-    assert written.count("\\midrule") == 4, "below the heading, and between the groups"
-    assert " & $d_{\\mathrm{k}}$ & " in written
-    assert "c\\_layers\\_2" in written
-    assert "$^{*}$" in written
-    assert "steps" not in written.partition("\\midrule")[0], "no row changes them"
-
-
-def test_the_next_command_follows_the_table_in_a_terminal_only(folder: Path) -> None:
-    assert text(folder).endswith("Next: ablate ui\n")
-    assert "Next:" not in text(folder, "--format", "html")

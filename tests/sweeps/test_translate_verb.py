@@ -3,9 +3,7 @@
 import gzip
 import json
 import os
-import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import plan
 from typed import refusal, typed
-
-from sweeps.planning.plan import recorded
-from tracking.study import write_study
 
 COMMAND = [sys.executable, "-m", "sweeps.cli", "translate", "base-s1", "sweep.name=copies"]
 ODD = {
@@ -72,19 +66,6 @@ def test_a_model_has_many_names(trained: Path, trial: Path, attempt: Path, dev: 
     assert earlier != expected
 
 
-def test_the_overrides_of_its_training_name_its_study(trained: Path, dev: str, expected: list[str]) -> None:
-    """The files of the training text are not needed: only training reads them."""
-    assert translated(trained, dev, "base-s1", "data=files", "sweep.name=copies") == expected
-    assert typed(trained, "status", "data=files", "sweep.name=copies").exit_code == 0
-
-
-def test_checkpoints_kept_elsewhere_know_their_trial(trained: Path, trial: Path, dev: str, expected: list[str]) -> None:
-    elsewhere = trained / "elsewhere" / "copies" / "base-s1"
-    shutil.copytree(trial / "checkpoints", elsewhere)
-    (moved,) = elsewhere.glob("*/a1/step-400")
-    assert translated(trained, dev, str(moved)) == expected
-
-
 def test_the_best_n_translations_come_in_order_with_their_scores(trained: Path, dev: str, expected: list[str]) -> None:
     lines = translated(trained, f"{dev}\n", "copies/base-s1", "--nbest", "3")
     assert len(lines) == 3 * (len(expected) + 1)
@@ -95,14 +76,6 @@ def test_the_best_n_translations_come_in_order_with_their_scores(trained: Path, 
         assert scores == sorted(scores, reverse=True)
     assert pairs[-3:] == [["0.000000", ""], ["-inf", ""], ["-inf", ""]]  # an empty line has one translation
     assert all(re.fullmatch(r"-\d+\.\d{6}", score) for score, _ in pairs[:-3])
-
-
-def test_decoding_can_be_changed(trained: Path, dev: str, expected: list[str]) -> None:
-    short = translated(trained, dev, "copies/base-s1", "decode.max_extra=0", "decode.beam=1")
-    assert len(short) == len(expected)
-    single = translated(trained, "a\n", "copies/base-s1", "decode.beam=7", "--nbest", "7")
-    assert len(set(single)) == 7  # two texts may be alike, of other pieces
-    assert not any(line.startswith("-inf") for line in single)
 
 
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
@@ -167,29 +140,6 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
         assert child.stderr.read() == b"Interrupted after line 3.\n"
 
 
-def test_standard_input_is_not_written_over(trained: Path, dev: str) -> None:
-    words = " ".join([*COMMAND, "--output", "dev.txt", "<", "dev.txt"])
-    done = subprocess.run(["bash", "-c", words], cwd=trained, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
-    assert "--output dev.txt is the input" in " ".join(done.stderr.split())
-    assert (trained / "dev.txt").read_text("utf-8") == dev
-
-
-def test_a_full_disk_ends_it_in_one_line(trained: Path) -> None:
-    (trained / "source.txt").write_text("a\n")
-    done = typed(trained, "translate", "copies/base-s1", "--input", "source.txt", "--output", "/dev/full")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[0] == "Stopped at line 1: No space left on device."
-
-
-def test_a_closed_input_is_refused(trained: Path) -> None:
-    script = " ".join([*COMMAND, "<&-"])
-    done = subprocess.run(["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "--input is missing, and standard input is closed" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
-
-
 def test_another_program_s_output_is_read_as_a_file_and_a_reader_that_leaves_ends_it(trained: Path) -> None:
     pipe = subprocess.PIPE
     words = " ".join([*COMMAND, "--input", "<(yes 'a b c')"])
@@ -198,41 +148,12 @@ def test_another_program_s_output_is_read_as_a_file_and_a_reader_that_leaves_end
     assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
 
 
-def test_progress_is_shown_where_a_person_waits(trained: Path, expected: list[str]) -> None:
-    terminal, child_side = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "OMP_NUM_THREADS": "1"}
-    with (trained / "dev.txt").open("rb") as source:
-        child = subprocess.Popen(
-            COMMAND, cwd=trained, env=environment, stdin=source, stdout=subprocess.PIPE, stderr=child_side
-        )
-        os.close(child_side)
-        printed, _ = child.communicate(timeout=120)
-    shown = b""
-    try:
-        while chunk := os.read(terminal, 4096):
-            shown += chunk
-    except OSError:  # how a terminal signals that its other end is closed
-        pass
-    os.close(terminal)
-    assert printed.decode("utf-8").splitlines() == expected
-    assert b"Loading base-s1" in shown
-    assert re.search(rb"\d+ lines", shown)
-
-
 def test_an_unknown_name_is_refused_with_the_nearest(trained: Path) -> None:
     assert "did you mean base-s1?" in refusal(trained, "translate", "bse-s1", "sweep.name=copies")
     assert "did you mean copies/base-s1?" in refusal(trained, "translate", "base-s1")
     assert "studies there: copies" in refusal(trained, "translate", "base-s1")
     assert "TRIAL is missing" in refusal(trained, "translate", "sweep.name=copies")
     assert "must name one model" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
-
-
-def test_a_folder_without_a_finished_model_is_refused(trained: Path, tmp_path: Path) -> None:
-    planned = plan(tmp_path, "sweep.rows=[base]")
-    write_study(recorded(planned, ["ablate", "sweep"]))
-    assert "base-s1 was never started" in refusal(tmp_path, "translate", "base-s1")
-    assert "is a study must be one of its trials" in refusal(trained, "translate", "runs/copies")
-    assert "holds no trial" in refusal(trained, "translate", "runs")
 
 
 def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:

@@ -18,29 +18,14 @@ def garbage(path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00{]garbage\n" * 3)
 
 
-def other_kind(path: Path) -> None:
-    """Valid JSON of another shape."""
-    path.write_text("[1, 2]\n")
-
-
 def nothing_known(path: Path) -> None:
     path.write_text("{}\n")
-
-
-def deep(path: Path) -> None:
-    """More brackets than a parser accepts."""
-    path.write_text("[" * 200_000 + "\n")
 
 
 def folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
     (path / "inside").touch()
-
-
-def first_line(path: Path) -> None:
-    """Only one byte of the first line."""
-    path.write_bytes(b"\x00" + path.read_bytes()[1:])
 
 
 def looped(path: Path) -> None:
@@ -64,7 +49,6 @@ def _kept(path: Path) -> Path:
 
 
 UNREADABLE: list[Callable[[Path], None]] = [looped, broken_disk]
-DAMAGES: list[Callable[[Path], None]] = [empty, cut, garbage, other_kind, nothing_known, deep, folder, first_line]
 
 
 def copied(source: Path, target: Path) -> Path:

@@ -3,18 +3,16 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import psutil
-from studies_on_disk import EXPERIMENT, finish, make_study, report
+from studies_on_disk import EXPERIMENT
 
 from tracking.describe import points_of, to_ms
 from tracking.metric_names import journal_name
@@ -139,73 +137,11 @@ def serving(kind: type[Served]) -> Iterator[Served]:
             store.kill()
 
 
-class LossyCable:
-    """Passes bytes on to a server. While `cut` holds for a request, the server gets it and its answer is lost."""
-
-    def __init__(self, port: int) -> None:
-        self.cut: Callable[[bytes], bool] = lambda request: False
-        self._port, self._listener = port, socket.create_server(("127.0.0.1", 0))
-        self.uri = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
-                Thread(target=self._carry, args=(self._listener.accept()[0],), daemon=True).start()
-
-    def _carry(self, near: socket.socket) -> None:
-        with suppress(OSError), near:
-            while request := _message(near):
-                lost = self.cut(request)
-                with socket.create_connection(("127.0.0.1", self._port)) as far:  # a kept one is closed when idle
-                    far.sendall(request)
-                    answer = _message(far)
-                if lost or not answer:
-                    return
-                near.sendall(answer)
-
-
-def _message(peer: socket.socket) -> bytes:
-    """A whole request or answer; nothing if the peer has left."""
-    found = b""
-    while not _whole(found):
-        part = peer.recv(1 << 20)
-        if not part:
-            return b""
-        found += part
-    return found
-
-
-def _whole(message: bytes) -> bool:
-    head, gap, body = message.partition(b"\r\n\r\n")
-    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    return bool(gap) and len(body) >= int(lengths[0] if lengths else 0)
-
-
 def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.1)
-
-
-def ended_study(folder: Path, steps: int = 30) -> tuple[Study, Statuses]:
-    """Four trials that another machine trained, and the status of each one's run: two finished, one failed, one cut."""
-    study = make_study(folder, {"base": [1, 2], "a_heads_1": [1], "c_layers_2": [1]})
-    for trial in study.trials:
-        where = study.trial_folder(trial)
-        where.begin_attempt(1, "offline-node", 1)
-        report(where, 1, range(1, steps + 1), checkpoints=(steps,))
-    for trial in study.trials[:2]:
-        finish(study, trial, 1, steps)
-    failed = study.trial_folder(study.trials[2])
-    failed.write_error("out of memory")
-    failed.end_attempt(1, "failed")
-    names = [trial.key for trial in study.trials]
-    return study, dict(zip(names, ["FINISHED", "FINISHED", "FAILED", "KILLED"], strict=True))
 
 
 def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
@@ -231,9 +167,3 @@ def _assert_points(study: Study, run: Any, client: Any) -> None:
     for name, points in wanted.items():
         history = client.get_metric_history(run.info.run_id, name)
         assert sorted((point.step, point.timestamp, point.value) for point in history) == points, (trial.name, name)
-
-
-def forget(study: Study) -> None:
-    """Lose the ledgers, as a journal carried from another machine has none."""
-    for path in study.folder.glob("mlflow-*.json"):
-        path.unlink()

@@ -8,8 +8,6 @@ import pytest
 import sacrebleu
 
 from tracking import counts
-from tracking.aggregations import FIELDS
-from tracking.metrics import Metric
 from tracking.resampling import compared, resampled_scores
 
 WORDS = ["the", "dog", "sees", "a", "small", "cat", "and", "it", "runs", "over", "there"]
@@ -136,14 +134,3 @@ def test_unusable_counts_are_named_with_their_line(formula: str, lines: list[dic
     with pytest.raises(ValueError, match=r"line|counts") as refused:
         counts.counts(lines, (formula, "it"))
     assert fault in str(refused.value)
-
-
-@pytest.mark.parametrize("words", [("median", "it"), ("mean",), ("ratio", "a"), ("mean", 3), ("mean", "a", "b")])
-def test_a_wrong_formula_is_a_fault_of_the_metric(words: tuple[str, ...]) -> None:
-    assert any("from_counts" in fault for fault in Metric("m", from_counts=words).faults())
-
-
-def test_every_formula_computes() -> None:
-    for formula, fields in FIELDS.items():
-        columns = 6 if formula.startswith("ngram") else fields
-        assert counts.scores(formula, np.ones((2, columns)), 1).shape == (2,)

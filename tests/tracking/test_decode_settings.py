@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from studies_on_disk import DECODE, make_study
+from studies_on_disk import make_study
 from tables import by_name, scored, shown
 
 from tracking.table import table, to_csv, to_json, to_markdown
@@ -50,49 +50,6 @@ def test_averaged_checkpoints_are_other_weights_so_perplexity_has_no_difference(
     assert heads.note == "decode.alpha 1.0, not 0.6; decode.average_checkpoints 5, not 1"
 
 
-def test_without_base_rows_are_compared_with_the_first(tmp_path: Path) -> None:
-    rows = table(scored(tmp_path / "no-base", ("a_heads_1", 1, {}), ("c_layers_2", 1, {"max_extra": 5})))
-    assert [row.note for row in rows] == ["", "decode.max_extra 5, not 50"]
-
-
-def test_seeds_scored_differently_have_no_mean(tmp_path: Path) -> None:
-    settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"beam": 8}), ("c_layers_2", 1, {"beam": 8})]
-    study = scored(tmp_path / "seeds", *settings)
-    rows = by_name(study)
-    heads = rows["a_heads_1"]
-    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.scores["bleu"], heads.deltas["bleu"]) == (
-        4.5,
-        0.0,
-        None,
-        None,
-    )
-    assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.beam 4, 8"
-    assert "| 4.50 ± 0.00 | mixed decode | 0.00 | mixed decode |" in to_markdown(study, table(study))
-    assert "mixed decode" not in shown(study), "the cell is too wide: the note says it"
-    averaged = scored(
-        tmp_path / "averaged", ("base", 1, {}), ("base", 2, {"average_checkpoints": 5}), ("a_heads_1", 1, {})
-    )
-    base, heads = table(averaged)
-    assert (base.scores["ppl"], base.scores["bleu"], base.note) == (
-        None,
-        None,
-        "seeds mix decode.average_checkpoints 1, 5",
-    )
-    assert (heads.scores["ppl"], heads.deltas["ppl"], heads.note) == (4.5, None, "")
-    assert "| 4.50 | 30.0 | no base | no base |" in to_markdown(averaged, [base, heads])
-    both = [
-        ("base", 1, {"average_checkpoints": 5}),
-        ("base", 2, {"average_checkpoints": 5, "beam": 8}),
-        ("a_heads_1", 1, {}),
-    ]
-    _, heads = table(scored(tmp_path / "both", *both))
-    assert (heads.deltas["ppl"], heads.note) == (None, "decode.average_checkpoints 1, not 5"), (
-        "the seeds of base agree on that setting"
-    )
-    alone = scored(tmp_path / "alone", ("base", 1, {}), ("base", 2, {"beam": 8}))
-    assert "measured on dev, mixed decode settings;" in to_markdown(alone, table(alone))
-
-
 def test_a_setting_that_base_leaves_out_is_another_setting(tmp_path: Path) -> None:
     warm = {"temperature": 0.5}
     study = scored(tmp_path / "warm", ("base", 1, {}), ("a_heads_1", 1, warm), ("c_layers_2", 1, {}))
@@ -104,26 +61,6 @@ def test_a_setting_that_base_leaves_out_is_another_setting(tmp_path: Path) -> No
     text = to_markdown(study, [*rows.values()])
     assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
     assert "measured on dev, beam 4, α 0.6, last checkpoint;" in text
-
-
-def test_a_setting_that_only_base_has_is_another_setting(tmp_path: Path) -> None:
-    study = scored(tmp_path / "base", ("base", 1, {"temperature": 0.5}), ("a_heads_1", 1, {}))
-    base, heads = table(study)
-    assert (heads.deltas["bleu"], heads.note) == (None, "decode.temperature default, not 0.5")
-    assert (base.note, base.deltas["bleu"]) == ("", 0.0)
-    assert json.loads(to_json(study, [heads]))[0]["decode"] == DECODE
-
-
-def test_without_scores_of_base_the_first_scored_row_decides_that_a_setting_is_absent(tmp_path: Path) -> None:
-    study = scored(tmp_path / "first", ("base", 1, {}), ("a_heads_1", 1, {}), ("c_layers_2", 1, {"temperature": 0.5}))
-    study.trial_folder(study.trials[0]).result_path.unlink()
-    assert [row.note for row in table(study)] == ["interrupted", "", "decode.temperature 0.5, not default"]
-
-
-def test_a_row_about_a_setting_that_base_leaves_out_is_compared(tmp_path: Path) -> None:
-    study = scored(tmp_path / "about", ("base", 1, {}), ("a_heads_1", 1, {"temperature": 0.5}))
-    study = replace(study, cells={**study.cells, "a_heads_1": {"temperature": 0.5}})
-    assert by_name(study)["a_heads_1"].note == ""
 
 
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import other_tasks
-import pytest
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 
@@ -45,20 +43,6 @@ def test_with_one_seed_only_samples_can_be_told(tmp_path: Path) -> None:
     assert text.endswith("it says nothing of other seeds.")
 
 
-def test_only_shown_rows_are_counted(tmp_path: Path) -> None:
-    study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
-    assert "one variant of it" in paragraph(study, rows=["deep"])
-
-
-def test_a_task_without_counts_and_with_two_seeds_has_no_test(tmp_path: Path) -> None:
-    study = other_tasks.digits(tmp_path / "digits", 0.9, 0.91, 0.8)
-    text = paragraph(study)
-    assert "the configuration base (H 64, L 2, 4.810K parameters) and one variant of it" in text
-    assert "with 1 to 2 random seeds each" in text
-    assert "We report accuracy on the test set, as means over seeds." in text
-    assert text.endswith("No difference was tested.")
-
-
 def test_a_translation_names_its_settings_and_signature(tmp_path: Path) -> None:
     study = make_study(tmp_path / "translated", {"base": [1], "a_heads_1": [1]})
     for trial in study.trials:
@@ -68,12 +52,3 @@ def test_a_translation_names_its_settings_and_signature(tmp_path: Path) -> None:
     assert "63.046M parameters" in text
     assert "PPL and BLEU on the dev set (beam 4, α 0.6, " in text
     assert "[BLEU nrefs:1]" in text
-
-
-@pytest.mark.parametrize("finished", [(), (1,)])
-def test_an_unfinished_study(tmp_path: Path, finished: tuple[int, ...]) -> None:
-    study = other_tasks.make(tmp_path / "reading", made.CARD, {"base": {}, "deep": {}}, (1,))
-    for place in finished:
-        made.finish(study, place, made.lines(1, 0.5))
-    text = methods(study, "base")
-    assert "one configuration, with one random seed" in text if finished else text.startswith("No trial of the study")

@@ -103,21 +103,6 @@ def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, s
     assert "Welcome" not in text
 
 
-def test_the_charts_are_ready_and_show_all_runs(page: Any, server: str, shown: Study) -> None:
-    page.goto(link(server, shown, "CHART"))
-    for title in (
-        "While training",
-        "Score against parameters",
-        "val/ppl",
-        "train/loss",
-        "params vs. final/bleu",
-    ):
-        page.get_by_text(title).first.wait_for()
-    lines = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")
-    lines.nth(2 * 12 - 1).wait_for(state="attached")  # a line and its points per run
-    assert lines.count() == 2 * 12
-
-
 def test_texts_stand_side_by_side(page: Any, server: str, shown: Study) -> None:
     page.goto(link(server, shown, "ARTIFACT"))
     for name in ("base-s1", "base-s2"):

@@ -5,21 +5,16 @@ import io
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from other_tasks import ACCURACY, DIGITS, TAGGING, digits, make, tagging, train
-from studies_on_disk import Store, runs_of
-from tables import by_name, shown
+from other_tasks import DIGITS, TAGGING, digits, tagging
+from studies_on_disk import Store, make_study, runs_of
+from tables import shown
 
-from tracking import shapes
-from tracking.card import Card
-from tracking.damage import DamagedFileError
-from tracking.metrics import Metric
 from tracking.replay import Replay
-from tracking.study import Study, read_study, write_study
+from tracking.study import STUDY_FILE, Study, read_study
 from tracking.table import table, to_csv, to_json, to_markdown
 from tracking.translation_card import TRANSLATION
 from transformer.config import SEMANTICS
@@ -81,13 +76,6 @@ def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: 
         assert max(map(len, texts[-1].splitlines())) <= width
 
 
-def test_a_terminal_shows_what_fits(tagged: Study) -> None:
-    assert "F1 [micro]" in shown(tagged, 200), "a label is no markup"
-    wide, narrow = (" ".join(shown(tagged, width).split()) for width in (130, 80))
-    assert "wider terminal" not in wide
-    assert "A wider terminal also shows accuracy, Δaccuracy, params, FLOPs, time." in narrow
-
-
 def test_three_metrics_on_two_sets(tagged: Study) -> None:
     base, deep = table(tagged)
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
@@ -96,16 +84,6 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     assert "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; " in text
     assert "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;" in text
     assert "| deep | depth 8, norm None | 90.2 | 0.12 | 0.750 | −1.0 | 0.00 | +0.250 |  |  | 2.5 s |  |" in text
-
-
-def test_rows_that_are_not_finished_say_so_in_every_column(tmp_path: Path) -> None:
-    study = digits(tmp_path / "begun", 0.9)
-    study.trial_folder(study.trials[2]).write_error("ValueError: no")
-    wide = list(csv.DictReader(io.StringIO(to_csv(study, table(study)))))[1]
-    assert {wide[name] for name in ("accuracy", "delta_accuracy", "flops", "params", "steps")} == {"FAILED"}
-    assert by_name(study)["base"].note == "1 of 2 seeds; s2 missing"
-    assert "FLOPs: unknown" in to_markdown(study, table(study))
-    assert "FAILED: ValueError: no" in " ".join(shown(study).split())
 
 
 def test_other_settings_for_scoring_make_no_difference(tmp_path: Path) -> None:
@@ -147,110 +125,18 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     assert run.data.params["net.hidden"] == "64"
 
 
-def test_settings_that_only_score_are_tags_and_no_params(runs: Path, store: Store) -> None:
-    study = tagging(runs / "tagging-mlflow", {"predict.threshold": 0.5})
-    study.trial_folder(study.trials[0]).result_path.unlink()
-    for expected in ({"predict.threshold": "0.5", "predict.vote": "1"}, {"predict.threshold": "0.25"}):
-        assert Replay(study.folder, *store).once().problems == ()
-        (run,) = runs_of(study, store)
-        assert {name: run.data.tags[name] for name in expected} == expected
-        assert not [name for name in run.data.params if name.startswith("predict.")]
-        train(study, 0, {"dev": {"f1": 90.0, "decode": {"predict.threshold": 0.25}}, "test": {"accuracy": 0.5}})
-
-
-def test_the_files_of_a_trial_are_whole(finished: Study, tagged: Study) -> None:
-    for study in (finished, tagged):
-        folder = study.trial_folder(study.trials[0])
-        assert folder.damage() == []
-        assert folder.state(study.trials[0].key) == "finished"
-    folder = finished.trial_folder(finished.trials[0])
-    assert list(folder.evaluated()) == ["test"], "a task without artifacts needs none"
-    assert tagged.trial_folder(tagged.trials[0]).evaluated()["test"]["scores"]["decode"] == {}
-    assert folder.journal()[0].metrics["checkpoint"] == 7.0, "only translation had a metric of this name"
-
-
-def test_artifacts_that_a_task_declares_belong_to_an_evaluated_set(finished: Study) -> None:
-    study = replace(finished, task=replace(DIGITS, artifacts=("predictions",)))
-    folder = study.trial_folder(study.trials[0])
-    assert folder.evaluated() == {}
-    folder.write_artifact("predictions/test.txt", "3\n4 5\n")
-    assert (folder.path / "predictions" / "test.txt").read_text("utf-8") == "3\n4 5\n"
-    assert list(folder.evaluated()) == ["test"]
-
-
-RESULT = {"key": "k", "step": 1, "attempt": 1, "seed": 1}
-
-
-@pytest.mark.parametrize(
-    ("fault", "check", "content"),
-    [
-        ("accuracy must be a number", shapes.result, RESULT | {"scores": {"test": {"accuracy": "0.9", "decode": {}}}}),
-        ("loss must be a number", shapes.statistics_head, {**RESULT, "scores": {"loss": True, "decode": {}}}),
-        ("flops must be a number", shapes.result, RESULT | {"flops": "unknown", "scores": {}}),
-        ("must have scores with their decode settings", shapes.result, RESULT | {"scores": {"test": {"decode": 1}}}),
-        ("paths is missing", shapes.config, {"key": "k", "data_fingerprint": "f", "net": {"hidden": 3}}),
-        (None, shapes.result, RESULT | {"scores": {"test": {"accuracy": None, "bleu": "not ours", "decode": {}}}}),
-        (None, shapes.result, RESULT | {"params": None, "scores": {}}),
-        (None, shapes.config, {"steps": 3, "net": {"hidden": 3}, "model": "mlp"}),
-    ],
-)
-def test_the_shape_of_files_follows_from_the_task(fault: str | None, check: Any, content: dict[str, Any]) -> None:
-    assert partial(check, card=DIGITS)(content) == fault
-
-
-def test_a_card_reads_back_from_json_whatever_a_later_version_adds(tmp_path: Path) -> None:
-    for card in (DIGITS, TAGGING, TRANSLATION):
-        stored = json.loads(json.dumps(card.to_dict()))
-        later = stored | {"license": "x", "metrics": [metric | {"color": "red"} for metric in stored["metrics"]]}
-        assert Card.of(stored) == Card.of(later) == card
-    least = {"name": "digits", "version": 1, "metrics": [{"name": "accuracy"}]}
-    assert Card.of(least).headline == Metric("accuracy", "accuracy", "", "up", 3, "dev")
-    study = make(tmp_path / "least", least, {"base": {}}, (1,))
-    write_study(study)
+def test_a_study_without_a_task_is_a_translation_and_says_so_when_written(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "old", {"base": [1]})
+    path = study.folder / STUDY_FILE
+    content = json.loads(path.read_text("utf-8"))
+    assert content.pop("task")["name"] == "translation"
+    path.write_text(json.dumps(content), "utf-8")
     assert read_study(study.folder) == study
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"metrics": []}, "must have a metric for the table"),
-        ({"metrics": [{"name": "a", "tabled": False}]}, "must have a metric for the table"),
-        ({"metrics": [{"name": "a"}, {"name": "a"}]}, "a stands for two things"),
-        ({"metrics": [{"name": "seconds"}]}, "seconds stands for two things"),
-        ({"metrics": [{"name": "decode"}]}, "decode stands for two things"),
-        ({"metrics": [{"name": "a"}, {"name": "delta_a"}]}, "delta_a stands for two things"),
-        ({"metrics": [{"name": "a", "signature": "a"}]}, "a stands for two things"),
-        ({"metrics": [{"name": "a b"}]}, "'a b' must have a name of letters"),
-        ({"metrics": [{"name": "a/b"}]}, "'a/b' must have a name of letters"),
-        ({"metrics": [{"name": 3}]}, "3 must have a name of letters"),
-        ({"metrics": [{"name": "a", "better": "higher"}]}, "better up or down, but is better 'higher'"),
-        ({"metrics": [{"name": "a", "decimals": -1}]}, "whole number of decimals"),
-        ({"metrics": [{"name": "a", "table_decimals": 1.5}]}, "whole number of decimals"),
-        ({"metrics": [{"name": "a", "set": 3}]}, "must have text as its set"),
-        ({"metrics": [{"name": "a", "changed_by": "beam"}]}, "must have a list of settings"),
-        ({"metrics": [{}]}, "KeyError|TypeError"),
-        ({"metrics": None}, "TypeError"),
-        ({"name": ""}, "plain name"),
-        ({"version": "1"}, "whole number as its version"),
-        ({"symbols": {"hidden": 3}}, "symbols must map text to text"),
-        ({"symbols": ["hidden"]}, "symbols must map text to text"),
-        ({"scoring": "threshold"}, "scoring must be a list of text"),
-        ({"tags": None}, "tags must be text"),
-        ({"millions": "no"}, "millions must be true or false"),
-    ],
-)
-def test_a_wrong_card_is_a_damaged_study(tmp_path: Path, change: dict[str, Any], fault: str) -> None:
-    with pytest.raises(DamagedFileError, match=rf"study\.json: not a study: .*({fault})"):
-        make(tmp_path / "wrong", DIGITS.to_dict() | change, {"base": {}}, (1,))
 
 
 def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
     assert TRANSLATION.version == SEMANTICS
     assert TRANSLATION.faults() == DIGITS.faults() == TAGGING.faults() == []
-
-
-def test_the_better_direction_decides_the_best_value() -> None:
-    assert (ACCURACY.best([0.5, None, 0.9]), replace(ACCURACY, better="down").best([0.5, None, 0.9])) == (0.9, 0.5)
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

@@ -7,11 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from other_tasks import digits, make, tagging
+from other_tasks import digits
 from reported import HOSTILE, SPOKEN, TEXTS, reported
 from studies_on_disk import make_study
 
-from tracking.report.elements import Html, element
 from tracking.report.written import report_page
 from tracking.study import Study
 
@@ -92,16 +91,6 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: str, r
     assert references <= set(counted)
 
 
-def test_every_row_can_be_hidden_without_javascript(page: str, read: Read) -> None:
-    boxes = [of for of in read.all("input") if of.get("type") == "checkbox"]
-    assert [of["id"] for of in boxes] == ["show-0", "show-1", "show-2"]
-    for place in range(3):
-        assert f"body:has(#show-{place}:not(:checked)) .row.row-{place} {{ display: none; }}" in page
-        parts = [name for name, of in read.tags if f"row row-{place}" in str(of.get("class"))]
-        assert {"tr", "g"} <= set(parts)
-        assert parts.count("tr") == 2, "results and costs"
-
-
 def test_table_verdict_and_costs_say_what_the_study_says(read: Read) -> None:
     cells, notes = read.said("td"), " ".join(read.said("p"))
     assert "25.2" in cells
@@ -112,23 +101,6 @@ def test_table_verdict_and_costs_say_what_the_study_says(read: Read) -> None:
     assert "BLEU against the paper, rows: agrees 1, not shown 1." in notes
     assert any("three seeds" in text or "3 seeds" in text for text in read.said("p")), "the methods"
     assert "9 of 9 trials finished" in notes
-
-
-def test_where_it_comes_from_is_told(read: Read) -> None:
-    assert {"c0ffee", "node", "cpu"} <= set(read.said("dd"))
-    assert "ablate sweep" in read.said("code")
-    assert "All 9 trials" in read.said("summary")
-
-
-def test_texts_stand_next_to_what_was_wanted(read: Read) -> None:
-    said = read.said("dd", "mark", "del")
-    assert {"<b>a cat</b>", "eine <i>Katze</i>"} <= set(said)
-    assert "Line 1" in read.said("h3")
-    assert "Line 2" not in read.said("h3"), "all rows agree on it"
-
-
-def test_the_same_study_gives_the_same_page(study: Study, page: str) -> None:
-    assert report_page(study, TEXTS) == page
 
 
 def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:
@@ -149,13 +121,6 @@ def test_a_task_with_unknown_flops_and_nothing_published(tmp_path: Path) -> None
     assert not any("ublished" in text for text in read.said("p", "th", "td", "text", "dd"))
 
 
-def test_a_task_with_several_metrics_and_one_seed(tmp_path: Path) -> None:
-    settings = {"predict.threshold": 0.5, "predict.vote": 1}
-    read = Read(report_page(tagging(tmp_path / "tagging", settings, settings)))
-    assert {"F1 [micro]", "error", "accuracy"} <= set(read.said("th"))
-    assert "not tested" in read.said("text")
-
-
 def test_a_damaged_journal_and_a_missing_provenance_leave_a_page(tmp_path: Path) -> None:
     study = reported(tmp_path / "damaged", seeds=1)
     folder = study.trial_folder(study.trials[0])
@@ -164,14 +129,3 @@ def test_a_damaged_journal_and_a_missing_provenance_leave_a_page(tmp_path: Path)
     folder.hypotheses_path("dev").write_bytes(b"\xff\xfe broken \xff\n" * 3)
     read = Read(report_page(study, TEXTS))
     assert "Learning curves" in read.said("h2")
-
-
-def test_rows_of_another_name_than_base_are_all_shown(tmp_path: Path) -> None:
-    study = make(tmp_path / "odd", digits(tmp_path / "first", 0.5).task, {"one": {"hidden": 1}}, (1,))
-    assert "change of one" in Read(report_page(study)).said("span")
-
-
-def test_texts_are_escaped_wherever_they_stand() -> None:
-    made = element("p", "<&>", Html("<i>"), title='"<', data_row=3, hidden=True, open=False)
-    assert made == '<p title="&quot;&lt;" data-row="3" hidden>&lt;&amp;&gt;<i></p>'
-    assert element("input", type="checkbox") == '<input type="checkbox">'

@@ -2,20 +2,14 @@ import csv
 import io
 import json
 import math
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from studies_on_disk import begin, finish, make_study
 from tables import by_name, shown
 
-from tracking import formats
-from tracking.study import Study, Trial
+from tracking.study import Study
 from tracking.table import table, to_csv, to_json, to_markdown
-from tracking.trial_folder import TrialFolder
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -30,16 +24,6 @@ def mixed(tmp_path: Path) -> Study:
     failed.end_attempt(begin(failed), "failed")
     failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
-
-
-@pytest.mark.parametrize(("width", "left_out"), [(80, "params, FLOPs, time"), (100, "FLOPs, time"), (116, "")])
-def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(mixed: Study, width: int, left_out: str) -> None:
-    text = shown(mixed, width)
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= width
-    named = re.search(r"A wider terminal also shows ([^.]+)\.", " ".join(text.split()))
-    assert (named[1] if named else "") == left_out
-    assert ("63.046M" in text) == ("params" not in left_out)
 
 
 def test_means_and_differences_are_over_finished_seeds(mixed: Study) -> None:
@@ -82,13 +66,6 @@ def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: 
     assert json.loads(to_json(study, table(study)))[1]["delta_seeds"] == [1]
 
 
-def test_several_seeds_in_common_are_listed_and_base_may_have_more(tmp_path: Path) -> None:
-    study = pairs(tmp_path / "more", base={1: 4.0, 2: 6.0, 3: 80.0}, a_heads_1={2: 6.5, 1: 4.5})
-    heads = by_name(study)["a_heads_1"]
-    assert (heads.deltas["bleu"], heads.delta_seeds, heads.note) == (5.0, (1, 2), "2 seeds; Δ over seeds 1, 2")
-    assert heads.deltas["ppl"] == pytest.approx(math.sqrt(6.5 * 4.5) - math.sqrt(4.0 * 6.0))
-
-
 def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
     study = pairs(tmp_path / "none", base={1: 4.0}, a_heads_1={2: 4.5})
     heads = by_name(study)["a_heads_1"]
@@ -97,12 +74,6 @@ def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None
     assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in to_markdown(study, table(study))
     assert ",no seed in common," in to_csv(study, table(study))
     assert "no seed in common with base (1)" in " ".join(shown(study).split())
-
-
-def test_a_missing_row_is_marked(mixed: Study) -> None:
-    row = by_name(mixed)["c_layers_2"]
-    assert (row.seeds, row.scores["ppl"], row.deltas["ppl"], row.note) == (0, None, None, "missing")
-    assert row.published["ppl"] == 6.11
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -118,40 +89,6 @@ def test_a_result_of_another_key_does_not_count(study: Study) -> None:
     other = study.trials[1]
     study.trial_folder(study.trials[0]).write_result({"key": other.key, "step": 1, "scores": {}})
     assert table(study)[0].seeds == 0
-
-
-@dataclass(frozen=True)
-class Finishing(Study):
-    """Its first trial finishes right after a reader has found no result."""
-
-    def trial_folder(self, trial: Trial) -> TrialFolder:
-        folder = super().trial_folder(trial)
-        if trial == self.trials[0]:
-            return Late(folder.path, lambda: finish(self, trial, begin(folder), 30))
-        return folder
-
-
-class Late(TrialFolder):
-    def __init__(self, path: Path, finish: Callable[[], None]) -> None:
-        super().__init__(path)
-        self.finish = finish
-
-    def result(self) -> dict[str, Any] | None:
-        found = super().result()
-        if found is None:
-            self.finish()
-        return found
-
-
-@pytest.mark.parametrize(("seeds", "note"), [([1], "interrupted"), ([1, 2], "interrupted; missing")])
-def test_a_trial_that_finishes_during_the_read_is_shown_as_it_was_read(
-    tmp_path: Path, seeds: list[int], note: str
-) -> None:
-    study = make_study(tmp_path / "late", {"base": seeds})
-    (row,) = table(Finishing(**vars(study)))
-    assert (row.seeds, row.scores["ppl"], row.note) == (0, None, note)
-    assert row.status
-    assert table(study)[0].seeds == 1
 
 
 def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
@@ -177,13 +114,6 @@ def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed
         assert layers[name] == "missing"
 
 
-def test_a_difference_without_a_base_is_marked(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "no-base", {"a_heads_1": [1]})
-    finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
-    (line,) = csv.DictReader(io.StringIO(to_csv(study, table(study))))
-    assert (line["ppl"], line["delta_ppl"], line["paper_delta_ppl"]) == ("4.5", "no base", "")
-
-
 def test_json_has_the_same_numbers(mixed: Study) -> None:
     rows = json.loads(to_json(mixed, table(mixed)))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
@@ -207,38 +137,3 @@ def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
     assert layers[12:19] == ["missing"] * 7
     assert "measured on dev" in lines[-1]
     assert "differences not tested" in lines[-1]
-
-
-def test_learned_positions_are_a_note_in_words(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "positions", {"a_heads_1": [1]})
-    study.cells["a_heads_1"] = {"positions": "learned"}
-    try:
-        assert "| learned positional embedding |" in to_markdown(study, table(study))
-    finally:
-        study.cells["a_heads_1"] = {"n_heads": 1, "d_k": 512, "d_v": 512}
-
-
-def test_the_terminal_table_fits_120_columns_and_shows_causes(mixed: Study) -> None:
-    text = shown(mixed)
-    assert max(len(line) for line in text.splitlines()) <= 120
-    for part in ("4.47±0.71", "31.0±1.4", "+2.00", "−2.0", "63.046M", "9.52e17", "missing", "FAILED:", "1 h 01 min"):
-        assert part in text
-    assert "…" not in text, "a cell was cut"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(12.34, "12.3 s"), (245, "4 min 05 s"), (12_000, "3 h 20 min"), (302_400, "3 d 12 h"), (None, "")],
-)
-def test_times(seconds: float | None, text: str) -> None:
-    assert formats.time(seconds) == text
-
-
-def test_a_difference_that_rounds_to_nothing_has_no_sign() -> None:
-    assert formats.signed(-0.001, 2) == "0.00"
-    assert formats.signed(-0.1, 1) == "−0.1"
-
-
-def test_parameters_keep_three_decimals_for_small_models() -> None:
-    counts = (63_045_632, 100_000, 99_999, 4810, 0, None)
-    assert [formats.parameters(count) for count in counts] == ["63.046M", "0.100M", "99.999K", "4.810K", "0", ""]

@@ -1,9 +1,7 @@
 """Rows tested over seeds: by hand, against scipy, and with odd input."""
 
-import json
 import math
 import random
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from tracking.seed_tests import (
     exponential,
     exponential_spread,
     family,
-    spread,
     through_exp,
     welch_p,
     why_untested,
@@ -94,13 +91,6 @@ def test_p_and_interval_say_the_same() -> None:
             assert test.shown == (test.low > 0 or test.high < 0)
 
 
-def test_marks() -> None:
-    both, alone, welch, none = (RowTest(1, 0, 2, p, of) for p, of in ((0.05, 0.05), (0.01, 0.2), (0.2, 0.01), (1, 1)))
-    assert [test.mark for test in (both, alone, welch, none)] == ["*", "†", "", ""]
-    assert [test.shown for test in (both, alone, welch, none)] == [True, True, False, False]
-    assert (both.shown_by_both, alone.shown_by_both, alone.shown) == (True, False, True)
-
-
 def test_a_row_with_another_spread_is_shown_by_dunnett_alone() -> None:
     steady: Rows = {f"r{i}": {1: 10.0, 2: 10.1, 3: 10.2} for i in range(8)}
     found = the_family({"base": {1: 10.0, 2: 10.1, 3: 10.2}, **steady, "wild": {1: 10.0, 2: 13.0, 3: 16.0}})
@@ -145,28 +135,11 @@ def test_without_a_reference_that_can_be_tested_nothing_is() -> None:
     assert (found.largest_sd, found.reference_sd, found.relative_sds) == (None, None, {})
 
 
-def test_a_study_of_one_row_has_nothing_to_test() -> None:
-    assert (the_family({"base": HAND["base"]}).tests, the_family({"base": HAND["base"]}).untested) == ({}, {})
-
-
-def test_any_row_can_be_the_reference() -> None:
-    found = the_family(HAND, "a")
-    assert (list(found.tests), found.tests["base"].difference) == (["base", "b"], -5)
-    assert found.tests["base"].p == pytest.approx(the_family(HAND).tests["a"].p)
-
-
 def test_seeds_that_all_agree_are_not_tested() -> None:
     flat: dict[int, float | None] = {1: 0.1 + 0.2, 2: 0.3, 3: 0.3}  # equal but for rounding
     found = the_family({"base": flat, "a": {1: 0.5, 2: 0.5, 3: 0.5}, "b": {1: 1.0}})
     assert (found.tests, found.untested) == ({}, {"a": "no variance over seeds", "b": "1 seed"})
     assert the_family({"base": {1: 0.0, 2: 0.0, 3: 0.0}, "a": {1: 0.0, 2: 0.0, 3: 0.0}}).tests == {}
-
-
-def test_two_steady_rows_among_others_are_tested() -> None:
-    steady: dict[int, float | None] = {1: 5.0, 2: 5.0, 3: 5.0}
-    found = the_family({"base": steady, "same": steady, "other": {1: 6.0, 2: 6.0, 3: 6.0}, "b": HAND["b"]}).tests
-    assert (found["same"].p, found["same"].p_welch) == (1, 1)
-    assert (found["other"].p > 0.05, found["other"].p_welch) == (True, 0)
 
 
 def test_seeds_may_differ_in_number_and_order() -> None:
@@ -177,11 +150,6 @@ def test_seeds_may_differ_in_number_and_order() -> None:
     assert c.high - c.low < b.high - b.low
 
 
-def test_a_family_survives_json() -> None:
-    found = the_family(with_row("odd", 1.0))
-    assert Family.of(json.loads(json.dumps(asdict(found)))) == found
-
-
 def test_perplexity_is_tested_as_its_logarithm() -> None:
     """Base PPL e^1.5 = 4.4817; ΔNLL 0.1 is 4.4817 · (e^0.1 − 1) = 0.4713, and −0.1 is −0.4265."""
     test = through_exp(RowTest(0.1, -0.1, 0.3, 0.2, 0.4), 1.5)
@@ -190,16 +158,6 @@ def test_perplexity_is_tested_as_its_logarithm() -> None:
     found = the_family(HAND)
     assert exponential(found)["b"].difference == pytest.approx(math.exp(12) - math.exp(11))
     assert exponential(the_family({**HAND, "base": {1: 1.0}})) == {}
-
-
-def test_mean_and_sd() -> None:
-    row = spread({1: 10.0, 2: 12.0, 3: 14.0, 4: None})
-    assert row is not None
-    assert (row.seeds, row.mean, row.sd) == (3, 12, 2)
-    one = spread({1: 3.0})
-    assert one is not None
-    assert one.sd is None
-    assert spread({1: None}) is None
 
 
 def test_mean_perplexity_is_that_of_the_mean_logarithm() -> None:

@@ -1,14 +1,12 @@
 """The spread over seeds seen so far, the seeds that a difference would need, and seeds added after first results."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.later_seeds import LaterSeeds, later_seeds, named_seeds
+from tracking.later_seeds import LaterSeeds, later_seeds
 from tracking.power import seeds_for
 from tracking.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
 from tracking.seeds_needed import round_differences, seeds_needed_lines
@@ -78,35 +76,6 @@ def test_one_seed_says_nothing(tmp_path: Path) -> None:
     assert seeds_needed_lines(make_study(tmp_path / "empty", {"base": [1, 2, 3]})) == []
 
 
-def test_seeds_without_spread_or_without_scores_say_nothing(tmp_path: Path) -> None:
-    assert seeds_needed_lines(scored(tmp_path / "flat", {"base": {1: 30.0, 2: 30.0}})) == []
-    assert seeds_needed_lines(scored(tmp_path / "lost", {"base": {1: None, 2: None}})) == []
-
-
-def test_one_seed_loads_no_scipy(tmp_path: Path) -> None:
-    scored(tmp_path / "study", {"base": {1: 30.0}, "a_heads_1": {1: 29.0}})
-    code = (
-        "import sys; from pathlib import Path; from tracking.study import read_study; "
-        "from tracking.seeds_needed import seeds_needed_lines; import sweeps.show; "
-        f"print(seeds_needed_lines(read_study(Path({str(tmp_path / 'study')!r}))), 'scipy' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[]", "False"]
-
-
-@pytest.mark.parametrize(
-    ("command", "seeds"),
-    [
-        ("ablate sweep 'sweep.seeds=[1,2, 3]' --add", [1, 2, 3]),
-        ("ablate sweep sweep.seeds=4", [4]),
-        ("ablate train row=base train.seed=7 --add", [7]),
-        ("ablate sweep sweep.rows=[base] train.steps=90", []),
-    ],
-)
-def test_seeds_that_a_command_names(command: str, seeds: list[int]) -> None:
-    assert named_seeds(command) == seeds
-
-
 def with_commands(study: Study, *asked: tuple[str, str]) -> Study:
     return replace(study, asked=tuple({"ts": ts, "command": command} for ts, command in asked))
 
@@ -126,24 +95,3 @@ def test_seeds_added_after_first_results_are_counted(tmp_path: Path) -> None:
     assert later_seeds(selected).times == 0
     other = with_commands(study, (early, "ablate sweep"), (late, add.format("9")))
     assert later_seeds(other).times == 0  # not in the study: it was refused, or dropped again
-
-
-def test_trials_dropped_after_first_results_are_counted(tmp_path: Path) -> None:
-    study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0}})
-    early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
-    dropped = with_commands(study, (early, "ablate drop big --yes"), (late, "../bin/ablate drop big-s2 --yes"))
-    assert later_seeds(dropped).drops == 1
-    assert (
-        later_seeds(dropped).text == "Trials were dropped once after first results: p values do not account for that."
-    )
-    others = ("ablate sweep model.p_drop=0.1", "ablate sweep sweep.name=drop", "ablate sweep sweep.rows=[drop]")
-    assert later_seeds(with_commands(study, *((late, command) for command in others))).drops == 0
-
-
-def test_nothing_is_late_without_results_or_readable_times(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", {"base": [1, 2]})
-    add = "ablate sweep sweep.seeds=[1,2] --add"
-    assert later_seeds(with_commands(study, ("2020-01-01", "ablate sweep"), ("2999-01-01", add))).times == 0
-    done = scored(tmp_path / "done", {"base": {1: 1.0, 2: 2.0}})
-    assert later_seeds(with_commands(done, ("2020-01-01", "ablate sweep"), ("someday", add))).times == 0
-    assert later_seeds(with_commands(done)).times == 0

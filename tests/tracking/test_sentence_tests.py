@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sentence_studies as made
 
-from tracking import paired_tests
 from tracking.sentence_tests import SentenceTests, sentence_tests
-from tracking.study import Study, read_study
+from tracking.study import Study
 
 ROWS = {"base": 0.6, "better": 0.95, "like": 0.62}
 
@@ -42,14 +40,6 @@ def test_holm_takes_the_rows_of_one_seed_as_a_family(study: Study) -> None:
         better, like = (against_base(study).tests[row][seed] for row in ("better", "like"))
         assert better.p_holm == pytest.approx(min(1, 2 * better.p))
         assert like.p_holm == pytest.approx(max(like.p, 2 * better.p))
-
-
-def test_any_row_is_a_reference(study: Study) -> None:
-    one = sentence_tests(study, made.LOSS, "better")
-    assert sorted(one.tests) == ["base", "like"]
-    assert one.tests["base"][1].difference == pytest.approx(
-        -sentence_tests(study, made.LOSS, "base").tests["better"][1].difference
-    )
 
 
 def test_a_metric_without_counts_has_no_tests_and_says_so(study: Study) -> None:
@@ -116,12 +106,6 @@ def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
     assert found.seeds == [1]
 
 
-def test_a_seed_that_base_does_not_have_is_named(tmp_path: Path) -> None:
-    study = made.make(tmp_path / "reading", {"base": 0.5, "other": 0.6})
-    fewer = replace(study, trials=tuple(trial for trial in study.trials if trial.name != "base-s2"))
-    assert against_base(fewer).untested == {"other": {2: "base has no seed 2"}}
-
-
 def test_other_samples_and_other_settings_are_not_compared(study: Study) -> None:
     fewer, base = made.lines(7, 0.5)[:-1], made.lines(7, 0.5)
     made.finish(study, 2, fewer)  # better-s1
@@ -141,36 +125,3 @@ def test_other_data_means_other_samples_where_counts_cannot_show_it(study: Study
         (study.folder / trial / "provenance.json").write_text(text)
     assert "other samples" in against_base(study).untested["better"][1]
     assert sorted(against_base(study).tests["like"]) == [1, 2]
-
-
-def test_tests_are_computed_once_until_an_input_changes(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, computed = against_base(study), list[str]()
-    compute = paired_tests.paired_tests
-
-    def counted(formula: str, *others: object) -> object:
-        computed.append(formula)
-        return compute(formula, *others)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(paired_tests, "paired_tests", counted)
-    assert against_base(study) == first
-    assert against_base(read_study(study.folder)) == first
-    assert computed == []
-    made.finish(study, 2, made.lines(9, 0.1))
-    second = against_base(study)
-    assert (computed, second == first) == (["mean"], False)
-    (kept,) = (study.folder / ".computed").iterdir()
-    kept.write_text("{")
-    assert against_base(study) == second
-    assert computed == ["mean", "mean"]
-
-
-def test_a_folder_that_cannot_be_written_only_means_computing_again(study: Study) -> None:
-    (study.folder / ".computed").write_text("in the way")
-    assert against_base(study) == against_base(study)
-
-
-def test_a_failed_trial_is_named_with_its_state(study: Study) -> None:
-    (study.folder / "like-s1" / "result.json").write_text("{")
-    (study.folder / "like-s2" / "result.json").unlink()
-    study.trial_folder(study.trials[5]).write_error("out of memory\n")
-    assert against_base(study).untested == {"like": {1: "like-s1 is damaged", 2: "like-s2 is failed"}}

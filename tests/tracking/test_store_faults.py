@@ -22,7 +22,6 @@ from faulty_stores import (
     Served,
     Statuses,
     assert_exact,
-    ended_study,
     serving,
     wait_for,
 )
@@ -36,16 +35,7 @@ from tracking.uri import URI_VARIABLE, default_uri
 pytestmark = pytest.mark.faults
 ROOT = Path(sync.__file__).parents[1]
 LONG_S = 400.0
-kinds = pytest.mark.parametrize(
-    "kind",
-    [
-        MlflowServer,
-        pytest.param(
-            Postgres,
-            marks=[pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)],
-        ),
-    ],
-)
+of_postgres = [pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)]
 
 
 class Syncer:
@@ -116,8 +106,10 @@ class Training:
         return {trial.key: "FINISHED" for trial in self.study.trials}
 
 
-@kinds
-@pytest.mark.parametrize(("fault", "cure"), [("kill", "start"), ("stop", "resume")])
+@pytest.mark.parametrize(
+    ("kind", "fault", "cure"),
+    [(MlflowServer, "kill", "start"), pytest.param(Postgres, "stop", "resume", marks=of_postgres)],
+)
 def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure: str, tmp_path: Path) -> None:
     training = Training(tmp_path / "middle")
     with serving(kind) as store, syncing(training.study, store.uri) as syncer:
@@ -132,21 +124,6 @@ def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure
         wait_for(lambda: syncer.problems() == [])
         statuses = training.end()
         syncer.close()
-        assert_exact(training.study, statuses, store.uri)
-
-
-@kinds
-def test_a_store_that_starts_after_the_syncer(kind: type[Served], tmp_path: Path) -> None:
-    training = Training(tmp_path / "later")
-    with serving(kind) as store:
-        store.kill()
-        with syncing(training.study, store.uri) as syncer:
-            training.go_on()
-            wait_for(lambda: len(syncer.problems()) == 1)
-            store.start()
-            wait_for(lambda: syncer.problems() == [])
-            statuses = training.end()
-            syncer.close()
         assert_exact(training.study, statuses, store.uri)
 
 
@@ -166,10 +143,9 @@ def test_a_locked_database(tmp_path: Path) -> None:
     assert_exact(training.study, statuses, default_uri(tmp_path))
 
 
-@kinds
-def test_a_syncer_that_is_killed_again_and_again(kind: type[Served], tmp_path: Path) -> None:
+def test_a_syncer_that_is_killed_again_and_again(tmp_path: Path) -> None:
     training = Training(tmp_path / "killed")
-    with serving(kind) as store:
+    with serving(MlflowServer) as store:
         for _ in range(3):
             with syncing(training.study, store.uri) as syncer:
                 step = training.go_on(500)
@@ -179,14 +155,3 @@ def test_a_syncer_that_is_killed_again_and_again(kind: type[Served], tmp_path: P
         with syncing(training.study, store.uri) as syncer:
             syncer.close()
         assert_exact(training.study, statuses, store.uri)
-
-
-@kinds
-def test_two_studies_at_once_in_an_empty_store(kind: type[Served], tmp_path: Path) -> None:
-    ended = [ended_study(tmp_path / name) for name in ("one", "other")]
-    with serving(kind) as store:
-        with syncing(ended[0][0], store.uri) as one, syncing(ended[1][0], store.uri) as other:
-            one.close()
-            other.close()
-        for study, statuses in ended:
-            assert_exact(study, statuses, store.uri)

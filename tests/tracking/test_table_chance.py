@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import re
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -98,13 +96,6 @@ def needed(text: str) -> int:
     return int(rest.removesuffix(" seeds"))
 
 
-def test_the_family_is_the_study_whatever_is_shown(study: Study) -> None:
-    whole = lines_of(study)["a_heads_1"]
-    alone = lines_of(study, View(rows=("a_heads_1",)))
-    assert list(alone) == ["a_heads_1"]
-    assert alone["a_heads_1"] == whole
-
-
 def test_any_row_can_be_the_reference(study: Study) -> None:
     rows, findings = looked(study, "a_heads_1")
     named = {row.row: row for row in rows}
@@ -114,33 +105,6 @@ def test_any_row_can_be_the_reference(study: Study) -> None:
     text = to_markdown(study, rows, findings=findings)
     assert "Δ: difference from a_heads_1" in text
     assert "| +10.0\\* |" in text
-
-
-def test_intervals_stand_behind_or_below_the_difference(study: Study) -> None:
-    rows, findings = looked(study)
-    test = findings.seeds["bleu"].tests["a_heads_1"]
-    interval = f"[−{abs(test.low):.1f}, −{abs(test.high):.1f}]"
-    assert f"−10.0\\* {interval} |" in to_markdown(study, rows, View(intervals=True), findings)
-    assert interval in shown(study, 160, View(intervals=True), tested=True)
-    assert interval not in shown(study, 160, tested=True)
-    narrow = shown(study, 80, View(intervals=True), tested=True)
-    of_ppl = findings.seeds["ppl"].tests["a_heads_1"]
-    assert f"[+{of_ppl.low:.2f}, +{of_ppl.high:.2f}]" in narrow
-    assert "A wider terminal also shows BLEU" in " ".join(narrow.split())
-
-
-@pytest.mark.parametrize("width", [80, 100, 120, 160])
-def test_no_cell_is_cut_and_digits_stand_below_digits(study: Study, width: int) -> None:
-    text = shown(study, width, tested=True)
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= width
-    lines = [line for line in text.splitlines() if "change of" in line]
-    marked, plain = (re.search(rf"[+−]{number}", line) for number, line in zip(("10.0", "0.2"), lines, strict=True))
-    assert marked is not None
-    assert plain is not None
-    assert marked.end() == plain.end()
-    assert ("4.00±0.04" in text) == (width >= 100), "beside the mean, or below it"
-    assert " ±0.04 " in text or width >= 100
 
 
 @pytest.mark.parametrize(
@@ -204,29 +168,6 @@ def test_dunnett_alone_has_its_own_mark(tmp_path: Path) -> None:
     assert lines_of(study)["a"]["test_accuracy"] == "difference shown by Dunnett's test, not by Welch's"
 
 
-def test_a_row_that_only_welchs_test_shows_is_named_without_a_mark(tmp_path: Path) -> None:
-    """Another row's seeds spread so widely that the pooled sd hides it."""
-    study = make(tmp_path / "hidden", DIGITS, {row: {} for row in ("base", "wide", "low")}, (1, 2, 3))
-    for place, trial in enumerate(study.trials):
-        middle, spread = {"base": (0.9, 0.001), "wide": (0.8, 0.2), "low": (0.8, 0.001)}[trial.row]
-        train(study, place, {"test": {"accuracy": middle + spread * (trial.seed - 2), "loss": 0.25, "decode": {}}})
-    rows, findings = looked(study)
-    assert "| −0.100 |" in to_markdown(study, rows, findings=findings)
-    assert "By Welch's test alone, with the sd of each row, these differ, too: low." in words(study)
-
-
-def test_seeds_that_all_agree_are_not_tested(tmp_path: Path) -> None:
-    same = [(4.0, 30.0)] * 3
-    study = seeded(tmp_path / "same", base=same, a_heads_1=[(5.0, 20.0)] * 3)
-    assert lines_of(study)["a_heads_1"]["test_bleu"] == "not tested: no variance over seeds"
-
-
-def test_a_reason_of_one_metric_alone_names_it(tmp_path: Path) -> None:
-    spread = [(4.0, 30.0), (4.1, 30.0), (4.2, 30.0)]
-    study = seeded(tmp_path / "partly", base=spread, a_heads_1=spread)
-    assert "Not tested over seeds: a_heads_1 (BLEU: no variance over seeds)." in words(study)
-
-
 def test_one_seed_is_tested_over_its_samples_only_and_says_what_that_shows(tmp_path: Path) -> None:
     study = reading.make(tmp_path / "reading", {"base": 0.6, "better": 0.95, "like": 0.6}, seeds=(4,))
     rows, findings = looked(study)
@@ -241,13 +182,6 @@ def test_one_seed_is_tested_over_its_samples_only_and_says_what_that_shows(tmp_p
     assert 0 <= content[1]["sample_tests"]["accuracy"]["4"]["p_holm"] < 0.05
 
 
-def test_several_seeds_never_have_the_mark_of_samples(tmp_path: Path) -> None:
-    study = reading.make(tmp_path / "two", {"base": 0.6, "better": 0.95})
-    rows, findings = looked(study)
-    assert "°" not in to_markdown(study, rows, findings=findings)
-    assert set(findings.samples["accuracy"].tests["better"]) == {1, 2}, "programs get them"
-
-
 def test_the_tests_are_kept_and_made_again_when_a_value_changes(tmp_path: Path) -> None:
     study = seeded(tmp_path / "kept", base=BASE, a_heads_1=WORSE)
     before = lines_of(study)["a_heads_1"]["p_bleu"]
@@ -255,18 +189,6 @@ def test_the_tests_are_kept_and_made_again_when_a_value_changes(tmp_path: Path) 
     trial = study.trials[3]
     finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=5.0, bleu=29.0)
     assert lines_of(study)["a_heads_1"]["p_bleu"] != before
-
-
-def test_another_task_has_the_same_tests(tmp_path: Path) -> None:
-    card = replace(DIGITS, metrics=DIGITS.metrics)
-    study = make(tmp_path / "digits", card, {"base": {"hidden": 64}, "wide": {"hidden": 128}}, (1, 2, 3))
-    for place, accuracy in enumerate((0.90, 0.91, 0.89, 0.99, 0.98, 1.0)):
-        train(study, place, {"test": {"accuracy": accuracy, "loss": 0.25, "decode": {}}})
-    rows, findings = looked(study)
-    text = to_markdown(study, rows, findings=findings)
-    assert "| 0.990 ± 0.010 | +0.090\\* |" in text
-    assert "1 row is tested against base" in text
-    assert "a true difference of 0.0" in text
 
 
 def test_rows_that_are_not_alike_are_marked_and_explained(study: Study, tmp_path: Path) -> None:

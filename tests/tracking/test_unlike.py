@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import other_tasks
 import pytest
 import sentence_studies as made
 
@@ -67,12 +66,6 @@ def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict
     assert texts(study) == {"deep": [text]}
 
 
-def test_base_is_marked_if_it_is_the_one_that_differs(study: Study) -> None:
-    came_from(study, "base-s1", device="cpu × 2")
-    came_from(study, "base-s2", device="cpu × 2")
-    assert texts(study) == {"base": ["workers 2, not 1"]}
-
-
 def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) -> None:
     for trial in ("deep-s1", "wide-s2"):
         came_from(study, trial, device="cpu × 2")
@@ -83,25 +76,9 @@ def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) 
     ]
 
 
-def test_other_settings_for_scoring_are_named_unless_the_row_is_about_them(study: Study) -> None:
-    for place in (2, 3):
-        made.finish(study, place, made.lines(place, 0.5), **{"predict.threshold": 0.9})
-    assert texts(study) == {"deep": ["predict.threshold 0.9, not 0.5"]}
-    about = other_tasks.make(study.folder.parent / "about", made.CARD, {"base": {}, "sure": {"threshold": 0.9}}, (1,))
-    made.finish(about, 0, made.lines(1, 0.5))
-    made.finish(about, 1, made.lines(2, 0.5), **{"predict.threshold": 0.9})
-    assert unlike(about) == {}
-
-
 def test_missing_and_damaged_provenance_is_no_difference(study: Study) -> None:
     (study.folder / "deep-s1" / "provenance.json").unlink()
     (study.folder / "wide-s1" / "provenance.json").write_text("{")
     assert unlike(study) == {}
     came_from(study, "wide-s2", device="cpu × 2")
     assert texts(study) == {"wide": ["workers 2, not 1 (seed 2)"]}
-
-
-def test_unfinished_trials_are_not_compared(study: Study) -> None:
-    came_from(study, "deep-s1", device="cpu × 8")
-    (study.folder / "deep-s1" / "result.json").unlink()
-    assert unlike(study) == {}

@@ -2,7 +2,6 @@
 
 import random
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -139,11 +138,3 @@ def free_address() -> str:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{found.getsockname()[1]}"
-
-
-def wait_for_file(path: Path) -> None:
-    """Wait until the background write is finished."""
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} was not written"
-        time.sleep(0.01)

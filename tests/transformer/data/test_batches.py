@@ -152,24 +152,6 @@ def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
         assert min(found) > least * np.mean(found)
 
 
-@pytest.mark.parametrize("number", [0, 3])
-def test_at_25_000_tokens_batches_weigh_nearly_the_same(number: int) -> None:
-    batches = TrainingBatches(lognormal_pairs(29_000), 25_000, 512, seed=1)
-    found = targets(batches, number)
-    assert max(found) < 1.2 * np.mean(found)
-    assert min(found) > 0.8 * np.mean(found)
-
-
-def test_the_last_block_is_filled_up_within_the_budget() -> None:
-    """Ten pairs of length 10 fill a block of 100. A longer one is joined by some of them if the budget allows."""
-    pairs = ParallelSet(random_pieces([10] * 10 + [12]), random_pieces([10] * 10 + [12], seed=2))
-    batches = TrainingBatches(pairs, 100, 40, seed=1)
-    assert sorted(len(batches.indices(step)) for step in (1, 2)) == [5, 6]
-    long = ParallelSet(random_pieces([10] * 10 + [60]), random_pieces([10] * 10 + [60], seed=2))
-    batches = TrainingBatches(long, 100, 60, seed=1)
-    assert sorted(len(batches.indices(step)) for step in (1, 2)) == [1, 10]
-
-
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_corpus_of_fewer_blocks_than_a_batch_is_one_batch(size: int) -> None:
     pairs = ParallelSet(random_pieces([900] * size), random_pieces([900] * size, seed=2))
@@ -177,11 +159,6 @@ def test_a_corpus_of_fewer_blocks_than_a_batch_is_one_batch(size: int) -> None:
     assert len(batches) == 1
     assert [len(block) for block in batches.blocks(5)] == [1] * size
     assert sorted(batches.indices(2).tolist()) == list(range(size))
-
-
-def test_a_corpus_whose_pairs_are_all_too_long_has_no_batch() -> None:
-    batches = TrainingBatches(PAIRS, BUDGET, 1, seed=1)
-    assert (len(batches), batches.shapes(), batches.dropped) == (0, [], 300)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
@@ -195,12 +172,6 @@ def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(worl
     assert {batch.total_targets for share in shares for batch in share} == {int(totals.target)}
     assert all(max(b.source.numel(), b.target.numel()) <= 700 for share in shares for b in share)
     assert len({sum(map(bool, map(len, (b.source for b in share)))) for share in shares}) <= 2
-
-
-def test_a_share_may_be_empty() -> None:
-    share = collate(PAIRS, np.array([4]), part=1, parts=2)
-    assert len(share.source) == len(share.shifted) == len(share.target) == 0
-    assert share.total_targets == PAIRS.target.lengths[4]
 
 
 def test_the_decoder_reads_the_target_one_piece_late() -> None:
@@ -221,16 +192,6 @@ def test_a_batch_holds_its_real_lengths() -> None:
     assert batch.total_targets == 7
     assert batch.total.item() == 7
     assert batch.lengths == Lengths.of([(3, 5), (6, 2)])
-
-
-@pytest.mark.parametrize(
-    ("indices", "rank", "padded"), [([0, 1], 0, True), ([1, 3], 0, False), ([0, 1, 2, 3], 1, False)]
-)
-def test_a_batch_records_whether_its_source_is_padded(indices: list[int], rank: int, padded: bool) -> None:
-    pairs = ParallelSet(random_pieces([3, 6, 2, 6]), random_pieces([5, 2, 5, 4], seed=2))
-    batch = collate(pairs, np.array(indices), rank, parts=rank + 1)
-    assert batch.source_padded is padded
-    assert bool((batch.source == PAD).any()) is padded
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])

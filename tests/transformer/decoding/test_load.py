@@ -1,11 +1,8 @@
 """Models from checkpoints: the requested one, or the mean of the last."""
 
 import shutil
-import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +10,7 @@ from small_trials import DECODE, KEY, OWN, copy_data, small_trial
 
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, prepare
-from transformer.decoding.load import load, mean_weights
+from transformer.decoding.load import load
 from transformer.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.train import start
@@ -93,13 +90,6 @@ def test_the_checkpoint_of_a_stop_is_averaged_only_on_request(
     assert weight(trial, prepared, checkpoints, 13, average=2) == 11.5
 
 
-def test_a_missing_step_is_not_replaced_by_an_older_one(
-    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
-) -> None:
-    with pytest.raises(RefusedError, match="the checkpoint of step 12 is missing"):
-        weight(trial, prepared, checkpoints, 12)
-
-
 def test_a_damaged_checkpoint_is_refused(
     trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
@@ -108,40 +98,3 @@ def test_a_damaged_checkpoint_is_refused(
     with pytest.raises(RefusedError, match="the checkpoint of step 15 is missing"):
         weight(trial, prepared, checkpoints, 15)
     assert weight(trial, prepared, checkpoints, 10) == 10
-
-
-def test_weights_that_do_not_fit_the_model_are_refused_in_one_line(
-    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints
-) -> None:
-    state = start(trial, 270, CPU).to_dict()
-    small = {name: weight.to(torch.int8) for name, weight in state["model"].items()}
-    checkpoints.save(20, state | {"step": 20, "model": small})
-    with pytest.raises(
-        RefusedError, match=r"the checkpoint of step 20 is missing .*state.pt does not fit the model"
-    ) as said:
-        weight(trial, prepared, checkpoints, 20)
-    assert "\n" not in str(said.value)
-
-
-def test_a_newer_checkpoint_is_not_read(
-    trial: TrialConfig, prepared: Prepared, checkpoints: Checkpoints, tmp_path: Path
-) -> None:
-    (tmp_path / OWN / "a1" / "step-15" / "state.pt").unlink()
-    (tmp_path / OWN / "a1" / "step-10" / "manifest.json").write_text("no JSON")
-    assert weight(trial, prepared, checkpoints, 5) == 5
-    assert checkpoints.passed_over == []
-
-
-def test_a_mean_holds_two_checkpoints_at_a_time() -> None:
-    weights: list[weakref.ref[torch.Tensor]] = []
-    alive = []
-
-    def given() -> Iterator[dict[str, Any]]:
-        for n in (1.0, 2.0, 4.0, 5.0):
-            alive.append(sum(weight() is not None for weight in weights))
-            weight = torch.tensor([n])
-            weights.append(weakref.ref(weight))
-            yield {"model": {"w": weight}}
-
-    assert mean_weights(given())["w"].tolist() == [3.0]
-    assert max(alive) <= 1, alive

@@ -4,15 +4,12 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-import torch
 from small_trials import DECODE, copy_data, damaged_model, small_model
 
-from transformer.config import Precision
 from transformer.data.pieces import EOS
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.translate import Translation, Translator, one_line
 from transformer.finite import NotFiniteError
-from transformer.training.precision import WORTH_IT, fast_matmuls
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """Settings that make an untrained model write something."""
@@ -37,10 +34,6 @@ def test_each_line_is_translated_as_if_it_were_alone_and_in_its_place(translator
     assert translator.translate(LINES[::-1]) == together[::-1]
 
 
-def test_no_line_is_no_translation(translator: Translator) -> None:
-    assert translator.translate([]) == []
-
-
 def test_the_best_come_with_their_scores_best_first(translator: Translator) -> None:
     sources, _ = translator.sources(["a b c", ""])
     words, nothing = translator.translations(sources)
@@ -58,19 +51,6 @@ def test_results_are_yielded_before_later_ones_are_computed(translator: Translat
     assert len(list(islice(results, 600))) == 600
     with pytest.raises(IndexError):
         next(results)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("d_model", [16, WORTH_IT])
-def test_matmuls_are_as_fast_as_width_and_precision_allow(
-    prepared: Prepared, d_model: int, precision: Precision
-) -> None:
-    translator = Translator(small_model(270, d_model=d_model), prepared.vocabulary, WORDY, precision)
-    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    with fast_matmuls(translator.model.config, precision, translator.device):
-        expected = matmul.fp32_precision
-    with translator.efficient():
-        assert matmul.fp32_precision == expected
 
 
 def test_a_line_longer_than_the_positions_is_cut_and_reported(translator: Translator) -> None:

@@ -14,7 +14,6 @@ from transformer.model.blocks import DecoderLayer, EncoderLayer
 
 MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
 B, S, T, D = 4, 9, 7, MODEL.d_model
-Named = dict[str, Tensor]
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:

@@ -1,14 +1,12 @@
 """BLEU and chrF while training: the right numbers at the right steps, and no trace in the weights."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from small_trials import DECODE, OWN, SMALL, assignment, copy_data, damaged_model, free_address, small_trial
+from small_trials import DECODE, OWN, SMALL, assignment, copy_data, free_address, small_trial
 from torch import Tensor
 
 from transformer.config import TrialConfig
@@ -16,8 +14,7 @@ from transformer.data.prepare import prepare
 from transformer.decoding.greedy_scores import SENTENCES, GreedyScores
 from transformer.decoding.score import text_scores
 from transformer.decoding.translate import Translator
-from transformer.finite import NotFiniteError
-from transformer.messages import Event, Finished, Report, Stopped
+from transformer.messages import Event, Finished, Report
 from transformer.training.parallel import Worker
 from transformer.training.train import start
 from transformer.worker import work
@@ -111,44 +108,6 @@ def test_a_score_is_that_of_greedy_translations_of_the_first_dev_sentences(
     assert found[80] == {"dev_greedy/bleu": expected["bleu"], "dev_greedy/chrf": expected["chrf"]}
     assert list(found) == [40, 80]
     assert found[80]["dev_greedy/chrf"] > found[40]["dev_greedy/chrf"]
-
-
-def test_a_stop_and_a_resume_leave_the_same_weights_and_scores(
-    trial: TrialConfig, folder: Path, tmp_path: Path, watched: Run
-) -> None:
-    """The request comes before step 7 is scored. It cuts no score short: the other workers would wait for the rest."""
-    stopped = run(scoring(trial, 7), folder, tmp_path, checks=7)
-    resumed = run(scoring(trial, 7), folder, tmp_path, attempt=2)
-    assert stopped[-1] == Stopped(7)
-    assert_same_bits(weights(tmp_path, attempt=2), weights(watched[0]))
-    assert (set(greedy(stopped)), set(greedy(resumed))) == ({7}, {10})
-    assert greedy(stopped) | greedy(resumed) == greedy(watched[1])
-
-
-def test_scores_draw_no_random_number_and_leave_the_model_in_training(trial: TrialConfig, folder: Path) -> None:
-    model = start(trial, VOCABULARY, torch.device("cpu")).model.train()
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    scored = GreedyScores.of(trial, prepare(trial.data, folder), Worker())
-    assert set(scored(model)) == GREEDY
-    after = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
-    assert torch.equal(before[0], after[0])
-    assert before[1:] == after[1:]
-    assert_same_bits(model.state_dict(), state)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_a_model_that_computes_nan_is_named_with_its_sentence(trial: TrialConfig, folder: Path) -> None:
-    scored = GreedyScores.of(trial, prepare(trial.data, folder), Worker())
-    with pytest.raises(NotFiniteError, match=r"dev, sentence \d+"):
-        scored(damaged_model(VOCABULARY, longest=1))
-
-
-def test_a_short_dev_set_is_scored_whole(tmp_path: Path) -> None:
-    trial = small_trial(copy_data(tmp_path, (60, 3, 3), "abcdef", longest=8, vocab_size=VOCABULARY))
-    scored = GreedyScores.of(trial, prepare(trial.data, tmp_path), Worker())
-    assert len(scored.pairs) == len(scored.references) == 3
 
 
 def be_one_of_two(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:

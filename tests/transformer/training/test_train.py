@@ -13,7 +13,6 @@ from small_trials import KEY, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 
 from transformer.config import TrialConfig
-from transformer.cost import Lengths
 from transformer.data.batches import TrainingBatches, collate
 from transformer.messages import Report
 from transformer.model.blocks import EncoderLayer
@@ -167,25 +166,6 @@ def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: P
     assert_bitwise_equal(resumed, uninterrupted)
 
 
-def test_a_run_takes_the_steps_that_train_step_takes(tmp_path: Path) -> None:
-    trial = small_trial(model=DROPPED_OUT)
-    state, source = fresh(trial), batches(trial)
-    state.model.train()
-    for step in range(1, 11):
-        train_step(state, [share(source, step)], trial, Worker(), make_forward_backward(state.model, trial))
-    found, _ = trained(trial, tmp_path)
-    for name, weight in found.model.state_dict().items():
-        assert torch.equal(weight, state.model.state_dict()[name])
-
-
-def test_a_finished_run_that_starts_again_does_nothing(tmp_path: Path) -> None:
-    trial = small_trial()
-    finished, _ = trained(trial, tmp_path)
-    again, reports = trained(trial, tmp_path, attempt=2)
-    assert reports == []
-    assert_bitwise_equal(again, finished)
-
-
 def test_observation_settings_change_no_weight(tmp_path: Path) -> None:
     first, _ = trained(small_trial(model=DROPPED_OUT), tmp_path / "a")
     watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
@@ -203,38 +183,6 @@ def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step(tmp_path: Pat
     assert len(reports) == len(found)
     assert evaluated == {3, 6, 9, 11}
     assert all("train" in groups for groups in found.values())
-
-
-def test_a_checkpoint_is_reported_with_the_next_report_and_the_last_one_with_its_own(tmp_path: Path) -> None:
-    _, reports = trained(small_trial(steps=12, log_every=2, evaluate_every=50, checkpoint_every=4), tmp_path)
-    marks = {report.step: report.checkpoint for report in reports}
-    assert marks == {2: None, 4: None, 6: 4, 8: None, 10: 8, 12: 12}
-
-
-def test_a_checkpoint_is_on_disk_before_it_is_reported(tmp_path: Path) -> None:
-    trial, announced = small_trial(log_every=1), 0
-    reports: dict[int, Report] = {}
-    checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
-    for report in reports_of(fit(fresh(trial), trial, batches(trial), DEV, checkpoints, Worker())):
-        reports[report.step] = report
-        if report.checkpoint is not None:
-            step, announced = report.checkpoint, announced + 1
-            (saved,) = (s for s in Checkpoints(str(tmp_path), KEY, 2, 9).last(9) if s["step"] == step)
-            assert saved["reports"] == [vars(reports[at]) for at in sorted(reports) if at <= step]
-    assert announced == 2
-
-
-def test_an_evaluation_that_is_the_best_so_far_is_saved(tmp_path: Path) -> None:
-    trial = small_trial(steps=40, warmup_steps=20, tokens_per_batch=400, evaluate_every=10, checkpoint_every=40)
-    _, reports = trained(trial, tmp_path)
-    best, improved = float("inf"), []
-    for report in reports:
-        if report.metrics.get("dev/nll", best) < best:
-            best = report.metrics["dev/nll"]
-            improved.append(report.step)
-    assert 10 in improved
-    marks = [report.checkpoint for report in reports if report.checkpoint is not None]
-    assert marks == sorted({*improved, 40})
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
@@ -266,28 +214,6 @@ def test_rounding_errors_alone_move_no_weight() -> None:
         )
     for name, weight in whole.model.named_parameters():
         torch.testing.assert_close(split.model.get_parameter(name), weight, rtol=1e-4, atol=1e-5)
-
-
-def test_gradients_zeroed_in_place_change_nothing() -> None:
-    trial, source = small_trial(model=DROPPED_OUT), batches(small_trial())
-    fleeting, staying = fresh(trial), fresh(trial)
-    for first in (1, 3):
-        for parameter in staying.model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        micro_batches = [share(source, first), share(source, first + 1)]
-        expected = train_step(fleeting, micro_batches, trial, Worker(), make_forward_backward(fleeting.model, trial))
-        assert (
-            train_step(staying, micro_batches, trial, Worker(), make_forward_backward(staying.model, trial)) == expected
-        )
-    assert_bitwise_equal(staying, fleeting)
-
-
-def test_the_gradient_norm_covers_the_full_gradient() -> None:
-    trial = small_trial()
-    state = fresh(trial)
-    step = train_step(state, [share(batches(trial), 1)], trial, Worker(), make_forward_backward(state.model, trial))
-    whole = torch.cat([gradient.flatten() for gradient in gradients(state).values()])
-    assert step.gradient_norm.item() == pytest.approx(whole.norm().item(), rel=1e-5)
 
 
 def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
@@ -332,15 +258,6 @@ def test_the_reported_dev_figures_match_the_model_at_that_step(tmp_path: Path) -
     assert reports[-1].metrics["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
 
 
-def test_the_tally_counts_the_real_training_pieces(tmp_path: Path) -> None:
-    trial = small_trial()
-    state, _ = trained(trial, tmp_path)
-    source = batches(trial)
-    expected = sum((share(source, step).lengths for step in range(1, 11)), Lengths())
-    assert state.tally.lengths == expected
-    assert state.tally.seconds > 0
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> None:
     trial = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
@@ -350,11 +267,3 @@ def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> Non
     assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
     kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]
     assert {tensor.dtype for tensor in kept} == {torch.float32}
-
-
-def test_bf16_trains_to_different_weights_near_those_of_fp32(tmp_path: Path) -> None:
-    exact, _ = trained(small_trial(precision="fp32"), tmp_path / "a")
-    rough, _ = trained(small_trial(precision="bf16"), tmp_path / "b")
-    first, second = exact.model.embedding, rough.model.embedding
-    assert not torch.equal(first, second)
-    assert (first - second).norm() < 0.1 * first.norm()

@@ -1,0 +1,46 @@
+"""Checkpoints in a bucket of a real S3 server on this machine: saved there, and resumed and translated from there."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from moto.server import ThreadedMotoServer
+from small_text import TEXT
+from studies import SMALL, lines
+from typed import typed
+
+WORDS = ["train", *SMALL, *TEXT, "sweep.name=kept", "train.steps=40", "train.checkpoint_every=10"]
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a bucket, reached through environment variables, like any user's."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    fsspec.filesystem("s3").mkdir("checkpoints")
+    yield "s3://checkpoints"
+    server.stop()
+
+
+@pytest.mark.slow
+def test_a_trial_is_resumed_and_translated_from_a_bucket(workplace: Path, s3: str) -> None:
+    trial, place = workplace / "runs" / "kept" / "base-s1", f"paths.checkpoints={s3}/study"
+    first = typed(workplace, *WORDS, place)
+    assert first.exit_code == 0, first.output
+    assert not (trial / "checkpoints").exists()
+    before = json.loads((trial / "result.json").read_text())
+    (trial / "result.json").unlink()
+    again = typed(workplace, *WORDS, place)
+    assert again.exit_code == 0, again.output
+    after = json.loads((trial / "result.json").read_text())
+    assert (after["scores"], after["attempt"]) == (before["scores"], 2)
+    assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {1}, "no step was trained again"
+    shown = typed(workplace, "translate", "kept/base-s1", place, "--input", "dev.txt")
+    assert len(shown.stdout.splitlines()) == 6, shown.output
