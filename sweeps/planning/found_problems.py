@@ -45,10 +45,8 @@ class FoundProblems:
             key = problem.key
             near = (problem.found == UNKNOWN_KEY and other_name(key, known_keys(self.library.tree))) or problem.nearest
             place = problem.place or self.source(key) or self.made.place(row, key)
-            place = place or self.library.locate(key, choices)
-            if place is None and problem.found == IS_MISSING:
-                place = self.library.missing_in(key, choices)
-            self.every.append(replace(problem, place=place, nearest=near))
+            where = self.library.missing_in if problem.found == IS_MISSING else self.library.locate
+            self.every.append(replace(problem, place=place or where(key, choices), nearest=near))
 
     def source(self, key: str) -> str | None:
         """Where the value of an override comes from; None if the key has no override."""

@@ -204,7 +204,8 @@ class Library:
     def missing_in(self, key: str, choices: dict[str, str]) -> str:
         """Where a missing key should stand: the line of its group, or the file of its option or of base."""
         group = key.partition(".")[0]
-        path = self.path(group, choices[group]) if group in choices else self.path(BASE, BASE)
+        base = SHIPPED / "config.yaml" if self.is_first_task else self.path(BASE, BASE)
+        path = self.path(group, choices[group]) if group in choices else base
         return f"{self.show(path)}:{line_of(yaml.compose(path.read_text('utf-8')), group) or 1}"
 
     def first_line(self, group: str, name: str, keys: list[str]) -> str:

@@ -1,5 +1,6 @@
 """Bad input is refused before anything starts: every error at once, each with its key, place and remedy."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,6 +194,32 @@ def test_an_error_in_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
         ("modell", "conf/row/mine.yaml:7"),
         ("decode.beam", "command line"),
     }
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "found"),
+    [
+        (b"model: {d_ff: !!int 8}\n", ":3", "is not plain YAML"),
+        (b"model: &m {d_ff: 8}\ntrain: *m\n", ":3", "is not plain YAML"),
+        (b"model: {<<: {d_ff: 8}}\n", ":3", "is not plain YAML"),
+        (b"model: {d_ff: 8} # \xe4\n", ":3", "is not plain YAML: it is not UTF-8"),
+        (b"model: {d_ff: 8, d_ff: 16}\n", ":3", "is given twice, first in line 3"),
+        (b"model: {d_ff: 1:30}\n", ":3", "is 1:30, which YAML reads as 90"),
+        (None, "", "is not plain YAML: there is no file"),
+    ],
+)
+def test_a_file_whose_content_is_not_what_it_looks_like(
+    tmp_path: Path, body: bytes | None, line: str, found: str
+) -> None:
+    path = own_row(tmp_path, "")
+    if body is None:
+        path.unlink()
+        os.mkfifo(path)
+    else:
+        path.write_bytes(path.read_bytes() + body)
+    done = ablate(tmp_path, "sweep", "sweep.rows=[base,mine]")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Nothing was started.")
+    assert f"(conf/row/mine.yaml{line}) {found}" in done.stderr
 
 
 def test_an_error_in_the_files_of_a_sweep_is_reported_with_its_line(tmp_path: Path) -> None:
