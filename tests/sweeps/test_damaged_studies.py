@@ -173,7 +173,6 @@ def test_damaged_statistics_are_computed_again(pair: Path) -> None:
     whole = (trial / "statistics" / "dev.jsonl").read_text()
     garbage(trial / "statistics" / "dev.jsonl")
     done = calm(typed(pair, "evaluate", "base-s2", "base-s1", "--json"))
-    assert "statistics/dev.jsonl:1 is damaged" in done.stderr
     assert [line["decoded"] for line in json.loads(done.stdout)] == [True, False, False, False]
     assert (trial / "statistics" / "dev.jsonl").read_text().splitlines()[1:] == whole.splitlines()[1:]
     assert (trial / "statistics" / "dev.jsonl.damaged").exists()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from other_tasks import DIGITS, TAGGING, digits, tagging
-from studies_on_disk import Store, make_study, runs_of
+from studies_on_disk import Store, runs_of
 from tables import shown
 
 from tracking.replay import Replay
-from tracking.study import STUDY_FILE, Study, read_study
+from tracking.study import Study
 from tracking.table import table, to_csv, to_json, to_markdown
 from tracking.translation_card import TRANSLATION
 from transformer.config import SEMANTICS
@@ -123,15 +123,6 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     }
     assert not [name for name in {**run.data.tags, **run.data.params} if FOREIGN.search(name)]
     assert run.data.params["net.hidden"] == "64"
-
-
-def test_a_study_without_a_task_is_a_translation_and_says_so_when_written(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "old", {"base": [1]})
-    path = study.folder / STUDY_FILE
-    content = json.loads(path.read_text("utf-8"))
-    assert content.pop("task")["name"] == "translation"
-    path.write_text(json.dumps(content), "utf-8")
-    assert read_study(study.folder) == study
 
 
 def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
