@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_task import write_task
 from small_text import TEXT
-from studies import SMALL, Running, command, lines, newest_checkpoint, wait_until
+from studies import SMALL, Running, ablate, command, lines, newest_checkpoint, wait_until
 from study_on_disk import wait_for_line
 
 EVALUATES_UNTIL_TOLD = """    import pathlib, time
@@ -37,6 +37,26 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(wor
     assert code == 0, output
     assert "1 of 1 finished" in output
     assert "run again" not in output
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_that_is_told_to_stop_from_elsewhere_saves_and_the_next_one_goes_on(workplace: Path) -> None:
+    trial = workplace / "runs" / "files-tiny" / "base-s1"
+    running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
+    running.wait_for_step(50)
+    stopped = ablate("stop", cwd=workplace)
+    assert stopped.returncode == 0, stopped.stderr
+    code, output = running.finish()
+    assert code == 130, output
+    saved = newest_checkpoint(trial)
+    assert saved == lines(trial / "journal.jsonl")[-1]["step"] < 4000
+    again = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
+    again.wait_for_step(saved + 50)
+    assert ablate("stop", "base-s1", cwd=workplace).returncode == 0
+    code, output = again.finish()
+    assert f"resumed at step {saved}" in output
+    assert [line["reason"] for line in lines(trial / "attempts.jsonl") if "end" in line] == ["interrupted"] * 2
 
 
 @pytest.mark.ray
