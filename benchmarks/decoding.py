@@ -42,7 +42,7 @@ from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Prepared, prepare
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import Problem, RefusedError, parse
+from sweeps.schema import Problem, RefusedError, parse
 from transformer.training.checkpoint import Checkpoints
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16

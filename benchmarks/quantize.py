@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 Arithmetic = Literal["fp32", "bf16", "int8"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from tracking import formats
 from tracking.files import write_atomic
 from tracking.provenance import CODE, changes, collect
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]

@@ -25,7 +25,7 @@ from benchmarks.timing import Rounds
 from benchmarks.waiting import checkpoint_stall, start_up
 from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
 from transformer.data.prepare import ParallelSet
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 from transformer.training.memory import kept_memory
 
 BASE = SIZES[0]

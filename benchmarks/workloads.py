@@ -13,7 +13,7 @@ from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences, prepare
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 SEED = 1
 PAIRS = 29_000

@@ -10,7 +10,7 @@ from tracking.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.text_columns import column_names
 from tracking.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 NO_SELECTION = ("sweep.vary", "sweep.grid", "row=")
 """Overrides that choose rows of a sweep, but none of a recorded study."""

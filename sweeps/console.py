@@ -21,8 +21,8 @@ from sweeps.running.stopping import Interrupted
 from tracking.damage import DamagedFileError
 from tracking.shell import shell_line
 from tracking.uri import without_password
-from transformer.processes.storage import FIXES
-from transformer.schema import RefusedError
+from sweeps.processes.storage import FIXES
+from sweeps.schema import RefusedError
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 STREAMS = {"stdout": "standard output", "stderr": "standard error"}

@@ -14,7 +14,7 @@ from tracking.damage import unless_damaged
 from tracking.metrics import Metric
 from tracking.rows import BASE
 from tracking.study import Study
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""

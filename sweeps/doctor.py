@@ -84,7 +84,7 @@ def _disk(folder: Path) -> Finding:
 
 def _configuration() -> Finding:
     from sweeps.planning.compose import compose_sweep
-    from transformer.schema import RefusedError
+    from sweeps.schema import RefusedError
 
     try:
         rows = len(compose_sweep([]).rows)

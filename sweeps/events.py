@@ -28,18 +28,20 @@ class Noticed:
 class Report:
     """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
-    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report.
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``: the
+    journal must be on disk up to this report before another one is taken.
     """
 
     step: int
     metrics: Metrics
     ts: float = field(default_factory=time.time)
     checkpoint: int | None = None
+    synced: bool = False
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes after ``step``. ``reports`` holds all reports up to it; some may be missing from the journal."""
+    """Training resumes after ``step``. ``reports`` holds those up to it that may be missing from the journal."""
 
     step: int
     reports: tuple[Report, ...]

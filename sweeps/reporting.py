@@ -9,7 +9,7 @@ from sweeps.planning.settings import Settings
 from tracking.damage import DamagedFileError
 from tracking.study import Study
 from tracking.translation_card import TRANSLATION
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 PAGES = (".html", ".htm")
 

@@ -18,7 +18,7 @@ from tracking.local_store import follow_move
 from tracking.study import Study
 from tracking.uri import default_uri
 from tracking.views import answers, page_address
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 SERVERS = ("http://", "https://")
 START_S, ANSWER_S = 120.0, 5.0  # how long a server may take to start, and a running one to answer

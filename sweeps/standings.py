@@ -17,7 +17,7 @@ from tracking.looks import Looks, looks_of
 from tracking.runners import SILENT_S, Runner, known_runners, stop_requests
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
 

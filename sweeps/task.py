@@ -2,54 +2,62 @@
 
     task = Task("digits", version=1, schema=Config, metrics=(Metric("accuracy", better="up", set="test"),), work=train)
 
-``INTERFACE`` rises when a task that works would no longer do so.
+Besides the standard library it needs nothing. ``INTERFACE`` rises when a task that works would no longer do so.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from sweeps.events import Event as Event
-from sweeps.events import Noticed as Noticed
-from sweeps.events import Report as Report
-from tracking.card import Card
+from sweeps.roles import Divided as Divided
+from sweeps.roles import Fingerprinted as Fingerprinted
+from sweeps.roles import Observes as Observes
+from sweeps.roles import Scores as Scores
+from sweeps.roles import Seed as Seed
+from sweeps.roles import Symbol as Symbol
+from sweeps.schema import Problem as Problem
+from sweeps.schema import Range as Range
+from sweeps.schema import RefusedError as RefusedError
+from sweeps.schema import nearest as nearest
+from sweeps.schema import parse as parse
+from sweeps.versions import Neutral as Neutral
+from sweeps.versions import added_later as added_later
+from sweeps.versions import settled as settled
+from tracking.card import Card as Card
 from tracking.metrics import Metric as Metric
-from transformer.roles import Divided as Divided
-from transformer.roles import Fingerprinted as Fingerprinted
-from transformer.roles import Observes as Observes
-from transformer.roles import Scores as Scores
-from transformer.roles import Symbol as Symbol
-from transformer.schema import Problem as Problem
-from transformer.schema import Range as Range
-from transformer.schema import RefusedError as RefusedError
-from transformer.versions import Neutral as Neutral
 
-INTERFACE = 1
+INTERFACE = 2
 Config = TypeVar("Config")
+Config_co = TypeVar("Config_co", covariant=True)
+
+Numbers = Mapping[str, Any]
+"""Numbers by name: whatever ``float()`` takes. Among scores, a metric's signature may be text."""
+Texts = Mapping[str, str]
+"""Texts to keep, by their paths in the trial's folder, each in a folder of its own: ``texts/test.txt``."""
+Told = Callable[[str, float | None], None]
+"""Called with what is being done, and the share of it that is done; None if that is unknown."""
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """The state after ``step``, to be saved: all that training needs to go on as if it had not stopped."""
+class Saved:
+    """The state after ``step``: all that training needs to go on as if it had not stopped."""
 
     step: int
     state: Any
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """The scores of one set by metric, and texts to keep, by their paths in the trial's folder.
+class Keep:
+    """Which checkpoints stay: the ``newest`` ones, the one with the lowest score, and those of ``steps``.
 
-    ``samples``: of each sample of the set, in its order, the numbers that metrics name in ``from_counts``. With them
-    `ablate compare` tests differences over samples, and names those that differ most.
+    ``steps`` must follow from keys that decide or score, never from keys that only observe.
     """
 
-    set_name: str
-    scores: Mapping[str, float]
-    artifacts: Mapping[str, str] = field(default_factory=dict)
-    samples: Iterable[Mapping[str, Any]] = ()
+    newest: int = 2
+    best: bool = False
+    steps: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -61,83 +69,130 @@ class Costs:
     checkpoint_bytes: float | None = None  # of all checkpoints that stay at the end
 
 
-Yielded = Report | Checkpoint | Evaluation | Noticed | Costs
-"""What ``Task.work`` yields. Costs replace those that were computed before training."""
+class Trial(Protocol[Config_co]):
+    """One attempt at a trial, as its work sees it on one worker. What workers other than rank zero say is ignored.
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """One attempt at one trial, as plain data: any process can read it before it can import the task."""
-
-    task: str  # module:attribute
-    folder: str  # from which the task is imported, besides installed packages
-    config: dict[str, Any]  # of the task's schema
-    seed: int
-    attempt: int
-    data_folder: str
-    data_fingerprint: str
-    checkpoints: str  # fsspec URL
-    key: str  # of the trial; checkpoints with other keys are neither read nor removed
-    threads: int = 1  # CPU threads of each worker
-    tokens_per_micro_batch: int = 8_000
-    prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
-    run: str = ""  # of the sweep: the same for all its attempts
-
-
-@dataclass(frozen=True)
-class Trial(Generic[Config]):
-    """One attempt, as seen by a worker of its group. Only what rank zero yields is used.
-
-    ``saved`` is the newest whole checkpoint, None at the start. ``stopping()`` is true once a stop was requested:
-    yield a checkpoint soon, and the trial ends there.
+    Each call is a sign of life: a trial that makes none for ``sweep.stall_minutes`` counts as hanging.
     """
 
-    config: Config
-    seed: int
-    data: Path
-    saved: Checkpoint | None
-    stopping: Callable[[], bool]
-    rank: int = 0
-    world: int = 1
-    address: str = ""
-    threads: int = 1
+    @property
+    def config(self) -> Config_co:
+        """The trial's configuration."""
 
-    @contextmanager
-    def process_group(self, backend: str = "gloo") -> Iterator[None]:
-        """Join the workers by torch.distributed. With one worker it does nothing, and needs no torch."""
-        if self.world == 1:
-            yield
-            return
-        import torch.distributed
+    @property
+    def seed(self) -> int:
+        """Set every random generator from it."""
 
-        from transformer.processes.rendezvous import form_group
+    @property
+    def rank(self) -> int:
+        """This worker's number, from 0."""
 
-        form_group(backend, self.address, self.rank, self.world)
-        try:
-            yield
-        finally:
-            torch.distributed.destroy_process_group()
+    @property
+    def world(self) -> int:
+        """How many workers the trial has."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of this worker."""
+
+    @property
+    def data(self) -> Path:
+        """The folder of the prepared data; without ``prepare`` it is ``paths.data``."""
+
+    @property
+    def folder(self) -> Path:
+        """For the trial's own files on this machine, which outlive its attempts."""
+
+    @property
+    def saved(self) -> Saved | None:
+        """The newest whole checkpoint, the same bytes on every worker; None at the start."""
+
+    @property
+    def scored(self) -> Mapping[str, Numbers]:
+        """The sets that these weights and settings have scores for already."""
+
+    def report(self, step: int, metrics: Numbers) -> None:
+        """Keep the metrics after ``step``; at most one report per step."""
+
+    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+        """Save the state after ``step``: copied now, written while training goes on.
+
+        The best is the one with the lowest ``score``. Raises StateError for a state that is not plain, unless the task
+        has ``save`` and ``load``; training then waits for them.
+        """
+
+    def evaluated(self, on: str, scores: Numbers, texts: Texts = {}, samples: Iterable[Numbers] = ()) -> None:
+        """Keep the scores of the set ``on``. ``samples``: of each sample, the numbers that metrics follow from."""
+
+    def notice(self, text: str) -> None:
+        """Show a line to the user."""
+
+    def about(self, entries: Mapping[str, Any]) -> None:
+        """Add plain entries to the trial's provenance.json."""
+
+    def spent(self, costs: Costs) -> None:
+        """Replace the costs that were computed before training."""
+
+    def stopping(self, *, alone: bool = False) -> bool:
+        """Whether to stop: save, and return. Ask once per step on every worker; all get one answer.
+
+        They agree by torch.distributed, so it may come a step late. ``alone``: this worker's own answer, at any time.
+        """
+
+    def states(self, steps: Sequence[int]) -> Iterator[Saved]:
+        """The saved states of these steps, one by one. Call it on every worker. Raises MissingStepError."""
+
+    def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
+        """Join the workers by torch.distributed: NCCL with a GPU, else gloo. With one worker it does nothing."""
 
 
-Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that is unknown."""
-Work = Callable[[Trial[Config]], Iterator[Yielded]]
-Worker = Callable[[Assignment, int, int, str, Callable[[], bool]], Iterator[Event]]
+class StateError(TypeError):
+    """A state that cannot be saved, or one that does not fit."""
 
 
-@dataclass(frozen=True)
-class Preparation(Generic[Config]):
-    """For a task that keeps its own store of prepared data below ``paths.data``.
+class MissingStepError(LookupError):
+    """No whole checkpoint of a step; the message names those that are there."""
 
-    ``prepare(configs, folder, fingerprint, told)`` takes all configurations that share the data. ``identity(folder,
-    fingerprint)`` tells one prepared copy from another, "" if there is none: a trial must go on with the copy that it
-    began with. ``folder(folder, fingerprint)`` is where it lies.
-    """
 
-    prepare: Callable[[Sequence[Config], Path, str, Told], None]
-    identity: Callable[[Path, str], str]
-    folder: Callable[[Path, str], Path]
+class Trained(Protocol[Config_co]):
+    """A finished trial, as a verb of its task sees it."""
+
+    @property
+    def name(self) -> str:
+        """Of the study and the trial: ``synthetic-tiny/base-s1``."""
+
+    @property
+    def config(self) -> Config_co:
+        """Its configuration, with the settings that were typed."""
+
+    @property
+    def step(self) -> int:
+        """The step at which training ended."""
+
+    @property
+    def data(self) -> Path:
+        """The folder of its prepared data, prepared again if it is gone. Raises RefusedError."""
+
+    @property
+    def folder(self) -> Path:
+        """The trial's folder."""
+
+    @property
+    def scored(self) -> Mapping[str, Numbers]:
+        """Scores by set that the folder holds for these weights and settings."""
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """How the trial came about."""
+
+    def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
+        """The saved states of these steps, or that of the last step. Raises RefusedError for one that is missing."""
+
+    def evaluated(self, on: str, scores: Numbers, texts: Texts = {}, samples: Iterable[Numbers] = ()) -> None:
+        """Keep the scores of a set, beside those that the trial has."""
+
+    def register(self, model: Path, name: str) -> str:
+        """Register an MLflow model under ``NAME`` or ``NAME@ALIAS``; returns its URI. Raises RefusedError."""
 
 
 def _nothing(*_: Any) -> Iterable[Any]:
@@ -150,6 +205,10 @@ def _no_data(config: Any) -> str:
 
 def _unknown(config: Any) -> Costs:
     return Costs()
+
+
+def _newest(config: Any) -> Keep:
+    return Keep()
 
 
 def _own_name(config: Any) -> str | None:
@@ -173,7 +232,8 @@ class Task(Generic[Config]):
     schema: type[Config]
     metrics: tuple[Metric, ...]
     steps: Callable[[Config], int]
-    work: Work[Config] | None = None
+    work: Callable[[Trial[Config]], None]
+    """Trains and scores one trial; torch and the like are best imported inside."""
     problems: Callable[[Config], Iterable[Problem]] = _nothing
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = _nothing
@@ -182,30 +242,32 @@ class Task(Generic[Config]):
     """What is wrong with data that is not prepared yet, as far as a few seconds show."""
     title: Callable[[Config], str | None] = _own_name
     """The beginning of a study's default name; None for the task's name."""
-    described: Callable[[Mapping[str, Any]], str] | None = None
+    words: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""
     costs: Callable[[Config], Costs] = _unknown
     costs_note: str = "params and FLOPs are computed"
     """How the costs before training come about, below a plan."""
+    keep: Callable[[Config], Keep] = _newest
+    """Which checkpoints stay."""
     fingerprint: Callable[[Config], str] = _no_data
     """Identifies the data, without reading it where possible: two trials with one fingerprint share prepared data."""
-    prepare: Callable[[Config, Path], None] | None = None
-    """Fills an empty folder with the prepared data, once per fingerprint. Raises RefusedError for unusable data."""
-    preparation: Preparation[Config] | None = None
-    """Instead of ``prepare``."""
-    sample_texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
+    prepare: Callable[[Sequence[Config], Path, Told], None] | None = None
+    """Fills an empty folder with the prepared data of all configurations of one fingerprint, once. Raises RefusedError
+    for data that they cannot use."""
+    texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
     """The texts of a set's samples, such as sources and references, from the folder of prepared data; {} if there are
     none. `ablate compare` shows them."""
     resolved: Callable[[Config, Path], Config] = _as_given
     """The configuration with local paths made absolute from the folder where the command was typed."""
     save: Callable[[Any, Path], None] | None = None
-    """Writes a state into an empty folder; by default as a pickle."""
+    """Writes a state that is not plain into an empty folder."""
     load: Callable[[Path], Any] | None = None
     """Reads what ``save`` wrote."""
+    early_stop: bool = False
+    """Whether a trial may end before its last step and still be finished."""
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})
     """Reported metrics that the live table shows, with their headings."""
+    verbs: tuple[Callable[..., Any], ...] = ()
+    """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence of them."""
     card: Card | None = None
     """What files and tables know of the task, where it is more than follows from this."""
-    worker: str | None = None
-    """Instead of ``work``, for a task that saves and resumes by itself: the ``module:function`` that yields the events
-    of ``sweeps/events.py``. Only workers import it."""

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.models import OptionInfo
 
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""

@@ -137,7 +137,7 @@ def test_one_trial_in_this_process_needs_no_ray() -> None:
 
 
 ABOUT_SCHEMAS = {f"transformer.{name}" for name in ("schema", "versions", "roles", "finite")}
-FOR_ANY_WORKER = "transformer.processes."
+FOR_ANY_WORKER = "sweeps.processes."
 KNOW_TRANSLATION = ("sweeps/translation/", "sweeps/trained/")
 
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from transformer.roles import Divided, Fingerprinted, Observes, Scores, Seed, Symbol
-from transformer.schema import Problem, Range
-from transformer.versions import Neutral
+from sweeps.task import Divided, Fingerprinted, Neutral, Observes, Problem, Range, Scores, Seed, Symbol
 
 SEMANTICS = 3
 """Increased whenever a code change makes a configuration train to a different result."""

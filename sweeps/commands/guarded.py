@@ -11,7 +11,7 @@ from sweeps.console import ERR, OUT, print_failure, print_interruption, print_re
 from sweeps.verbs import refuse_options, refuse_removed_folder
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),

@@ -16,7 +16,7 @@ from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
 from tracking.runners import runners
 from tracking.study import Study, read_study
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from sweeps.commands.guarded import guarded
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import looking, names_study
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")]
 Rows = Annotated[list[str], typer.Argument(metavar="ROW|TRIAL… [KEY=VALUE …]", help="Rows or trials, then overrides.")]

@@ -10,7 +10,7 @@ from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import looking
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 if TYPE_CHECKING:
     from sweeps.chosen_table import Chosen

@@ -10,7 +10,7 @@ from sweeps.planning.stored_study import known_study, study_names
 from tracking.metrics import Metric
 from tracking.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"

@@ -11,7 +11,7 @@ from tracking.compared import Differing, SampleCompared
 from tracking.damage import DamagedFileError, decoded, read_whole
 from tracking.side import Side
 from tracking.study import Study, Trial
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 Lines = Mapping[str, Sequence[str]]
 

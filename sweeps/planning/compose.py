@@ -20,7 +20,7 @@ from sweeps.planning.study_problems import study_problems
 from sweeps.planning.task_named import library_of
 from sweeps.planning.unscaled import before_scaling
 from sweeps.planning.yaml_content import BASE
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:

@@ -17,7 +17,7 @@ from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_named import KEY, library_of, source_of_study
 from tracking.shell import shell_line
 from tracking.study import Study
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")

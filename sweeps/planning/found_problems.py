@@ -8,7 +8,7 @@ from sweeps.planning.overrides import COMMAND_LINE, Overrides
 from sweeps.planning.suggestions import known_keys, other_name
 from sweeps.planning.yaml_content import BASE
 from sweeps.planning.yaml_files import Library
-from transformer.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
+from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem, RefusedError
 
 
 class FoundProblems:

@@ -4,7 +4,7 @@ from sweeps.planning.composition import ComposedRow
 from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_content import BASE
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 
 def is_like_base(row: ComposedRow, base: Settings) -> bool:

@@ -14,7 +14,7 @@ from sweeps.planning.task_folder import enter
 from sweeps.planning.task_functions import checked_functions
 from sweeps.planning.task_source import TaskSource
 from sweeps.task import Task
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 OURS = {FIRST_TASK: "sweeps.translation.task:TRANSLATION"}
 GROUP = "ablate.tasks"

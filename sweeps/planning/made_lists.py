@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
-from transformer.schema import UNKNOWN_KEY, Problem, kind_of
+from sweeps.schema import UNKNOWN_KEY, Problem, kind_of
 
 Place = Callable[[str], str | None]
 

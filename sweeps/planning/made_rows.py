@@ -17,7 +17,7 @@ from sweeps.planning.recorded import nested
 from sweeps.planning.settings import MAKERS
 from sweeps.planning.suggestions import known_keys
 from sweeps.planning.yaml_files import Library
-from transformer.schema import Problem, nearest
+from sweeps.schema import Problem, nearest
 
 GRID = MAKERS[1]
 MOST = 1000

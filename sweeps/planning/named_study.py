@@ -10,7 +10,7 @@ from sweeps.planning.stored_study import damaged, known_study, studies_there, st
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 
 @dataclass(frozen=True)

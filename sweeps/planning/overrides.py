@@ -10,7 +10,7 @@ from sweeps.planning.settings import MAKERS
 from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
 from tracking.shell import for_shell
-from transformer.schema import Problem, kind_of
+from sweeps.schema import Problem, kind_of
 
 COMMAND_LINE = "command line"
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""

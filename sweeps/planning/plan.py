@@ -25,7 +25,7 @@ from tracking.study import Study, Trial
 from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.planning.plain_yaml import refers
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sweeps.planning.layers import Tree
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 Place = Callable[[str], str | None]
 """Where the value of a dotted key comes from."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sweeps.planning.yaml_files import Library
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists."""

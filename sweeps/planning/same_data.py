@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tracking.trial_folder import TrialFolder
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 ONE_COPY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
 

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Scale
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 Tree = dict[str, Any]
 

@@ -7,9 +7,9 @@ from functools import cache, cached_property
 from typing import Any
 
 from sweeps.task import Task
-from transformer.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
-from transformer.schema import RefusedError, parse
-from transformer.versions import field_types, neutral_values, settled
+from sweeps.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
+from sweeps.schema import RefusedError, parse
+from sweeps.versions import field_types, neutral_values, settled
 
 Values = dict[str, Any]
 FIRST_TASK = "translation"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_source import TaskSource
 from sweeps.task import Problem, Range, Task
-from transformer.schema import parse
-from transformer.versions import field_types
+from sweeps.schema import parse
+from sweeps.versions import field_types
 
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 """The groups of keys that every task has."""

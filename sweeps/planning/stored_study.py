@@ -5,7 +5,7 @@ from pathlib import Path
 from tracking.damage import DamagedFileError
 from tracking.studies import study_folders
 from tracking.study import Study, StudyMissing, read_study
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 def known_study(folder: Path) -> Study | None:

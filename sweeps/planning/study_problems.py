@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from sweeps.planning.settings import Settings
 from tracking.uri import without_password
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""

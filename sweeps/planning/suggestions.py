@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 
 from sweeps.planning.meant import NOTES, OTHER_NAMES
-from transformer.schema import keys, nearest
+from sweeps.schema import keys, nearest
 
 NOT_FOR_ONE_ROW = ("sweep.rows", "sweep.seeds")
 

@@ -10,7 +10,7 @@ from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.settings import PLATFORM
 from sweeps.planning.task_card import task_card
 from sweeps.task import Metric, Task
-from transformer.versions import field_types
+from sweeps.versions import field_types
 
 TAKEN = (*PLATFORM, "task")
 """Groups of the files that are none of a task's."""

@@ -10,7 +10,7 @@ from sweeps.planning.holders import UNKNOWN, holder_of
 from sweeps.planning.naming import by_name, placed
 from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import yaml
 
 from sweeps.planning.plain_yaml import plain_data
 from sweeps.planning.schema import FIRST_TASK, Schema
-from transformer.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
+from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 BASE = "base"
 """The file of a task's base values."""

@@ -6,7 +6,7 @@ from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.nodes import Node
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 BYTES_PER_PARAMETER = 16
 """In training: the weight, its gradient and Adam's two moments, 4 bytes each. Activations come on top."""

@@ -7,7 +7,7 @@ from sweeps.preflight.node_facts import Packages, packages
 from sweeps.preflight.nodes import ANSWER_S, Node
 from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import checkpoint_place, locking_folders, shared_folders
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 NAMED = 3
 """How many nodes are named before the rest is counted."""

@@ -14,7 +14,7 @@ from sweeps.planning.settings import Cluster
 from sweeps.planning.study_problems import address_problems
 from sweeps.preflight import machine
 from sweeps.preflight.question import Question
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 CONNECT_S = 3.0
 """How long the head of a cluster may take to accept a connection."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sweeps.preflight.node_facts import Packages
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 
 def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:

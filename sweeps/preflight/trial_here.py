@@ -13,7 +13,7 @@ from sweeps.planning.task_files import root_of
 from sweeps.planning.task_source import TaskSource
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.task import Task
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tracking.shell import shell_line
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
 from tracking.trash import free_place
 from tracking.uri import without_password
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 
 def dropping(study: Study, names: Sequence[str]) -> Removal:

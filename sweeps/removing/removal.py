@@ -12,7 +12,7 @@ from tracking.damage import unless_damaged
 from tracking.lag import sync_lock
 from tracking.trash import size
 from tracking.trial_folder import TrialFolder
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from sweeps.planning.stored_study import studies_there, study_names
 from sweeps.removing.removal import Removal, locked, not_syncing, trials_below
 from tracking.trash import free_place
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 
 def removing(runs: Path, names: Sequence[str]) -> list[Removal]:

@@ -21,8 +21,8 @@ from fsspec.implementations.local import LocalFileSystem
 from sweeps.events import Report
 from sweeps.running.chosen_start import Start
 from sweeps.running.own_temporary import own_temporary
-from transformer.processes.owner import Owner
-from transformer.processes.storage import at_place, unless_in_use
+from sweeps.processes.owner import Owner
+from sweeps.processes.storage import at_place, unless_in_use
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""

@@ -20,9 +20,9 @@ from sweeps.running.prepared import prepared_folder
 from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
-from transformer.processes.alive import alive
-from transformer.processes.meeting_port import use_interface_to
-from transformer.processes.storage import patiently
+from sweeps.processes.alive import alive
+from sweeps.processes.meeting_port import use_interface_to
+from sweeps.processes.storage import patiently
 
 Found = TypeVar("Found")
 Stop = Callable[[], bool]

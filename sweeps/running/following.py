@@ -14,7 +14,7 @@ from tracking.runners import Runner, in_hand, known_runners, request_stop, runne
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study, Trial
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
 STOPS = "stops after the current step, with a checkpoint"

@@ -17,7 +17,7 @@ from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
 from tracking.damage import DamagedFileError
-from transformer.processes.alive import alive
+from sweeps.processes.alive import alive
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:

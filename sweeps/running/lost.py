@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 
-from transformer.processes.storage import AWAY, BUSY, StorageError
+from sweeps.processes.storage import AWAY, BUSY, StorageError
 
 UNREACHABLE = re.compile(
     r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I

@@ -25,8 +25,8 @@ from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
 from tracking.shell import shell_line
-from transformer.processes.storage import FIXES, at_place
-from transformer.schema import Problem, RefusedError
+from sweeps.processes.storage import FIXES, at_place
+from sweeps.schema import Problem, RefusedError
 
 RAY_ENV = {
     "RAY_AIR_NEW_OUTPUT": "0",

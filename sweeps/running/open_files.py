@@ -3,7 +3,7 @@
 import resource
 from contextlib import suppress
 
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 ENOUGH = 65_536
 """Far more than the trials of a study; a limit of a million makes programs slow that close every file."""

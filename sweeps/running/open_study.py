@@ -22,7 +22,7 @@ from sweeps.running.stopping import Stopping
 from sweeps.running.syncing import syncing
 from tracking.damage import unless_damaged
 from tracking.study import write_study
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 def no_connection(stopping: Stopping) -> None:

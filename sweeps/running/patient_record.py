@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tracking.damage import DamagedFileError
-from transformer.processes.storage import patiently, telling
+from sweeps.processes.storage import patiently, telling
 
 Found = TypeVar("Found")
 

@@ -14,7 +14,7 @@ from sweeps.planning.trial_lock import trial_lock
 from tracking.damage import UnreadableError
 from tracking.files import write_atomic
 from tracking.salvage import salvage
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 NO_VOCABULARY = "its record of the vocabulary is lost, so only other trials of the study can reveal another one"
 WHAT_FOLLOWS = {

@@ -13,7 +13,7 @@ from ray.experimental import internal_kv
 
 from sweeps.running.silence import Silence, period
 from sweeps.running.stacks import STDERR, StackTimer
-from transformer.processes.alive import signs
+from sweeps.processes.alive import signs
 
 NAMESPACE = b"ablate"
 

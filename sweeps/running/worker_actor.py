@@ -24,7 +24,7 @@ from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Teller
 from sweeps.running.stacks import STDERR
 from sweeps.task import Assignment, RefusedError
-from transformer.processes.alive import alive
+from sweeps.processes.alive import alive
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WorkerActor:
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
-        from transformer.processes.meeting_port import held_port
+        from sweeps.processes.meeting_port import held_port
 
         self.held, address = held_port(get_node_ip_address())
         return address

@@ -23,9 +23,9 @@ from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.schema import Problem, RefusedError, nearest
 from transformer.training.parallel import Worker
-from transformer.versions import settled
+from sweeps.versions import settled
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from transformer.decoding import serve
 from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.export import export_weights, new_folder
 from transformer.decoding.translate import Translator
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
 """The packages that the exported code imports."""

@@ -13,7 +13,7 @@ from sweeps.trained.saved_trial import SavedTrial, find, read_trial
 from transformer.decoding.load import load
 from transformer.decoding.serve import open_exported
 from transformer.decoding.translate import Translator
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.checkpoint_folder import KEY_DIGITS
 from transformer.training.parallel import pick_device

@@ -10,7 +10,7 @@ from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_named import library_of
 from transformer.config import DecodeConfig
-from transformer.schema import Problem, RefusedError, parse
+from sweeps.schema import Problem, RefusedError, parse
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tracking.uri import without_password
 from transformer.config import TrialConfig
 from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.prepare import Prepared, open_prepared, prepare
-from transformer.schema import Problem, RefusedError, nearest, parse
+from sweeps.schema import Problem, RefusedError, nearest, parse
 
 TRIALS = "must be a trial, a trial's folder, or an MLflow run id"
 KINDS = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"

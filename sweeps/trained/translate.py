@@ -18,7 +18,7 @@ from sweeps.trained.request import Request
 from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sweeps.task import Told
 from transformer.config import TrialConfig
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 def prepare_text(configs: Sequence[TrialConfig], folder: Path, fingerprint: str, told: Told) -> None:

@@ -8,7 +8,7 @@ from sweeps.task import Assignment
 from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
 from transformer import messages
 from transformer.config import TrialConfig
-from transformer.schema import parse
+from sweeps.schema import parse
 from transformer.worker import work as train_and_evaluate
 
 

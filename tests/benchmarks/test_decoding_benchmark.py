@@ -16,7 +16,7 @@ from benchmarks.timing import Rounds
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row
 from transformer.data.pieces import PAD
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints
 
 ONCE = Rounds(1, 1)

@@ -10,7 +10,7 @@ from typed import typed
 
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 ABLATE = Path(sysconfig.get_path("scripts")) / "ablate"
 ROW_HEAD = "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: null, params_m: null}}\n"

@@ -18,7 +18,7 @@ from small_text import TEXT, write_text
 
 from sweeps.planning.compose import compose_settings
 from sweeps.preflight.nodes import nodes_of
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 PATIENT = """
 from functools import partial

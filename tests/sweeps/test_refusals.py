@@ -8,7 +8,7 @@ import pytest
 from ablate_in_folder import ablate, contents, own, own_row, plan, refused
 
 from sweeps.planning.compose import Composition, compose_row, compose_sweep
-from transformer.schema import Problem
+from sweeps.schema import Problem
 
 
 def the_one(folder: Path, override: str, by: Callable[[list[str], Path], Composition] = compose_row) -> Problem:

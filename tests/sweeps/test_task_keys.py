@@ -12,7 +12,7 @@ from small_task import BASE, ROW, write_task
 
 from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 FILE = "conf/task/small/base.yaml"
 ADDED = "    rate: Annotated[float, Range(0, above=True)]\n"

@@ -7,7 +7,7 @@ import pytest
 from small_trials import small_trial
 
 from transformer.config import TrialConfig
-from transformer.schema import Problem, Range, parse
+from sweeps.schema import Problem, Range, parse
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from transformer.processes.patient_lock import patient_lock
+from sweeps.processes.patient_lock import patient_lock
 
 
 @contextmanager

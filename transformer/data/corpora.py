@@ -8,7 +8,7 @@ from transformer.config import DataConfig
 from transformer.data import synthetic
 from transformer.data.manifest import sha256
 from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
 

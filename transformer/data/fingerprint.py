@@ -5,7 +5,7 @@ from pathlib import Path
 from transformer.config import DataConfig, digest
 from transformer.data.corpora import corpus
 from transformer.data.pieces import OPTIONS
-from transformer.versions import added_later
+from sweeps.task import added_later
 
 VERSION = 1
 """Increased whenever a code change prepares the same text into different pieces."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from transformer.config import DataConfig
 from transformer.data.fingerprint import prepared_folder
 from transformer.data.prepare import Prepared, prepare
-from transformer.processes.alive import alive
-from transformer.schema import Problem, RefusedError
+from sweeps.processes.alive import alive
+from sweeps.task import Problem, RefusedError
 
 ONE_VOCABULARY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transformer.data.text_file import ONE_SENTENCE
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 LEAST = 0.1
 """The share of training pairs that must remain; with fewer, the settings do not fit the text."""

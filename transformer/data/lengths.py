@@ -6,7 +6,7 @@ from transformer.config import DataConfig, ModelConfig
 from transformer.data.left_out import ADVISED, too_few_fit
 from transformer.data.prepare import ParallelSet, Prepared
 from transformer.data.text_file import ONE_SENTENCE
-from transformer.schema import Problem
+from sweeps.task import Problem
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Problem]:

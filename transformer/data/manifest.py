@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.config import digest
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 NAME = "manifest.json"
 

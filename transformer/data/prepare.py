@@ -19,8 +19,8 @@ from transformer.data.corpora import corpus
 from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.working_copy import Told, WorkingCopy, untold
-from transformer.processes.storage import at_place
-from transformer.schema import Problem, RefusedError
+from sweeps.processes.storage import at_place
+from sweeps.task import Problem, RefusedError
 
 
 @dataclass(frozen=True)

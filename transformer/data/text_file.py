@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 SentencePair = tuple[str, str]
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 import sentencepiece
 
 from transformer.data.pieces import OPTIONS
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""

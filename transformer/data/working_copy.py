@@ -16,7 +16,7 @@ from transformer.data.corpora import Text
 from transformer.data.left_out import refuse_incomplete
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 T = TypeVar("T")
 

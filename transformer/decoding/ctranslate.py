@@ -15,7 +15,7 @@ from transformer.decoding.export import VOCABULARY
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.blocks import FeedForward, Residual
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 
 NEVER = -10_000.0
 """A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""

@@ -10,7 +10,7 @@ from transformer.decoding.translate import Translator, best_texts, search
 from transformer.finite import NotFiniteError, sentences_of
 from transformer.training.parallel import Worker
 from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
-from transformer.versions import settled
+from sweeps.task import settled
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformer.config import TrialConfig
 from transformer.data.vocabulary import Vocabulary
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import Problem, RefusedError, parse
+from sweeps.task import Problem, RefusedError, parse
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1

@@ -12,7 +12,7 @@ from transformer.config import TrainConfig, TrialConfig
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import Problem, RefusedError
+from sweeps.task import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import StateCheck

@@ -16,7 +16,7 @@ from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
 from transformer.data.text_file import read_lines
-from transformer.schema import Problem, RefusedError, nearest
+from sweeps.task import Problem, RefusedError, nearest
 
 Counts = list[int]
 """Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each

@@ -13,8 +13,8 @@ from itertools import groupby, islice
 from threading import Event
 from typing import Any, TypeVar
 
-from transformer.processes.owner import Owner, SupersededError
-from transformer.processes.storage import StorageError, patiently, telling
+from sweeps.processes.owner import Owner, SupersededError
+from sweeps.processes.storage import StorageError, patiently, telling
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import CheckpointFolder, Found, Place, StateCheck, any_state

@@ -20,7 +20,7 @@ import torch
 from fsspec.implementations.local import LocalFileSystem
 from torch import Tensor
 
-from transformer.processes.storage import unless_in_use
+from sweeps.processes.storage import unless_in_use
 
 SavedState = dict[str, Any]
 CHECKSUM = "manifest_sha256"  # of the manifest's other fields

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import fsspec
 
-from transformer.processes.storage import unless_in_use
+from sweeps.processes.storage import unless_in_use
 from transformer.training import checkpoint_files as files
 from transformer.training.checkpoint_files import CheckpointManifest, DamagedError, SavedState
 

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from transformer.processes.alive import alive
-from transformer.processes.rendezvous import WAITING, form_group
+from sweeps.processes.alive import alive
+from sweeps.processes.rendezvous import WAITING, form_group
 
 BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough that the first all-reduces start early in the backward pass."""

@@ -15,7 +15,7 @@ from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
 from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.processes.alive import alive
+from sweeps.processes.alive import alive
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 

@@ -16,7 +16,7 @@ from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.prepare import prepare
 from transformer.data.text_file import read_lines
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
 GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]

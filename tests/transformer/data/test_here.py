@@ -12,7 +12,7 @@ from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.here import known_vocabulary, prepare_here
 from transformer.data.manifest import PreparedManifest
 from transformer.data.prepare import prepare
-from transformer.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS, OPTIONS
 from transformer.data.prepare import Prepared, Sentences, prepare
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
 TRANSLATED = [

@@ -7,7 +7,7 @@ import pytest
 from transformer.data import vocabulary
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
 

@@ -20,7 +20,7 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 ROOM = 40
 """Most pieces per output; these sentences need a quarter."""

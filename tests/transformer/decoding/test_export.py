@@ -17,7 +17,7 @@ from transformer.config import TrialConfig
 from transformer.decoding.export import export_weights, load_exported, new_folder
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 LOADS_ALONE = """
 import sys

@@ -11,7 +11,7 @@ from small_trials import DECODE, KEY, OWN, copy_data, small_trial
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.load import load
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.train import start
 

@@ -10,7 +10,7 @@ from transformer.data.batches import pad
 from transformer.data.pieces import BOS
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ import sacremoses
 from sacrebleu.dataset import DATASETS
 
 from transformer.decoding.score import _split_compounds, read_set, text_scores
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 
 HYPOTHESES = [
     "Ein rot-gelber Hund rennt, z.B. im Garten.",
@@ -118,7 +118,7 @@ def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
 READS = """
 import json, sys
 from transformer.decoding.score import read_set
-from transformer.schema import RefusedError
+from sweeps.schema import RefusedError
 try:
     print(json.dumps(read_set(*sys.argv[1:])))
 except RefusedError as refused:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
-from transformer.processes.alive import alive
+from sweeps.processes.alive import alive
 
 Found = TypeVar("Found")
 PATIENCE_S = 120.0

@@ -6,7 +6,7 @@ A field without a role decides what is trained.
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
-from transformer.versions import field_types
+from sweeps.versions import field_types
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from transformer.processes.alive import alive
+from sweeps.processes.alive import alive
 
 LOOK_S = 5.0
 

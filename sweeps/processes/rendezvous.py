@@ -5,7 +5,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
-from transformer.processes.meeting_port import host_and_port, use_interface_to
+from sweeps.processes.meeting_port import host_and_port, use_interface_to
 
 FORMING = timedelta(minutes=2)
 """How long the first worker waits for the last one. A worker that died meanwhile never comes."""

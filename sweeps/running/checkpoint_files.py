@@ -1,0 +1,158 @@
+"""The files of one checkpoint, at any fsspec place: its parts, and ``manifest.json``, which is written last."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from sweeps.events import Report
+from sweeps.processes.storage import unless_in_use
+
+MANIFEST = "manifest.json"
+TEMPORARY = ".part"  # suffix of a file that is being written
+SUM = "sha256"  # of the manifest's other fields
+
+
+class DamagedCheckpointError(ValueError):
+    """A checkpoint that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may lack on disk.
+
+    ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own ``save``.
+    """
+
+    key: str
+    step: int
+    seconds: float  # of training so far
+    score: float | None = None
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    outline: Any = None
+    reports: tuple[Report, ...] = ()
+
+    def content(self) -> bytes:
+        fields = asdict(self)
+        return _canonical(fields | {SUM: hashlib.sha256(_canonical(fields)).hexdigest()})
+
+    @property
+    def digest(self) -> str:
+        """Tells this checkpoint from any other one."""
+        return hashlib.sha256(self.content()).hexdigest()
+
+    @staticmethod
+    def of(content: bytes) -> "Manifest":
+        """Raises DamagedCheckpointError."""
+        try:
+            fields = json.loads(content)
+            expected = fields.pop(SUM)
+            if hashlib.sha256(_canonical(fields)).hexdigest() != expected:
+                raise DamagedCheckpointError(f"{MANIFEST} does not match its checksum")
+            files = {name: (int(size), str(digest)) for name, (size, digest) in fields["files"].items()}
+            reports = tuple(Report(**report) for report in fields["reports"])
+            return Manifest(**fields | {"files": files, "reports": reports})
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, DamagedCheckpointError):
+                raise
+            raise DamagedCheckpointError(f"{MANIFEST} cannot be read") from None
+
+
+def _canonical(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def finite(score: float | None) -> float | None:
+    """None for a score that decides nothing."""
+    return score if score is not None and math.isfinite(score) else None
+
+
+class CheckpointFiles:
+    """Reads and writes checkpoints by their folder."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self.filesystem = filesystem
+
+    def write(self, folder: str, manifest: Manifest, parts: Mapping[str, bytes]) -> None:
+        """A folder without a manifest was never finished."""
+        self.filesystem.makedirs(folder, exist_ok=True)
+        for name, content in parts.items():
+            self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
+            self._put(f"{folder}/{name}", content)
+        self._put(f"{folder}/{MANIFEST}", manifest.content())
+
+    def manifest(self, folder: str) -> Manifest | None:
+        """None if the checkpoint was never finished. Raises DamagedCheckpointError."""
+        try:
+            return Manifest.of(self.filesystem.cat_file(f"{folder}/{MANIFEST}"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except IsADirectoryError:
+            raise DamagedCheckpointError(f"{MANIFEST} is a folder") from None
+
+    def parts(self, folder: str, manifest: Manifest) -> dict[str, bytes]:
+        """The content of each file, whole. Raises DamagedCheckpointError."""
+        return {name: self._whole(folder, name, *about) for name, about in manifest.files.items()}
+
+    def remove(self, folder: str) -> None:
+        """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not a damaged one."""
+        for path in (f"{folder}/{MANIFEST}", folder):
+            with unless_in_use():
+                self.filesystem.rm(path, recursive=True)
+
+    def numbers(self, folder: str, prefix: str) -> Iterator[int]:
+        """The numbers of the entries ``<prefix><number>``."""
+        try:
+            paths = self.filesystem.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for path in paths:
+            name = path.rstrip("/").rpartition("/")[2]
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                yield int(name[len(prefix) :])
+
+    def _whole(self, folder: str, name: str, size: int, digest: str) -> bytes:
+        try:
+            content: bytes = self.filesystem.cat_file(f"{folder}/{name}")
+        except (FileNotFoundError, IsADirectoryError):
+            raise DamagedCheckpointError(f"{name} is missing") from None
+        if len(content) != size:
+            raise DamagedCheckpointError(f"{name} has {len(content)} bytes, but {size} were written")
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise DamagedCheckpointError(f"{name} does not match its checksum")
+        return content
+
+    def _put(self, path: str, content: bytes) -> None:
+        """On a local disk a file has its name once all of it is on the disk, so that a power cut takes no file of
+        which an older one is removed."""
+        if not isinstance(self.filesystem, LocalFileSystem):
+            self.filesystem.pipe_file(path, content)
+            return
+        temporary = Path(f"{path}{TEMPORARY}")
+        with _synced(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor, open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        temporary.replace(path)
+        with _synced(temporary.parent, os.O_RDONLY):
+            pass
+
+
+@contextmanager
+def _synced(path: Path, how: int) -> Iterator[int]:
+    descriptor = os.open(path, how, 0o644)
+    try:
+        yield descriptor
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
+    """Bytes and SHA-256 of each file."""
+    return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()}
