@@ -185,6 +185,9 @@ class Trained(Protocol[Config_co]):
     def provenance(self) -> Mapping[str, Any]:
         """How the trial came about."""
 
+    def configured(self, config: Any) -> "Trained[Config_co]":
+        """The same with other settings that only score: ``scored`` and ``evaluated`` are then about those."""
+
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         """The saved states of these steps, or that of the last step. Raises RefusedError for one that is missing."""
 
@@ -238,8 +241,9 @@ class Task(Generic[Config]):
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = _nothing
     """What is valid but probably unintended, in one line each; the path is that of the prepared data, if any."""
-    data_problems: Callable[[Config], Iterable[Problem]] = _nothing
-    """What is wrong with data that is not prepared yet, as far as a few seconds show."""
+    data_problems: Callable[[Config, Path | None], Iterable[Problem]] = _nothing
+    """What is wrong with the data for this configuration, from the folder of prepared data; None while it is not
+    prepared yet: then as far as a few seconds show."""
     title: Callable[[Config], str | None] = _own_name
     """The beginning of a study's default name; None for the task's name."""
     words: Callable[[Mapping[str, Any]], str] | None = None
@@ -268,6 +272,7 @@ class Task(Generic[Config]):
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})
     """Reported metrics that the live table shows, with their headings."""
     verbs: tuple[Callable[..., Any], ...] = ()
-    """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence of them."""
+    """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence of them. With
+    ``Trained | Path`` it may also be a folder that is no trial, such as one that another verb wrote."""
     card: Card | None = None
     """What files and tables know of the task, where it is more than follows from this."""

@@ -136,7 +136,10 @@ class CheckpointFiles:
             self.filesystem.pipe_file(path, content)
             return
         temporary = Path(f"{path}{TEMPORARY}")
-        with _synced(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        with (
+            _synced(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor,
+            open(descriptor, "wb", closefd=False) as file,
+        ):
             file.write(content)
         temporary.replace(path)
         with _synced(temporary.parent, os.O_RDONLY):

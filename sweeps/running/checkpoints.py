@@ -154,7 +154,9 @@ class Checkpoints:
             found = self._read(start.place)
             if found is not None and found[0].digest == start.digest:
                 return found
-        raise OSError(errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.place))
+        raise OSError(
+            errno.ESTALE, "rank zero starts from it, but this worker does not see it", self._folder(start.place)
+        )
 
     def _of_step(self, step: int) -> Saved:
         places = self._places()
