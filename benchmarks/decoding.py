@@ -37,12 +37,12 @@ from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from sweeps.planning.compose import compose_row
+from sweeps.schema import Problem, RefusedError, parse
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Prepared, prepare
 from transformer.model.encoder_decoder import Transformer
-from sweeps.schema import Problem, RefusedError, parse
 from transformer.training.checkpoint import Checkpoints
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16

@@ -7,8 +7,8 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor, nn
 
-from transformer.model.encoder_decoder import Transformer
 from sweeps.schema import Problem, RefusedError
+from transformer.model.encoder_decoder import Transformer
 
 Arithmetic = Literal["fp32", "bf16", "int8"]
 

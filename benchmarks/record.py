@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sweeps.schema import Problem, RefusedError
 from tracking import formats
 from tracking.files import write_atomic
 from tracking.provenance import CODE, changes, collect
-from sweeps.schema import Problem, RefusedError
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]

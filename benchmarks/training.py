@@ -24,8 +24,8 @@ from benchmarks.threads import two_against_one
 from benchmarks.timing import Rounds
 from benchmarks.waiting import checkpoint_stall, start_up
 from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
-from transformer.data.prepare import ParallelSet
 from sweeps.schema import RefusedError
+from transformer.data.prepare import ParallelSet
 from transformer.training.memory import kept_memory
 
 BASE = SIZES[0]

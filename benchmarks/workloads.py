@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from benchmarks.timing import Rounds
 from sweeps.planning.compose import compose_row
+from sweeps.schema import Problem, RefusedError
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences, prepare
-from sweeps.schema import Problem, RefusedError
 
 SEED = 1
 PAIRS = 29_000

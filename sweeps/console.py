@@ -17,12 +17,12 @@ from rich.text import Text
 
 from sweeps.discarded import discard
 from sweeps.planning.stored_study import damaged
+from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted
+from sweeps.schema import RefusedError
 from tracking.damage import DamagedFileError
 from tracking.shell import shell_line
 from tracking.uri import without_password
-from sweeps.processes.storage import FIXES
-from sweeps.schema import RefusedError
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 STREAMS = {"stdout": "standard output", "stderr": "standard error"}

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking import formats
 from tracking.damage import unless_damaged
 from tracking.metrics import Metric
 from tracking.rows import BASE
 from tracking.study import Study
-from sweeps.schema import Problem, RefusedError, nearest
 
 HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""

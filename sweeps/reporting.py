@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeps.planning.settings import Settings
+from sweeps.schema import Problem, RefusedError
 from tracking.damage import DamagedFileError
 from tracking.study import Study
 from tracking.translation_card import TRANSLATION
-from sweeps.schema import Problem, RefusedError
 
 PAGES = (".html", ".htm")
 

@@ -10,6 +10,7 @@ from typing import Any
 from sweeps.planning.recorded import nested, read_record
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_named import source_of_study
+from sweeps.schema import RefusedError
 from tracking.formats import time as as_time
 from tracking.lag import Lag
 from tracking.look import Look, look
@@ -17,7 +18,6 @@ from tracking.looks import Looks, looks_of
 from tracking.runners import SILENT_S, Runner, known_runners, stop_requests
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
-from sweeps.schema import RefusedError
 
 RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
 

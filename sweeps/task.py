@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from sweeps.roles import Divided as Divided
@@ -36,6 +37,7 @@ Numbers = Mapping[str, Any]
 """Numbers by name: whatever ``float()`` takes. Among scores, a metric's signature may be text."""
 Texts = Mapping[str, str]
 """Texts to keep, by their paths in the trial's folder, each in a folder of its own: ``texts/test.txt``."""
+NO_TEXTS: Texts = MappingProxyType({})
 Told = Callable[[str, float | None], None]
 """Called with what is being done, and the share of it that is done; None if that is unknown."""
 
@@ -121,7 +123,7 @@ class Trial(Protocol[Config_co]):
         has ``save`` and ``load``; training then waits for them.
         """
 
-    def evaluated(self, on: str, scores: Numbers, texts: Texts = {}, samples: Iterable[Numbers] = ()) -> None:
+    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
         """Keep the scores of the set ``on``. ``samples``: of each sample, the numbers that metrics follow from."""
 
     def notice(self, text: str) -> None:
@@ -191,7 +193,7 @@ class Trained(Protocol[Config_co]):
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         """The saved states of these steps, or that of the last step. Raises RefusedError for one that is missing."""
 
-    def evaluated(self, on: str, scores: Numbers, texts: Texts = {}, samples: Iterable[Numbers] = ()) -> None:
+    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
         """Keep the scores of a set, beside those that the trial has."""
 
     def register(self, model: Path, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from sweeps.task import RefusedError
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -19,7 +20,6 @@ from transformer.decoding.greedy_scores import GreedyScores
 from transformer.decoding.load import mean_of_newest
 from transformer.decoding.translate import Translator
 from transformer.messages import Assignment, Evaluated, Evaluating, Event, Finished, Noticed, Resumed, Started, Stopped
-from sweeps.task import RefusedError
 from transformer.training.broadcast import from_rank_zero
 from transformer.training.checkpoint import CheckpointError, Checkpoints
 from transformer.training.parallel import StopRequested, Worker, describe_device, join, never

@@ -8,10 +8,10 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
+from sweeps.schema import RefusedError
 from sweeps.verbs import refuse_options, refuse_removed_folder
 from tracking.damage import DamagedFileError
 from transformer.finite import NotFiniteError
-from sweeps.schema import RefusedError
 
 DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),

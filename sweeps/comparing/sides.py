@@ -7,10 +7,10 @@ from pathlib import Path
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study, study_names
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking.metrics import Metric
 from tracking.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
-from sweeps.schema import Problem, RefusedError, nearest
 
 KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"

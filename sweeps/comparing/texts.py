@@ -7,11 +7,11 @@ from pathlib import Path
 from sweeps.planning.data_place import data_place
 from sweeps.planning.moved import moved
 from sweeps.planning.task_named import source_of_study
+from sweeps.schema import RefusedError
 from tracking.compared import Differing, SampleCompared
 from tracking.damage import DamagedFileError, decoded, read_whole
 from tracking.side import Side
 from tracking.study import Study, Trial
-from sweeps.schema import RefusedError
 
 Lines = Mapping[str, Sequence[str]]
 

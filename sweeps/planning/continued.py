@@ -15,9 +15,9 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_named import KEY, library_of, source_of_study
+from sweeps.schema import Problem, RefusedError
 from tracking.shell import shell_line
 from tracking.study import Study
-from sweeps.schema import Problem, RefusedError
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")

@@ -13,8 +13,8 @@ from sweeps.planning.task_faults import task_faults
 from sweeps.planning.task_folder import enter
 from sweeps.planning.task_functions import checked_functions
 from sweeps.planning.task_source import TaskSource
-from sweeps.task import Task
 from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.task import Task
 
 OURS = {FIRST_TASK: "sweeps.translation.task:TRANSLATION"}
 GROUP = "ablate.tasks"

@@ -7,10 +7,10 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import by_name, names_study
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study
-from sweeps.schema import Problem, RefusedError, nearest
 
 
 @dataclass(frozen=True)

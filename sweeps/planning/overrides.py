@@ -9,8 +9,8 @@ from sweeps.planning.override import Override, parsed, value_text
 from sweeps.planning.settings import MAKERS
 from sweeps.planning.suggestions import known_keys, unknown_key
 from sweeps.planning.yaml_files import Library
-from tracking.shell import for_shell
 from sweeps.schema import Problem, kind_of
+from tracking.shell import for_shell
 
 COMMAND_LINE = "command line"
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""

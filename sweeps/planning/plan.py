@@ -17,6 +17,7 @@ from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_card import task_card
+from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.runners import in_hand
@@ -25,7 +26,6 @@ from tracking.study import Study, Trial
 from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
-from sweeps.schema import Problem, RefusedError
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tracking.trial_folder import TrialFolder
 from sweeps.schema import Problem
+from tracking.trial_folder import TrialFolder
 
 ONE_COPY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from sweeps.task import Task
 from sweeps.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
 from sweeps.schema import RefusedError, parse
+from sweeps.task import Task
 from sweeps.versions import field_types, neutral_values, settled
 
 Values = dict[str, Any]

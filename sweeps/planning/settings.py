@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_source import TaskSource
-from sweeps.task import Problem, Range, Task
 from sweeps.schema import parse
+from sweeps.task import Problem, Range, Task
 from sweeps.versions import field_types
 
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")

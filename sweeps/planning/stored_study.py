@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from sweeps.schema import Problem, RefusedError
 from tracking.damage import DamagedFileError
 from tracking.studies import study_folders
 from tracking.study import Study, StudyMissing, read_study
-from sweeps.schema import Problem, RefusedError
 
 
 def known_study(folder: Path) -> Study | None:

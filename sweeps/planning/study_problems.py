@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweeps.planning.settings import Settings
-from tracking.uri import without_password
 from sweeps.schema import Problem
+from tracking.uri import without_password
 
 LONGEST_NAME = 240
 """Bytes of a study's name. A file's name takes 255, and our own files add a few."""

@@ -8,9 +8,9 @@ from filelock import FileLock, Timeout
 
 from sweeps.planning.holders import UNKNOWN, holder_of
 from sweeps.planning.naming import by_name, placed
+from sweeps.schema import Problem, RefusedError
 from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
-from sweeps.schema import Problem, RefusedError
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from sweeps.planning.schema import FIRST_TASK, Schema
 from sweeps.planning.settings import tree_type
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, examined, line_of
-from sweeps.task import Problem, RefusedError, Task
 from sweeps.schema import nearest
+from sweeps.task import Problem, RefusedError, Task
 
 PLATFORM_GROUPS = ("cluster", "tracking", "sweep")
 """Groups of options that all tasks share."""

@@ -17,8 +17,8 @@ from sweeps.preflight.nodes import nodes_of
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.question import question
 from sweeps.preflight.store import store_notices, store_problems
-from tracking.shell import shell_line
 from sweeps.schema import Problem, RefusedError
+from tracking.shell import shell_line
 
 SHARED = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""

@@ -9,8 +9,8 @@ from threading import Thread
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Paths
-from tracking.formats import size
 from sweeps.schema import Problem, nearest
+from tracking.formats import size
 
 ANSWER_S = 8.0
 """How long a remote filesystem may take to write and remove one small file."""

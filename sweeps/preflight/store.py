@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweeps.preflight.places import write_error
-from tracking.uri import without_password
 from sweeps.schema import Problem
+from tracking.uri import without_password
 
 ANSWER_S = 2.0
 PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}

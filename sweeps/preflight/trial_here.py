@@ -12,8 +12,8 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.task_files import root_of
 from sweeps.planning.task_source import TaskSource
 from sweeps.preflight.places import checkpoint_problems
-from sweeps.task import Task
 from sweeps.schema import Problem, RefusedError
+from sweeps.task import Task
 
 
 def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:

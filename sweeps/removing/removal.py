@@ -8,11 +8,11 @@ from pathlib import Path
 from filelock import Timeout
 
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.schema import Problem, RefusedError
 from tracking.damage import unless_damaged
 from tracking.lag import sync_lock
 from tracking.trash import size
 from tracking.trial_folder import TrialFolder
-from sweeps.schema import Problem, RefusedError
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.events import Report
-from sweeps.running.chosen_start import Start
-from sweeps.running.own_temporary import own_temporary
 from sweeps.processes.owner import Owner
 from sweeps.processes.storage import at_place, unless_in_use
+from sweeps.running.chosen_start import Start
+from sweeps.running.own_temporary import own_temporary
 
 KEPT = 2
 """How many checkpoints stay: the newest, and one in case it is damaged."""

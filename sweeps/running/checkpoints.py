@@ -61,7 +61,7 @@ class OwnFormat:
 class Checkpoints:
     """The checkpoints of the trial ``key``, as attempt ``attempt`` uses them. ``notices``: lines for the user."""
 
-    def __init__(self, url: str, key: str, attempt: int, keep: Keep = Keep(), own: OwnFormat | None = None) -> None:
+    def __init__(self, url: str, key: str, attempt: int, keep: Keep, own: OwnFormat | None = None) -> None:
         filesystem, home = fsspec.core.url_to_fs(url)
         self.url, self.root = (f"{place.rstrip('/')}/{key[:KEY_DIGITS]}" for place in (url, home))
         self.key, self.attempt, self.keep, self.own = key, attempt, keep, own

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 from sweeps.events import Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
+from sweeps.processes.alive import alive
+from sweeps.processes.meeting_port import use_interface_to
+from sweeps.processes.storage import patiently
 from sweeps.running.checkpoint_store import CheckpointStore, Restored
 from sweeps.running.chosen_start import ChosenStart
 from sweeps.running.prepared import prepared_folder
 from sweeps.running.system_metrics import with_system_metrics
 from sweeps.running.yielded import YIELDS, WrongYieldError, checked_artifacts, finite, next_step, numbers, samples_text
 from sweeps.task import Assignment, Checkpoint, Costs, Evaluation, Task, Trial, Worker, Yielded
-from sweeps.processes.alive import alive
-from sweeps.processes.meeting_port import use_interface_to
-from sweeps.processes.storage import patiently
 
 Found = TypeVar("Found")
 Stop = Callable[[], bool]

@@ -8,13 +8,13 @@ from pathlib import Path
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
+from sweeps.schema import Problem, RefusedError, nearest
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time
 from tracking.runners import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study, Trial
-from sweeps.schema import Problem, RefusedError, nearest
 
 LOOK_S = 0.5
 STOPS = "stops after the current step, with a checkpoint"

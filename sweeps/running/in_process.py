@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sweeps.events import Event, Failed, Stopped
 from sweeps.planning.plan import Plan
+from sweeps.processes.alive import alive
 from sweeps.running.driver import work
 from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
@@ -17,7 +18,6 @@ from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
 from tracking.damage import DamagedFileError
-from sweeps.processes.alive import alive
 
 
 def run_single(plan: Plan, command: list[str], console: Console) -> None:

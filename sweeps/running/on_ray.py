@@ -17,6 +17,7 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight import machine
 from sweeps.preflight.node_facts import packages
+from sweeps.processes.storage import FIXES, at_place
 from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
@@ -24,9 +25,8 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
-from tracking.shell import shell_line
-from sweeps.processes.storage import FIXES, at_place
 from sweeps.schema import Problem, RefusedError
+from tracking.shell import shell_line
 
 RAY_ENV = {
     "RAY_AIR_NEW_OUTPUT": "0",

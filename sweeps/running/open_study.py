@@ -20,9 +20,9 @@ from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
 from sweeps.running.syncing import syncing
+from sweeps.schema import Problem, RefusedError
 from tracking.damage import unless_damaged
 from tracking.study import write_study
-from sweeps.schema import Problem, RefusedError
 
 
 def no_connection(stopping: Stopping) -> None:

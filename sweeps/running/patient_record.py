@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from tracking.damage import DamagedFileError
 from sweeps.processes.storage import patiently, telling
+from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
 

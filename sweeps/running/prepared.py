@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.planning.data_place import data_place
-from sweeps.task import Task
 from sweeps.processes.patient_lock import patient_lock
 from sweeps.processes.storage import at_place
+from sweeps.task import Task
 
 
 def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str) -> Path:

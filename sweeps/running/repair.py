@@ -11,10 +11,10 @@ from rich.markup import escape
 from sweeps.planning.plan import Plan, PlannedTrial, config_dict
 from sweeps.planning.stored_study import damaged
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.schema import RefusedError
 from tracking.damage import UnreadableError
 from tracking.files import write_atomic
 from tracking.salvage import salvage
-from sweeps.schema import RefusedError
 
 NO_VOCABULARY = "its record of the vocabulary is lost, so only other trials of the study can reveal another one"
 WHAT_FOLLOWS = {

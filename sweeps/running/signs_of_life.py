@@ -11,9 +11,9 @@ from typing import Any
 
 from ray.experimental import internal_kv
 
+from sweeps.processes.alive import signs
 from sweeps.running.silence import Silence, period
 from sweeps.running.stacks import STDERR, StackTimer
-from sweeps.processes.alive import signs
 
 NAMESPACE = b"ablate"
 

@@ -7,8 +7,8 @@ import faulthandler
 from pathlib import Path
 from typing import IO
 
-from sweeps.running.printed import MOST_BYTES
 from sweeps.processes.alive import signs
+from sweeps.running.printed import MOST_BYTES
 
 BEFORE = 0.75
 """After which part of the time without a sign they are written."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from sweeps.events import Failed
+from sweeps.processes.alive import signs
 from sweeps.running.silence import Silence
 from sweeps.running.stacks import STDERR, StackTimer
-from sweeps.processes.alive import signs
 
 RECORD_S = 10.0
 """How long it may take to print and record the end."""

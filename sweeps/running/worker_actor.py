@@ -17,6 +17,7 @@ from ray.util import get_node_ip_address
 
 from sweeps.events import Event, Failed, Lost
 from sweeps.preflight.node_facts import Packages, packages
+from sweeps.processes.alive import alive
 from sweeps.running.bell import Listener
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.printed import printing
@@ -24,7 +25,6 @@ from sweeps.running.same_start import SameStart
 from sweeps.running.signs_of_life import Teller
 from sweeps.running.stacks import STDERR
 from sweeps.task import Assignment, RefusedError
-from sweeps.processes.alive import alive
 
 
 @dataclass(frozen=True)

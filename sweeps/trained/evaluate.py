@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.trained.models import of_trial
 from sweeps.trained.request import Request
 from sweeps.trained.saved_trial import SavedTrial
+from sweeps.versions import settled
 from tracking.damage import unless_lost
 from transformer.config import DecodeConfig
 from transformer.data.prepare import ParallelSet, Sentences
@@ -23,9 +25,7 @@ from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.score import known_set, nearest_set, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
-from sweeps.schema import Problem, RefusedError, nearest
 from transformer.training.parallel import Worker
-from sweeps.versions import settled
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import transformer
+from sweeps.schema import Problem, RefusedError
 from sweeps.trained.card import Card
 from sweeps.trained.evaluate import recorded_scores
 from sweeps.trained.export_kind import ExportKind
@@ -25,7 +26,6 @@ from transformer.decoding import serve
 from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.export import export_weights, new_folder
 from transformer.decoding.translate import Translator
-from sweeps.schema import Problem, RefusedError
 
 SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
 """The packages that the exported code imports."""

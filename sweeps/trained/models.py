@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from sweeps.planning.settings import Settings
+from sweeps.schema import Problem, RefusedError
 from sweeps.trained.request import Request
 from sweeps.trained.saved_trial import SavedTrial, find, read_trial
 from transformer.decoding.load import load
 from transformer.decoding.serve import open_exported
 from transformer.decoding.translate import Translator
-from sweeps.schema import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.checkpoint_folder import KEY_DIGITS
 from transformer.training.parallel import pick_device

@@ -9,8 +9,8 @@ from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_named import library_of
-from transformer.config import DecodeConfig
 from sweeps.schema import Problem, RefusedError, parse
+from transformer.config import DecodeConfig
 
 
 @dataclass(frozen=True)

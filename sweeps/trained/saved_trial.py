@@ -12,6 +12,7 @@ from sweeps.planning.moved import moved, moved_value
 from sweeps.planning.same_data import check_data
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, studies_there
+from sweeps.schema import Problem, RefusedError, nearest, parse
 from sweeps.trained.request import Request, read_request
 from tracking.card import Card
 from tracking.damage import DamagedFileError, unless_damaged
@@ -23,7 +24,6 @@ from tracking.uri import without_password
 from transformer.config import TrialConfig
 from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.prepare import Prepared, open_prepared, prepare
-from sweeps.schema import Problem, RefusedError, nearest, parse
 
 TRIALS = "must be a trial, a trial's folder, or an MLflow run id"
 KINDS = "must be a trial, the folder of a trial, checkpoint or exported model, or an MLflow run id"

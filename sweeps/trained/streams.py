@@ -4,10 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+from sweeps.schema import Problem, RefusedError
 from sweeps.trained.request import Request, read_request
 from sweeps.trained.saved_trial import find, read_trial
 from tracking.study import STUDY_FILE
-from sweeps.schema import Problem, RefusedError
 
 
 def translate_request(arguments: list[str], source: Path | None, target: Path | None, average: int | None) -> Request:

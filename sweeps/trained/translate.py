@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.status import Status
 
 from sweeps.discarded import discard
+from sweeps.schema import Problem, RefusedError
 from sweeps.trained.lines import arriving, decode, windows
 from sweeps.trained.models import open_model
 from sweeps.trained.request import Request
 from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
-from sweeps.schema import Problem, RefusedError
 
 WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))

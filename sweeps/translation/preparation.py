@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sweeps.schema import Problem, RefusedError
 from sweeps.task import Told
 from transformer.config import TrialConfig
-from sweeps.schema import Problem, RefusedError
 
 
 def prepare_text(configs: Sequence[TrialConfig], folder: Path, fingerprint: str, told: Told) -> None:

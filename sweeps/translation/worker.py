@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from sweeps import events
+from sweeps.schema import parse
 from sweeps.task import Assignment
 from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
 from transformer import messages
 from transformer.config import TrialConfig
-from sweeps.schema import parse
 from transformer.worker import work as train_and_evaluate
 
 

@@ -15,8 +15,8 @@ from benchmarks.decoding import Workload, measure, natural_ends, one_length
 from benchmarks.timing import Rounds
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row
-from transformer.data.pieces import PAD
 from sweeps.schema import RefusedError
+from transformer.data.pieces import PAD
 from transformer.training.checkpoint import Checkpoints
 
 ONCE = Rounds(1, 1)

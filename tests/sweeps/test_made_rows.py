@@ -11,9 +11,9 @@ from sweeps.planning.changes import shown_change
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.continued import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
+from sweeps.schema import RefusedError
 from tracking.rows import table
 from tracking.table import to_markdown
-from sweeps.schema import RefusedError
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 

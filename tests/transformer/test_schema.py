@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from small_trials import small_trial
 
-from transformer.config import TrialConfig
 from sweeps.schema import Problem, Range, parse
+from transformer.config import TrialConfig
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import synthetic
 from transformer.data.manifest import sha256
 from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
-from sweeps.task import Problem, RefusedError
 
 SPLITS = ("train", "dev", "test")
 

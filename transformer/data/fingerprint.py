@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from sweeps.task import added_later
 from transformer.config import DataConfig, digest
 from transformer.data.corpora import corpus
 from transformer.data.pieces import OPTIONS
-from sweeps.task import added_later
 
 VERSION = 1
 """Increased whenever a code change prepares the same text into different pieces."""

@@ -3,11 +3,11 @@
 import socket
 from pathlib import Path
 
+from sweeps.processes.alive import alive
+from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import prepared_folder
 from transformer.data.prepare import Prepared, prepare
-from sweeps.processes.alive import alive
-from sweeps.task import Problem, RefusedError
 
 ONE_VOCABULARY = "must be the sweep's prepared text; share that folder, or use one version of sentencepiece"
 

@@ -7,8 +7,8 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from transformer.data.text_file import ONE_SENTENCE
 from sweeps.task import Problem, RefusedError
+from transformer.data.text_file import ONE_SENTENCE
 
 LEAST = 0.1
 """The share of training pairs that must remain; with fewer, the settings do not fit the text."""

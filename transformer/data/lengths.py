@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from sweeps.task import Problem
 from transformer.config import DataConfig, ModelConfig
 from transformer.data.left_out import ADVISED, too_few_fit
 from transformer.data.prepare import ParallelSet, Prepared
 from transformer.data.text_file import ONE_SENTENCE
-from sweeps.task import Problem
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Problem]:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.config import digest
 from sweeps.task import Problem, RefusedError
+from transformer.config import digest
 
 NAME = "manifest.json"
 

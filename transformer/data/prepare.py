@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sweeps.processes.storage import at_place
+from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import vocabulary
 from transformer.data.alone import alone, new_folders
@@ -19,8 +21,6 @@ from transformer.data.corpora import corpus
 from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
 from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
 from transformer.data.working_copy import Told, WorkingCopy, untold
-from sweeps.processes.storage import at_place
-from sweeps.task import Problem, RefusedError
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from tempfile import TemporaryFile
 
 import sentencepiece
 
-from transformer.data.pieces import OPTIONS
 from sweeps.task import Problem, RefusedError
+from transformer.data.pieces import OPTIONS
 
 SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""

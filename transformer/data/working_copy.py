@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from sweeps.task import Problem, RefusedError
 from transformer.data.array_file import ArrayFile
 from transformer.data.corpora import Text
 from transformer.data.left_out import refuse_incomplete
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
-from sweeps.task import Problem, RefusedError
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sweeps.task import Problem, RefusedError
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.export import VOCABULARY
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.blocks import FeedForward, Residual
 from transformer.model.encoder_decoder import Transformer
-from sweeps.task import Problem, RefusedError
 
 NEVER = -10_000.0
 """A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""

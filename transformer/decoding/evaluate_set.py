@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from sweeps.task import settled
 from transformer.data.prepare import ParallelSet, Prepared
 from transformer.decoding.score import text_scores
 from transformer.decoding.search import Hypothesis
@@ -10,7 +11,6 @@ from transformer.decoding.translate import Translator, best_texts, search
 from transformer.finite import NotFiniteError, sentences_of
 from transformer.training.parallel import Worker
 from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
-from sweeps.task import settled
 
 
 @dataclass(frozen=True)

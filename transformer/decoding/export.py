@@ -13,10 +13,10 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from sweeps.task import Problem, RefusedError, parse
 from transformer.config import TrialConfig
 from transformer.data.vocabulary import Vocabulary
 from transformer.model.encoder_decoder import Transformer
-from sweeps.task import Problem, RefusedError, parse
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sweeps.task import Problem, RefusedError
 from transformer.config import TrainConfig, TrialConfig
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
-from sweeps.task import Problem, RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.checkpoint_files import SavedState
 from transformer.training.checkpoint_folder import StateCheck

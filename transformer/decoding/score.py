@@ -15,8 +15,8 @@ from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.base import Dataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from transformer.data.text_file import read_lines
 from sweeps.task import Problem, RefusedError, nearest
+from transformer.data.text_file import read_lines
 
 Counts = list[int]
 """Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to 4-grams. chrF: for each

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sweeps.processes.alive import alive
 from transformer.config import Precision
 from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.pieces import PAD
 from transformer.data.prepare import ParallelSet
 from transformer.finite import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from sweeps.processes.alive import alive
 from transformer.training.parallel import Worker
 from transformer.training.precision import autocast
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from small_trials import SMALL
 
+from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.prepare import prepare
 from transformer.data.text_file import read_lines
-from sweeps.schema import Problem, RefusedError
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
 GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.corpora import CORPORA, MULTI30K_SHA256, MULTI30K_URL
 from transformer.data.prepare import prepare
-from sweeps.schema import Problem, RefusedError
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
 

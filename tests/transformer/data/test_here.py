@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from small_trials import copy_data
 
+from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint, prepared_folder
 from transformer.data.here import known_vocabulary, prepare_here
 from transformer.data.manifest import PreparedManifest
 from transformer.data.prepare import prepare
-from sweeps.schema import Problem, RefusedError
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data
 
+from sweeps.schema import RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS, OPTIONS
 from transformer.data.prepare import Prepared, Sentences, prepare
-from sweeps.schema import RefusedError
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
 TRANSLATED = [

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.schema import RefusedError
 from transformer.data import vocabulary
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
-from sweeps.schema import RefusedError
 
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
 

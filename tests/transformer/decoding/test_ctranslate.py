@@ -12,6 +12,7 @@ import torch
 from small_trials import small_model
 from trained_letters import Trained
 
+from sweeps.schema import RefusedError
 from transformer.config import DecodeConfig
 from transformer.data.batches import pad
 from transformer.data.pieces import BOS, EOS, PAD
@@ -20,7 +21,6 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
-from sweeps.schema import RefusedError
 
 ROOM = 40
 """Most pieces per output; these sentences need a quarter."""

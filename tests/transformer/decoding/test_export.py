@@ -13,11 +13,11 @@ import torch
 from small_trials import small_model, small_trial
 from trained_letters import Trained
 
+from sweeps.schema import RefusedError
 from transformer.config import TrialConfig
 from transformer.decoding.export import export_weights, load_exported, new_folder
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
-from sweeps.schema import RefusedError
 
 LOADS_ALONE = """
 import sys

@@ -8,10 +8,10 @@ import pytest
 import torch
 from small_trials import DECODE, KEY, OWN, copy_data, small_trial
 
+from sweeps.schema import RefusedError
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared, prepare
 from transformer.decoding.load import load
-from sweeps.schema import RefusedError
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.train import start
 

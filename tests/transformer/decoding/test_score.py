@@ -13,8 +13,8 @@ import sacrebleu
 import sacremoses
 from sacrebleu.dataset import DATASETS
 
-from transformer.decoding.score import _split_compounds, read_set, text_scores
 from sweeps.schema import RefusedError
+from transformer.decoding.score import _split_compounds, read_set, text_scores
 
 HYPOTHESES = [
     "Ein rot-gelber Hund rennt, z.B. im Garten.",
