@@ -28,8 +28,8 @@ class Noticed:
 class Report:
     """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
-    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``: the
-    journal must be on disk up to this report before another one is taken.
+    ``checkpoint`` is the step of the newest checkpoint on disk, if it was written since the last report. ``synced``:
+    the journal must be on disk up to this report before another one is taken.
     """
 
     step: int

@@ -135,22 +135,18 @@ class CheckpointFiles:
             self.filesystem.pipe_file(path, content)
             return
         temporary = Path(f"{path}{TEMPORARY}")
-        with (
-            _synced(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor,
-            open(descriptor, "wb", closefd=False) as file,
-        ):
+        with temporary.open("wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
-        with _synced(temporary.parent, os.O_RDONLY):
-            pass
+        _sync_folder(temporary.parent)
 
 
-@contextmanager
-def _synced(path: Path, how: int) -> Iterator[int]:
-    descriptor = os.open(path, how, 0o644)
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        yield descriptor
-        os.fsync(descriptor)
+        os.fsync(descriptor)  # without it, a power cut may lose the new name
     finally:
         os.close(descriptor)
 
