@@ -25,6 +25,13 @@ class Noticed:
 
 
 @dataclass(frozen=True)
+class About:
+    """Entries of the task for the trial's provenance."""
+
+    entries: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Report:
     """The metrics after ``step``, measured at ``ts`` (Unix seconds); at most one report per step.
 
@@ -73,11 +80,12 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set."""
+    """Costs, and scores by set. ``steps`` were planned, if training ended before them."""
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,4 +119,6 @@ class Printed:
     text: str
 
 
-Event = Started | Noticed | Resumed | Report | Stopped | Evaluating | Evaluated | Finished | Failed | Lost | Printed
+Beginning = Started | Noticed | About | Resumed
+End = Evaluating | Evaluated | Finished | Stopped | Failed | Lost
+Event = Beginning | Report | End | Printed

@@ -145,8 +145,9 @@ class TrialFolder:
         metrics: dict[str, float],
         ts: float | None = None,
         checkpoint: int | None = None,
+        synced: bool = True,
     ) -> bool:
-        """Append to the journal, with fsync after a checkpoint. A fenced report returns False and writes nothing.
+        """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes nothing.
 
         Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
         increase.
@@ -155,13 +156,13 @@ class TrialFolder:
         if newest is None or newest.number != attempt or (last and last["step"] >= step):
             return False
         line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
-        append_line(self.journal_path, to_json(line), fsync=checkpoint is not None)
+        append_line(self.journal_path, to_json(line), fsync=synced)
         return True
 
     def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
         """Before training resumes after `step`: keep the journal's lines up to it, and fill in the missing ones.
 
-        `history` holds every report up to `step`; the last ones before a crash may be missing here.
+        `history` holds the last reports up to `step`, which may be missing here after a crash.
         """
         lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
         lines |= {

@@ -1,6 +1,5 @@
 """Handwritten digits (8×8 pixels) by a small network. Base and rows of the task lie in ``conf/task/digits``."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,7 +8,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sweeps.task import Checkpoint, Costs, Divided, Evaluation, Metric, Observes, Range, Report, Symbol, Task, Trial
+from sweeps.task import Costs, Divided, Metric, Observes, Range, Symbol, Task, Trial
 
 PIXELS, CLASSES = 64, 10
 
@@ -49,7 +48,7 @@ def loss_of(kind: str, scores: Tensor, labels: Tensor) -> Tensor:
     return functional.mse_loss(scores, target) if kind == "squared" else functional.cross_entropy(scores, target)
 
 
-def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
+def work(trial: Trial[Config]) -> None:
     torch.set_num_threads(trial.threads)
     torch.manual_seed(trial.seed)
     train, digits, net = trial.config.train, load_digits(), network(trial.config.model)
@@ -68,12 +67,13 @@ def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if step % train.report_every == 0 or step == train.steps or trial.stopping():
-                yield Report(step, {"train/loss": loss.item()})
-                yield Checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
+            if (stops := trial.stopping()) or step % train.report_every == 0 or step == train.steps:
+                trial.report(step, {"train/loss": loss.item()})
+                trial.checkpoint(step, {"net": net.state_dict(), "optimizer": optimizer.state_dict()})
+            if stops:
+                return
     right = net(pixels[split:]).argmax(dim=1) == labels[split:]
-    each = [{"right": hit} for hit in right.tolist()]
-    yield Evaluation("test", {"accuracy": right.float().mean().item()}, samples=each)
+    trial.evaluated("test", {"accuracy": right.float().mean()}, samples=[{"right": hit} for hit in right.tolist()])
 
 
 accuracy = Metric("accuracy", "", "share of digits that are right", "up", 3, "test", from_counts=("mean", "right"))

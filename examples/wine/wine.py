@@ -1,12 +1,11 @@
 """Which of three vineyards a wine is from, by a scikit-learn pipeline: a task that needs no torch and no steps."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from sklearn import datasets, ensemble, model_selection, pipeline, preprocessing, svm
 
-from sweeps.task import Evaluation, Metric, Task, Trial
+from sweeps.task import Metric, Task, Trial
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,11 @@ class Config:
     model: Model
 
 
-def work(trial: Trial[Config]) -> Iterator[Evaluation]:
+def work(trial: Trial[Config]) -> None:
     model, wines = trial.config.model, datasets.load_wine()
     last = svm.SVC() if model.kind == "svm" else ensemble.RandomForestClassifier(random_state=trial.seed)
     steps = pipeline.make_pipeline(*[preprocessing.StandardScaler()] * model.standardize, last)
-    yield Evaluation("folds", {"accuracy": model_selection.cross_val_score(steps, wines.data, wines.target).mean()})
+    trial.evaluated("folds", {"accuracy": model_selection.cross_val_score(steps, wines.data, wines.target).mean()})
 
 
 task = Task("wine", 1, Config, (Metric("accuracy", better="up", set="folds"),), steps=lambda config: 1, work=work)

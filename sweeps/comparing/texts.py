@@ -62,13 +62,13 @@ def _prepared(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Li
     try:
         config = study.trial_folder(trial).trained_config() or {}
         task = source_of_study(study, Path.cwd()).task
-        if task.sample_texts is None or not config:
+        if task.texts is None or not config:
             return {}, ""
         recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
         places = [data_place(task, folder, config["data_fingerprint"]) for folder in (data, recorded)]
         place = next((place for place in places if place.is_dir()), None)
         if place is None:
             return {}, f"its sources are not shown: {places[-1]} is gone"
-        return task.sample_texts(place, set_name), ""
+        return task.texts(place, set_name), ""
     except (RefusedError, DamagedFileError) as error:
         return {}, f"its sources are not shown: {error}"

@@ -9,8 +9,6 @@ from sweeps.task import Task
 
 def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
     """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself."""
-    if task.preparation is not None:
-        return task.preparation.folder(folder, fingerprint)
     if task.prepare is None:
         return folder
     return folder / task.name / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
@@ -18,4 +16,4 @@ def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
 
 def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:
     """What tells the prepared copy from another one; "" if nothing does."""
-    return "" if task.preparation is None else task.preparation.identity(folder, fingerprint)
+    return ""

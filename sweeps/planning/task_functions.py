@@ -13,7 +13,7 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "costs": ("Costs", lambda found: isinstance(found, Costs)),
     "fingerprint": ("text", lambda found: isinstance(found, str)),
     "title": ("text or None", lambda found: found is None or isinstance(found, str)),
-    "described": ("text", lambda found: isinstance(found, str)),
+    "words": ("text", lambda found: isinstance(found, str)),
 }
 LISTS: dict[str, type] = {"problems": Problem, "data_problems": Problem, "cautions": str}
 OTHERS = ("prepare", "resolved")

@@ -89,7 +89,7 @@ def _data_problems(plan: Plan) -> Iterator[Problem]:
     """What is known of data that is not prepared yet; preparation reads it."""
     for planned in {planned.fingerprint: planned for planned in plan.pending}.values():
         if not planned.prepared_folder.is_dir() or planned.prepared_folder == Path(planned.settings.paths.data):
-            yield from planned.task.data_problems(planned.config)
+            yield from planned.task.data_problems(planned.config, None)
 
 
 def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem], list[str]]:

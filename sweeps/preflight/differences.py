@@ -32,7 +32,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
 def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """A line for each folder that some nodes do not see."""
     task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
-    prepares = task.prepare is not None or task.preparation is not None
+    prepares = task.prepare is not None
     data = "the data is prepared there once more" if prepares else "the data must lie there, too"
     for key, folder in shared_folders(shared.paths).items():
         names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]

@@ -54,4 +54,4 @@ def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[
     place = data_place(task, folder, data["fingerprint"])
     if shared or (place != folder and place.is_dir()):
         return []
-    return list(task.data_problems(Schema.of(task).config(data["config"])))
+    return list(task.data_problems(Schema.of(task).config(data["config"]), None))

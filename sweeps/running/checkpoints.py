@@ -17,6 +17,7 @@ from threading import Event
 from typing import Any, TypeVar
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.owner import Owner
 from sweeps.processes.storage import at_place, patiently, telling
@@ -76,6 +77,11 @@ class Checkpoints:
         self._running: Future[int] | None = None
         self._written: int | None = None
         self._left = Event()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the checkpoints are files of this machine."""
+        return isinstance(self.files.filesystem, LocalFileSystem)
 
     def close(self) -> None:
         """A write that waits for storage gives up: nobody would learn of it."""
@@ -250,6 +256,8 @@ class Checkpoints:
         for place in places:
             if place not in kept:
                 self.files.remove(self._folder(place))
+        for attempt in set(self._attempts()) - {place.attempt for place in kept} - {self.attempt}:
+            self.files.remove(f"{self.root}/a{attempt}")
 
     def _is_ours(self, place: Place) -> bool:
         return place in self._own_places or (self._start is not None and place.step <= self._start.step)
@@ -266,9 +274,11 @@ class Checkpoints:
     def _places(self) -> list[Place]:
         """Every checkpoint of attempts up to this one, finished or not, the newest first."""
         self.files.filesystem.invalidate_cache()  # other processes write here, too
-        attempts = [number for number in self.files.numbers(self.root, "a") if number <= self.attempt]
-        found = [Place(step, a) for a in attempts for step in self.files.numbers(f"{self.root}/a{a}", "step-")]
+        found = [Place(step, a) for a in self._attempts() for step in self.files.numbers(f"{self.root}/a{a}", "step-")]
         return sorted(found, reverse=True)
+
+    def _attempts(self) -> list[int]:
+        return [number for number in self.files.numbers(self.root, "a") if number <= self.attempt]
 
     def _folder(self, place: Place) -> str:
         return f"{self.root}/{place}"

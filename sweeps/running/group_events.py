@@ -1,27 +1,25 @@
 """The events of one attempt's worker group, until it ends, a worker dies, or all of them hang."""
 
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Printed, Started
+from sweeps.events import Event, Failed, Lost, Printed, Report, Started
+from sweeps.running.assignment import Assignment
 from sweeps.running.deaths import describe
-from sweeps.running.same_start import SameStart
-from sweeps.running.signs_of_life import Watch
+from sweeps.running.silence import STARTING_S, Silence
 from sweeps.running.stacks import stacks_in
-from sweeps.running.worker_actor import Place
-from sweeps.task import Assignment
+from sweeps.running.worker_actor import Answer, Place
 
-EVENTS_AHEAD = 4
-"""How many events a worker may send before the sweep takes one; then the worker and its peers wait."""
+POLL_S, IDLE_POLL_S = 0.5, 1.0
+"""How long a poll of rank zero waits for an event, and one of the other workers, which say little."""
 PATIENCE_S = 10.0
 """How long to wait for the cause once a worker has noticed that a peer is gone."""
 STACKS_S = 30.0
@@ -35,88 +33,107 @@ def remote_stacks(log: Path) -> str:
 
 
 class GroupEvents:
-    """The events of all workers as they come. A death shows at once, since all are waited for together."""
+    """The events of all workers as they come, in lists. A death shows at once, since all are polled together."""
 
-    def __init__(self, workers: list[Any], places: list[Place], stall_s: float) -> None:
-        self.workers, self.places = workers, places
-        self.watch = Watch([f"signs-{uuid.uuid4().hex}" for _ in workers], stall_s)
-        self.same_start = SameStart()
-        self.streams: dict[Any, int] = {}
+    def __init__(self, workers: list[Any], places: list[Place], stall_s: float, stops: Callable[[], bool]) -> None:
+        self.workers, self.places, self.stops, self.stall_s = workers, places, stops, stall_s
+        self.signs: list[int | None] = [None] * len(workers)
+        self.silence = Silence(len(workers), stall_s, self.signs.__getitem__)
+        self.recorded = 0  # the step of the last report that the sweep has recorded
+        self.polls: dict[Any, int] = {}
 
-    def of(self, assignment: Assignment, bell: Any) -> Iterator[Event]:
+    def of(self, assignment: Assignment) -> Iterator[Sequence[Event]]:
+        """An event is recorded once the next list is asked for."""
         try:
-            self._start(assignment, bell)
-            yield from map(self._placed, self._as_they_come())
-        except RayError as error:
-            yield describe(error, "a worker")
-        finally:
-            self.watch.forget()
-            self.same_start.forget()
-
-    def _start(self, assignment: Assignment, bell: Any) -> None:
-        address = ray.get(self.workers[0].address.remote(), timeout=self.watch.stall_s)
-        for rank, worker in enumerate(self.workers):
-            run = worker.run.options(num_returns="streaming", _generator_backpressure_num_objects=EVENTS_AHEAD)
-            signs = self.watch.names[rank], self.watch.stall_s
-            group = rank, len(self.workers), address
-            self.streams[run.remote(assignment, *group, bell, *signs, self.same_start)] = rank
-
-    def _as_they_come(self) -> Iterator[Event]:
-        while self.streams:
-            event = self._arrived(self.watch.every)
-            if isinstance(event, Lost):
-                yield from self._explained(event)
+            ended = self._start(assignment)
+            if ended is not None:
+                yield [ended]
                 return
-            if event is not None:
-                yield event
-            if self.watch.stalled(list(self.streams.values())):
+            for events in self._as_they_come():
+                yield [self._placed(event) for event in events]
+                steps = [event.step for event in events if isinstance(event, Report)]
+                self.recorded = max([self.recorded, *steps])
+        except GetTimeoutError:
+            yield from self._stalled()
+        except RayError as error:
+            yield [describe(error, "a worker")]
+
+    def _start(self, assignment: Assignment) -> Failed | Lost | None:
+        """Let all workers begin from the checkpoint that rank zero names."""
+        first, *others = self.workers
+        started = first.newest.remote(assignment, self.stall_s)
+        taken = [worker.take.remote(assignment, self.stall_s) for worker in others]
+        within = max(self.stall_s, STARTING_S)
+        start = ray.get(started, timeout=within)
+        if isinstance(start, Failed | Lost):
+            return start
+        loaded = [worker.load.remote(start) for worker in others]
+        for answer in ray.get([*taken, *loaded], timeout=within):
+            if answer is not None:
+                ended: Failed | Lost = answer
+                return ended
+        address = ray.get(first.address.remote(), timeout=within)
+        for rank, worker in enumerate(self.workers):
+            worker.run.remote(rank, len(self.workers), address)
+            self._poll(rank)
+        return None
+
+    def _poll(self, rank: int) -> None:
+        poll = self.workers[rank].poll
+        self.polls[poll.remote(rank, self.stops(), self.recorded, POLL_S if rank == 0 else IDLE_POLL_S)] = rank
+
+    def _as_they_come(self) -> Iterator[Sequence[Event]]:
+        while self.polls:
+            events = self._arrived(self.silence.every)
+            if lost := next((event for event in events if isinstance(event, Lost)), None):
+                yield [event for event in events if event is not lost]
+                yield from self._explained(lost)
+                return
+            if events:
+                yield events
+            if self.silence.stalled(list(self.polls.values())):
                 yield from self._stalled()
                 return
 
-    def _arrived(self, within_s: float) -> Event | None:
-        """The next event of any worker; None if none comes in time, or if a worker has ended."""
-        ready, _ = ray.wait(list(self.streams), num_returns=1, timeout=within_s)
+    def _arrived(self, within_s: float) -> list[Event]:
+        """The new events of one worker; [] if none come in time, or if a worker has ended."""
+        ready, _ = ray.wait(list(self.polls), num_returns=1, timeout=within_s)
         if not ready:
-            return None
-        rank = self.streams.pop(ready[0])
+            return []
+        rank = self.polls.pop(ready[0])
         try:
-            event: Event = ray.get(next(ready[0]))
-        except StopIteration:
-            return None
+            answer: Answer = ray.get(ready[0])
         except RayError as error:
-            return describe(error, f"worker {rank}", self.places[rank])
-        self.watch.heard(rank)
-        if not isinstance(event, Lost):
-            self.streams[ready[0]] = rank
-        return event
+            return [describe(error, f"worker {rank}", self.places[rank])]
+        self.signs[rank] = answer.signs
+        if not (answer.over or any(isinstance(event, Lost | Failed) for event in answer.events)):
+            self._poll(rank)
+        return answer.events
 
-    def _explained(self, lost: Lost) -> Iterator[Event]:
+    def _explained(self, lost: Lost) -> Iterator[Sequence[Event]]:
         """What the other workers still tell, and then the cause.
 
         A worker that only noticed the loss of others may be heard before the one that failed or died.
         """
         deadline = time.monotonic() + PATIENCE_S
-        while self.streams and not _is_cause(lost) and (left := deadline - time.monotonic()) > 0:
-            event = self._arrived(left)
-            if isinstance(event, Failed):
-                yield event
+        while self.polls and not _is_cause(lost) and (left := deadline - time.monotonic()) > 0:
+            events = self._arrived(left)
+            if failed := [event for event in events if isinstance(event, Failed)]:
+                yield failed[:1]
                 return
-            if isinstance(event, Lost):
-                lost = event if _is_cause(event) else lost
-            elif event is not None:
-                yield event
-        yield lost
+            lost = next((event for event in events if isinstance(event, Lost) and _is_cause(event)), lost)
+            yield [event for event in events if not isinstance(event, Lost)]
+        yield [lost]
 
     def _placed(self, event: Event) -> Event:
         hosts = tuple(place.host for place in self.places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
-    def _stalled(self) -> Iterator[Event]:
+    def _stalled(self) -> Iterator[Sequence[Event]]:
         """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""
         printed = [Printed(rank, text) for rank, text in self._stacks() if text]
-        yield from printed
-        cause = f"no worker gave a sign of life for {self.watch.stall_s / 60:g} min (sweep.stall_minutes)"
-        yield Lost(cause, "log.txt has the stacks of the workers." if printed else "")
+        cause = f"no worker gave a sign of life for {self.stall_s / 60:g} min (sweep.stall_minutes)"
+        yield [*printed, Lost(cause, "log.txt has the stacks of the workers." if printed else "")]
 
     def _stacks(self) -> Iterator[tuple[int, str]]:
         """Of each worker whose node answers, with its rank."""

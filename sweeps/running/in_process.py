@@ -1,19 +1,19 @@
 """One trial in this process, without Ray."""
 
 import traceback
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 
 from rich.console import Console
 
-from sweeps.events import Event, Failed, Stopped
+from sweeps.events import Event, Failed, Report
 from sweeps.planning.plan import Plan
-from sweeps.processes.alive import alive
-from sweeps.running.driver import work
+from sweeps.running.driver import Driver
 from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
+from sweeps.running.said import printable
 from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
@@ -43,7 +43,8 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
         _end(recorder, "refused")
         raise
     except (Exception, SystemExit) as error:
-        _take(recorder, progress, Failed(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
+        cause = printable(f"{type(error).__name__}: {error}".splitlines()[0])
+        _take(recorder, progress, Failed(cause, printable(traceback.format_exc())))
 
 
 def _take(recorder: Recorder, progress: Progress, event: Event) -> None:
@@ -76,15 +77,16 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             recorder.take(recorder.attempt, failed)
         leave_study(recorder.folder.path.parent)
 
+    def take(event: Event) -> None:
+        _take(recorder, progress, event)
+        stopping.seconds_left = progress.seconds_left()
+        if isinstance(event, Report):
+            driver.recorded(event.step)
+
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
-    with (
-        StallHere(stall_s, recorder.folder.log_path, tell).watching(),
-        stopping.gentle(),
-        closing(work(assignment, 0, 1, "", stop)) as events,  # ends what waits for storage
-    ):
-        for event in events:
-            alive()
-            _take(recorder, progress, event)
-            stopping.seconds_left = progress.seconds_left()
-            if isinstance(event, Stopped):
-                raise stopping.interrupted(progress.left())
+    with StallHere(stall_s, recorder.folder.log_path, tell).watching(), stopping.gentle():
+        driver = Driver(assignment, take)
+        driver.newest()
+        driver.work(0, 1, "", stop)
+    if recorder.stopped:
+        raise stopping.interrupted(progress.left())

@@ -25,9 +25,6 @@ def is_lost_peer(error: BaseException) -> bool:
         return False
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return True
-    broadcast = sys.modules.get("transformer.training.broadcast")
-    if broadcast and isinstance(error, broadcast.RankZeroError):  # rank zero tells the cause
-        return True
     unreachable = isinstance(error, RuntimeError) and UNREACHABLE.search(str(error)) is not None
     return isinstance(error, distributed.DistError) or unreachable
 

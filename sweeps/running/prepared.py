@@ -13,7 +13,7 @@ from sweeps.processes.storage import at_place
 from sweeps.task import Task
 
 
-def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str) -> Path:
+def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str, identity: str = "") -> Path:
     """The folder, prepared now unless it is there. A failure leaves nothing behind."""
     folder = data_place(task, data_folder, fingerprint)
     if task.prepare is not None and not folder.is_dir():
@@ -28,7 +28,7 @@ def _prepare(task: Task[Any], config: Any, folder: Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         with at_place(folder):
-            task.prepare(config, temporary)
+            task.prepare([config], temporary, lambda *_: None)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -29,17 +29,13 @@ def prepare_data(plan: Plan, console: Console) -> None:
 
 def _prepares(planned: PlannedTrial) -> bool:
     task = planned.settings.source.task
-    return task.prepare is not None or task.preparation is not None
+    return task.prepare is not None
 
 
 def _prepare(sharing: list[PlannedTrial], told: Told) -> None:
     planned = sharing[0]
     task, folder = planned.settings.source.task, Path(planned.settings.paths.data)
-    if task.preparation is not None:
-        configs = [each.config for each in sharing]
-        task.preparation.prepare(configs, folder, planned.fingerprint, told)
-    else:
-        prepared_folder(task, planned.config, folder, planned.fingerprint)
+    prepared_folder(task, planned.config, folder, planned.fingerprint)
 
 
 @contextmanager

@@ -1,39 +1,26 @@
-"""What a worker's process prints, as events: Ray writes it to files of the session on the worker's node."""
+"""What a worker's process prints: Ray writes it to files of the session on the worker's node."""
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sweeps.events import Event, Printed
-
 MOST_BYTES = 1 << 16
-"""Of one event and one stream: a worker that prints without end keeps only the newest lines."""
+"""Of one call and one stream: a worker that prints without end keeps only the newest lines."""
 
 
-def printing(rank: int, events: Iterator[Event]) -> Iterator[Event]:
-    """The events, each after what the process printed before it."""
-    streams = [OwnStream(descriptor) for descriptor in (1, 2)]
-    try:
-        for event in events:
-            yield from _printed(rank, streams)
-            yield event
-    except GeneratorExit:
-        raise
-    except BaseException:
-        yield from _printed(rank, streams)
-        raise
-    yield from _printed(rank, streams)
+class Prints:
+    """What this process prints from now on."""
 
+    def __init__(self) -> None:
+        self._streams = [OwnStream(descriptor) for descriptor in (1, 2)]
 
-def _printed(rank: int, streams: "list[OwnStream]") -> Iterator[Printed]:
-    for file in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            file.flush()
-    text = "".join(stream.new() for stream in streams)
-    if text:
-        yield Printed(rank, text)
+    def __call__(self) -> str:
+        """Since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self._streams)
 
 
 class OwnStream:

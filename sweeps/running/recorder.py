@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from sweeps.events import Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
+from sweeps.events import About, Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
-from sweeps.task import Assignment
+from sweeps.running.assignment import Assignment
 from tracking.files import to_json, write_atomic
 from tracking.log_file import append_log, begin_log, marked
 from tracking.process import own_birth
@@ -32,6 +32,7 @@ class Recorder:
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex
         self.process = socket.gethostname(), os.getpid(), own_birth()
+        self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
 
@@ -49,7 +50,6 @@ class Recorder:
             self.planned.checkpoints,
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
-            settings.cluster.tokens_per_micro_batch,
             self.prepared_as,
             self.evaluated(),
             self.run,
@@ -103,10 +103,13 @@ class Recorder:
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):
                 self._restore(step, reports)
-            case Report(step, metrics, ts, checkpoint):
+            case About(entries):
+                write_atomic(self.folder.provenance_path, to_json(self.folder.provenance() | entries) + "\n")
+            case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
-                self.folder.report(attempt, step, metrics, ts, checkpoint)
+                self.folder.report(attempt, step, metrics, ts, checkpoint, synced)
             case Stopped():
+                self.stopped = True
                 self.end("interrupted")
             case Evaluated(_, _, _, artifacts):
                 for name, text in artifacts.items():

@@ -1,34 +1,30 @@
-"""CPU, memory and GPU while a trial runs, under the names that MLflow shows as system metrics.
-
-They are added to rank zero's reports on their way to the journal. Neither the task nor its checkpoints see them.
-"""
+"""CPU, memory and GPU while a trial runs, under the names that MLflow shows as system metrics."""
 
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import psutil
 
-from sweeps.events import Event, Metrics, Report
+from sweeps.events import Metrics
 
 EVERY_S = 10.0
 """As often as MLflow samples by default; each metric is a point in its database."""
 
 
-def with_system_metrics(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of rank zero. Its first report has system metrics, and later ones at most every ``EVERY_S`` seconds.
+class SystemMetrics:
+    """Added to the first report, and then at most every ``EVERY_S`` seconds."""
 
-    A metric that the task reports by the same name stays the task's.
-    """
-    _cpu()  # the load is measured from here to the first report
-    due = -math.inf
-    for event in events:
-        if isinstance(event, Report) and time.monotonic() >= due:
-            due = time.monotonic() + EVERY_S
-            event = replace(event, metrics={**system_metrics(), **event.metrics})
-        yield event
+    def __init__(self) -> None:
+        self._due = -math.inf
+        _cpu()  # the load is measured from here to the first report
+
+    def with_metrics(self, metrics: Metrics) -> Metrics:
+        """A metric that the task reports by the same name stays the task's."""
+        if time.monotonic() < self._due:
+            return metrics
+        self._due = time.monotonic() + EVERY_S
+        return {**system_metrics(), **metrics}
 
 
 def system_metrics() -> Metrics:

@@ -65,15 +65,14 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.progress.start(name)
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
-        name, event = trial.config["trial"], result.get("event")
+        name = trial.config["trial"]
         if self._will_not_begin(name):
             return  # it did not hear that it should not
-        if event is None:
-            return
-        if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
-            self.progress.take(name, event)
-            if isinstance(event, Finished | Failed | Stopped):
-                self.running.discard(name)
+        for event in result.get("events", ()):
+            if self._record(name, partial(self.recorders[name].take, result["attempt"], event)):
+                self.progress.take(name, event)
+                if isinstance(event, Finished | Failed | Stopped):
+                    self.running.discard(name)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self.stopping.waiting = self.wait.words(trials)

@@ -5,26 +5,34 @@ Its process imports this. It needs no Ray Tune, so it starts a second sooner; to
 
 import os
 import socket
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from queue import Empty, Queue
+from typing import TypeVar
 
 import ray
 from ray.util import get_node_ip_address
 
-from sweeps.events import Event, Failed, Lost
+from sweeps.events import Event, Failed, Lost, Printed
 from sweeps.preflight.node_facts import Packages, packages
-from sweeps.processes.alive import alive
-from sweeps.running.bell import Listener
+from sweeps.processes.alive import signs
+from sweeps.running.assignment import Assignment
+from sweeps.running.checkpoints import Start
+from sweeps.running.driver import Driver
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
-from sweeps.running.printed import printing
-from sweeps.running.same_start import SameStart
-from sweeps.running.signs_of_life import Teller
-from sweeps.running.stacks import STDERR
-from sweeps.task import Assignment, RefusedError
+from sweeps.running.printed import Prints
+from sweeps.running.said import printable
+from sweeps.running.stacks import STDERR, StackTimer
+from sweeps.task import RefusedError
+
+EVENTS_AHEAD = 500
+"""How many events a worker may be ahead of the sweep; then it and its peers wait."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,22 @@ class Place:
         return f"pid {self.pid} on {self.host}"
 
 
-@ray.remote(max_restarts=0)
+@dataclass(frozen=True)
+class Answer:
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over."""
+
+    events: list[Event]
+    signs: int
+    over: bool
+
+
+@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
 class WorkerActor:
-    """One process of a worker group, for all trials that Tune gives the group."""
+    """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
 
     def __init__(self) -> None:
-        self.rung: Listener | None = None  # the one listener of this process
-        self.teller: Teller | None = None
         self.held: socket.socket | None = None
+        self.driver: Driver | None = None
 
     def place(self, compared: bool) -> Place:
         """Where this worker runs, and the packages that are ``compared``."""
@@ -66,31 +82,74 @@ class WorkerActor:
         self.held, address = held_port(get_node_ip_address())
         return address
 
-    def run(
-        self,
-        assignment: Assignment,
-        rank: int,
-        world: int,
-        address: str,
-        bell: Any,
-        sign: str,
-        stall_s: float,
-        same_start: SameStart,
-    ) -> Iterator[Event]:
-        """The worker's events. Its signs of life are stored as ``sign``, so that a stall of ``stall_s`` shows."""
-        from sweeps.running.driver import work
+    def newest(self, assignment: Assignment, stall_s: float) -> Start | Failed | Lost | None:
+        """Take the assignment; the checkpoint to start from, as rank zero finds it."""
+        self._begin(stall_s)
+        return _caught(partial(self._start, assignment))
 
-        self.rung, self.teller = self.rung or Listener(bell), self.teller or Teller()
-        self.rung.key = assignment.key
-        with self.teller.telling(sign, stall_s):
-            try:
-                for event in printing(rank, work(assignment, rank, world, address, self.rung, same_start)):
-                    alive()
-                    yield event
-            except RefusedError as error:
-                yield Failed(str(error.problems[0]), str(error))
-            except (Exception, SystemExit) as error:
-                yield ended_by(error)
+    def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
+        """Take the assignment."""
+        self._begin(stall_s)
+        return _caught(partial(self._take, assignment))
+
+    def load(self, start: Start | None) -> Failed | Lost | None:
+        """Read the checkpoint that rank zero found. Without an assignment, ``take`` has told why."""
+        return None if self.driver is None else _caught(partial(self.driver.load, start))
+
+    def run(self, rank: int, world: int, address: str) -> None:
+        """Work; its end is an event, too."""
+        assert self.driver is not None
+        ended = _caught(partial(self.driver.work, rank, world, address, self.stop.is_set))
+        if ended is not None:
+            self.events.put(ended)
+        self.stacks.close()
+        self.over.set()
+        self.events.put(None)  # wakes a poll that waits
+
+    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
+    def poll(self, rank: int, stop: bool, recorded: int, wait_s: float) -> Answer:
+        """Events since the last poll, the first of them within ``wait_s``. Passes on whether to stop, and up to which
+        step the sweep has recorded the reports."""
+        if stop:
+            self.stop.set()
+        if self.driver is not None:
+            self.driver.recorded(recorded)
+        over = self.over.is_set()
+        events = self._said(0.0 if over else wait_s)
+        text = self.printed()
+        self.stacks.look()
+        return Answer([*([Printed(rank, text)] if text else []), *events], signs(), over)
+
+    def _begin(self, stall_s: float) -> None:
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
+
+    def _start(self, assignment: Assignment) -> Start | None:
+        self.driver = Driver(assignment, self.events.put)
+        return self.driver.newest()
+
+    def _take(self, assignment: Assignment) -> None:
+        self.driver = Driver(assignment, self.events.put)
+
+    def _said(self, wait_s: float) -> list[Event]:
+        found: list[Event | None] = []
+        with suppress(Empty):
+            found.append(self.events.get(timeout=wait_s) if wait_s else self.events.get_nowait())
+            while True:
+                found.append(self.events.get_nowait())
+        return [event for event in found if event is not None]
+
+
+def _caught(act: Callable[[], T]) -> T | Failed | Lost:
+    """What ``act`` returns, or why it failed."""
+    try:
+        return act()
+    except RefusedError as error:
+        return Failed(printable(str(error.problems[0])), printable(str(error)))
+    except (Exception, SystemExit) as error:
+        return ended_by(error)
 
 
 @cache
@@ -101,12 +160,13 @@ def _packages() -> Packages:
 
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
-    cause = f"{type(error).__name__}: {error}".splitlines()[0]
+    cause = printable(f"{type(error).__name__}: {error}".splitlines()[0])
+    details = printable(traceback.format_exc())
     if is_out_of_memory(error):
-        return Lost(f"out of memory: {cause}", traceback.format_exc(), memory=True)
+        return Lost(f"out of memory: {cause}", details, memory=True)
     if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {cause}", traceback.format_exc())
+        return Lost(f"the trial's code ended its process: {cause}", details)
     if is_lost_peer(error):
-        return Lost(cause, traceback.format_exc(), peer=True)
+        return Lost(cause, details, peer=True)
     may_pass = is_lost_storage(error) or is_lost_gpu(error)
-    return (Lost if may_pass else Failed)(cause, traceback.format_exc())
+    return (Lost if may_pass else Failed)(cause, details)

@@ -3,8 +3,9 @@
 Imports no torch: only the workers need it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import ray
@@ -17,13 +18,13 @@ from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
-from sweeps.running.bell import is_rung
+from sweeps.running.assignment import Assignment
+from sweeps.running.bell import Listener, is_rung
 from sweeps.running.deaths import describe
 from sweeps.running.group_events import GroupEvents
 from sweeps.running.resources import strategy
 from sweeps.running.silence import STARTING_S
 from sweeps.running.worker_actor import Place, WorkerActor
-from sweeps.task import Assignment
 
 IDLE_ANSWER_S = 10.0
 """How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
@@ -71,8 +72,8 @@ def run_trial(
     if is_rung(bell, assignment.key):
         return
 
-    def tell(event: Event) -> None:
-        tune.report({"attempt": assignment.attempt, "event": event})
+    def tell(events: Sequence[Event]) -> None:
+        tune.report({"attempt": assignment.attempt, "events": events})
 
     workers, finished = [*_idle_workers], False
     _idle_workers.clear()
@@ -80,12 +81,12 @@ def run_trial(
         workers, places = _ready(workers, cluster, packages is not None, stall_s)
         if packages:
             _refuse_others(places, packages)
-        finished = _run(GroupEvents(workers, places, stall_s).of(assignment, bell), tell)
+        finished = _run(GroupEvents(workers, places, stall_s, _listener(bell, assignment.key)).of(assignment), tell)
     except LostWorkerError as error:
         if not (error.lost.memory and config["short"]):  # the attempt before this one ran out of memory, too
-            tell(error.lost)
+            tell([error.lost])
             raise
-        tell(Failed(f"{error.lost.cause}, for the second time", error.lost.details))
+        tell([Failed(f"{error.lost.cause}, for the second time", error.lost.details)])
     finally:
         if finished:
             _idle_workers.extend(workers)
@@ -93,22 +94,36 @@ def run_trial(
             _kill(workers)
 
 
-def _run(events: Iterator[Event], tell: Callable[[Event], None]) -> bool:
+def _run(lists: Iterator[Sequence[Event]], tell: Callable[[Sequence[Event]], None]) -> bool:
     """Pass on the events of the workers; returns whether the trial finished. Raises LostWorkerError."""
     finished = False
-    for event in events:
-        if finished and isinstance(event, Failed | Lost):  # the result stands, but these workers are not used again
-            tell(Noticed(f"a worker did not exit cleanly after the result: {event.cause}"))
+    for events in lists:
+        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
+        if end is not None and finished:  # the result stands, but these workers are not used again
+            tell([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
             return False
-        if isinstance(event, Lost):
-            raise LostWorkerError(event)
-        tell(event)
-        if isinstance(event, Failed | Stopped):
+        if isinstance(end, Lost):
+            tell([event for event in events if event is not end])
+            raise LostWorkerError(end)
+        tell(events)
+        if end is not None or any(isinstance(event, Stopped) for event in events):
             return False
-        finished = finished or isinstance(event, Finished)  # what workers print may follow it
+        finished = finished or any(isinstance(event, Finished) for event in events)  # what workers print may follow it
     if finished:
         return True
     raise LostWorkerError(Lost("worker 0 ended without a result", ""))
+
+
+@cache
+def _listening(bell: Any) -> Listener:
+    """The one listener of this process."""
+    return Listener(bell)
+
+
+def _listener(bell: Any, key: str) -> Listener:
+    listener = _listening(bell)
+    listener.key = key
+    return listener
 
 
 def _refuse_others(places: list[Place], packages: Packages) -> None:

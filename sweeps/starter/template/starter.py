@@ -3,13 +3,12 @@
 Base values and rows lie in ``conf/task/starter``. To run them, type ``ablate sweep task=starter``.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
-from sweeps.task import Checkpoint, Costs, Evaluation, Metric, Observes, Range, Report, Symbol, Task, Trial
+from sweeps.task import Costs, Metric, Observes, Range, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ def costs(config: Config) -> Costs:
     return Costs(params=config.model.degree + 1)
 
 
-def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
-    """Replace: your training loop. It yields what the study should keep."""
+def work(trial: Trial[Config]) -> None:
+    """Replace: your training loop. It tells the trial what the study should keep."""
     model, train = trial.config.model, trial.config.train
     x, y = points(200, seed=0)
     weights = np.random.default_rng(trial.seed).standard_normal(model.degree + 1)
@@ -61,11 +60,14 @@ def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
         error = features @ weights - y[chosen]
         velocity = train.momentum * velocity - train.lr * features.T @ error / train.batch
         weights = weights + velocity
-        if step % train.save_every == 0 or step == train.steps or trial.stopping():
-            yield Report(step, {"train/loss": float(np.mean(error**2))})
-            yield Checkpoint(step, (weights, velocity))
+        stops = trial.stopping()  # asked to stop: save, and return
+        if stops or step % train.save_every == 0 or step == train.steps:
+            trial.report(step, {"train/loss": float(np.mean(error**2))})
+            trial.checkpoint(step, (weights, velocity))
+        if stops:
+            return
     x, y = points(1000, seed=1)
-    yield Evaluation("test", {"mse": float(np.mean((np.vander(x, model.degree + 1) @ weights - y) ** 2))})
+    trial.evaluated("test", {"mse": np.mean((np.vander(x, model.degree + 1) @ weights - y) ** 2)})
 
 
 task = Task(

@@ -1,0 +1,252 @@
+"""One attempt at a trial as its work sees it: ``sweeps.task.Trial``. What the work says becomes events."""
+
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
+from sweeps.planning.schema import Schema
+from sweeps.processes.alive import alive
+from sweeps.running.assignment import Assignment
+from sweeps.running.checkpoint_files import Manifest
+from sweeps.running.checkpoints import Checkpoints
+from sweeps.running.group import StopVote, barrier, process_group
+from sweeps.running.said import (
+    WrongCallError,
+    checked_artifacts,
+    finite,
+    name,
+    next_step,
+    numbers,
+    plain,
+    printable,
+    samples_text,
+)
+from sweeps.running.system_metrics import SystemMetrics
+from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
+
+Stop = Callable[[], bool]
+SYNCED_EVERY = 100
+"""After how many reports the journal must be on disk: a checkpoint holds the ones since."""
+
+
+class Attempt:
+    """One worker's attempt. ``tell`` takes the events of rank zero, and notices of the others."""
+
+    def __init__(
+        self,
+        task: Task[Any],
+        given: Assignment,
+        store: Checkpoints,
+        group: tuple[int, int, str],
+        start: tuple[Manifest, Saved] | None,
+        tell: Callable[[Event], None],
+        stop: Stop,
+        data: Path,
+    ) -> None:
+        self.task, self.given, self.store, self.tell, self.stop = task, given, store, tell, stop
+        self.config: Any = Schema.of(task).config(given.config)
+        self.rank, self.world, self.address = group
+        self.seed, self.threads, self.data = given.seed, given.threads, data
+        self.saved = start[1] if start else None
+        self.steps = task.steps(self.config)
+        resumed_at_end = self.saved is not None and self.saved.step >= self.steps
+        self.scored: Mapping[str, Numbers] = given.evaluated if resumed_at_end else {}
+        self._restored = start[0] if start else None
+        self._scores: dict[str, dict[str, Any]] = {}
+        self._costs = task.costs(self.config)
+        self._reported, self._saved_step = (self.saved.step, self.saved.step) if self.saved else (0, 0)
+        self._reports: list[Report] = list(self._restored.reports) if self._restored else []
+        self._held: Report | None = None  # the last report
+        self._unsynced = 0
+        self._recorded = 0
+        self._system = SystemMetrics()
+        self._not_finite: set[str] = set()
+        self._vote = StopVote()
+        self._asked_to_stop = False
+        self._began = False
+        self._seconds, self._since = self._restored.seconds if self._restored else 0.0, time.monotonic()
+
+    @property
+    def folder(self) -> Path:
+        """Beside the checkpoints; for those of a URL in this machine's temporary folder."""
+        home = Path(self.store.root) if self.store.is_local else Path(tempfile.gettempdir()) / self.given.key
+        (home / "files").mkdir(parents=True, exist_ok=True)
+        return home / "files"
+
+    def report(self, step: int, metrics: Numbers) -> None:
+        self._heard()
+        if self.rank:
+            return
+        step = next_step(step, self._reported, "report")
+        found = numbers(metrics, f"the report of step {step}")
+        self._tell_not_finite(step, found)
+        self._train_on()
+        self._reported = step
+        self._held = Report(step, self._system.with_metrics(finite(found)))
+        if not self._asked_to_stop and step < self.steps:
+            self._release()
+
+    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+        self._heard(release=False)
+        if self.rank:
+            return
+        step = next_step(step, self._saved_step, "checkpoint")
+        self._train_on()
+        self._forget_reports()
+        self._settle()
+        self.store.save(step, state, self._trained_for(), score, [each for each in self._so_far() if each.step <= step])
+        self._saved_step = step
+
+    def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
+        self._heard()
+        if self.rank:
+            return
+        self._seconds, self._since = self._trained_for(), 0.0
+        if not self._scores:
+            self.tell(Evaluating(self._last))
+        on, signatures = name(on, "an evaluated set"), [each.signature for each in self.task.metrics if each.signature]
+        measured = numbers(scores, f"the evaluation of {on}", signatures)
+        self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
+        head = {"key": self.given.key, "step": self._last, "scores": kept}
+        written = checked_artifacts(texts) | samples_text(on, head, samples)
+        self.tell(Evaluated(self._last, on, kept, written))
+
+    def notice(self, text: str) -> None:
+        self._heard()
+        if not self.rank:
+            self.tell(Noticed(printable(str(text))))
+
+    def about(self, entries: Mapping[str, Any]) -> None:
+        self._heard()
+        if not self.rank:
+            self.tell(About(plain(entries, "the entries about a trial")))
+
+    def spent(self, costs: Costs) -> None:
+        self._heard()
+        self._costs = costs
+
+    def stopping(self, *, alone: bool = False) -> bool:
+        self._heard()
+        stops = self.stop() if alone or self.world == 1 else self._vote.agreed(self.stop())
+        self._asked_to_stop = self._asked_to_stop or stops
+        return stops
+
+    def states(self, steps: Sequence[int]) -> Iterator[Saved]:
+        self._settle()
+        if self.world > 1:
+            barrier()
+        for saved in self.store.states(steps):
+            self._heard()
+            yield saved
+
+    def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
+        return process_group(backend, self.address, self.rank, self.world)
+
+    def recorded(self, step: int) -> None:
+        """The sweep has written the reports up to this step. Another thread may say so."""
+        self._recorded = step
+
+    def end(self) -> None:
+        """The work has returned: tell how the attempt ended. Raises WrongCallError if scores are missing."""
+        self._heard()
+        if self.rank:
+            return
+        self._settle()
+        short = 0 < self._last < self.steps
+        scores = {**self.scored, **self._scores}
+        missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
+        if self._asked_to_stop and (short or missing):
+            self.tell(Stopped(self._saved_step))
+            return
+        if missing:
+            raise WrongCallError(f"work ended without {missing[0].name} of {missing[0].set}, which the table shows")
+        self.store.tidy()
+        costs = {"params": self._costs.params, "flops": self._costs.flops, "seconds": self._trained_for()}
+        planned = self.steps if short and not self.task.early_stop else None
+        self.tell(Finished(self._last, costs, {on: dict(of) for on, of in scores.items()}, planned))
+
+    @property
+    def _last(self) -> int:
+        """The last step that was reported or saved."""
+        return max(self._reported, self._saved_step)
+
+    def _heard(self, release: bool = True) -> None:
+        """The trial lives. The first call also tells what the attempt starts from: by now the task has its device."""
+        alive()
+        if not self._began:
+            self._began = True
+            self._tell_start()
+        self._pass_on_notices()
+        if release and self._held is not None:
+            self._settle()
+            self._release()
+
+    def _release(self) -> None:
+        """Tell the report. The last one waits for the last checkpoint, and tells of it."""
+        assert self._held is not None
+        written = self.store.written()
+        self._unsynced = 0 if written is not None else (self._unsynced + 1) % SYNCED_EVERY
+        report = replace(self._held, checkpoint=written, synced=self._unsynced == 0)
+        self._reports.append(report)
+        self._held = None
+        self.tell(report)
+
+    def _so_far(self) -> list[Report]:
+        """The reports that the journal may lack on disk."""
+        return [*self._reports, *([self._held] if self._held else [])]
+
+    def _tell_start(self) -> None:
+        if self.rank:
+            return
+        self.tell(Started(_device(self.world), self.world))
+        if self._restored is not None:
+            self.tell(Resumed(self._restored.step, self._restored.reports))
+
+    def _pass_on_notices(self) -> None:
+        while True:
+            try:
+                notice = self.store.notices.get_nowait()
+            except Empty:
+                return
+            self.tell(Noticed(f"worker {self.rank}: {notice}" if self.rank else notice))
+
+    def _settle(self) -> None:
+        """Wait for the checkpoint that is being written, which is no hang."""
+        while self.store.is_writing():
+            alive()
+            self._pass_on_notices()
+        self.store.settle()
+
+    def _forget_reports(self) -> None:
+        """Those that the journal has on disk need not be in a checkpoint."""
+        known = [place for place, each in enumerate(self._reports) if each.synced and each.step <= self._recorded]
+        del self._reports[: known[-1] + 1 if known else 0]
+
+    def _tell_not_finite(self, step: int, metrics: Mapping[str, float]) -> None:
+        for each in sorted(metrics.keys() - finite(metrics).keys() - self._not_finite):
+            self._not_finite.add(each)
+            self.tell(Noticed(f"{each} is {metrics[each]} at step {step}; the journal omits non-finite values"))
+
+    def _train_on(self) -> None:
+        """Training may go on after an evaluation."""
+        self._since = self._since or time.monotonic()
+
+    def _trained_for(self) -> float:
+        """Seconds of training over all attempts, without evaluation."""
+        return self._seconds + (time.monotonic() - self._since if self._since else 0.0)
+
+
+def _device(world: int) -> str:
+    torch = sys.modules.get("torch")
+    gpu = torch is not None and torch.cuda.is_available() and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    found = torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
+    return found if world == 1 else f"{found} × {world}"

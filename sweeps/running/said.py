@@ -1,0 +1,106 @@
+"""What a task's work says of itself, checked: a mistake there fails the trial with its cause."""
+
+import json
+import math
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from tracking.artifacts import is_artifact_name, statistics_name, statistics_text
+
+
+class WrongCallError(TypeError):
+    """The work has said what the platform cannot use."""
+
+
+def printable(text: str) -> str:
+    """The text with what no terminal and no file can hold spelled out."""
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+
+
+def name(value: Any, what: str) -> str:
+    """The name of a metric or a set, which files and MLflow hold."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise WrongCallError(f"{what} has the name {value!a:.60}, which must be printable text")
+    return value
+
+
+def next_step(step: Any, before: int, kind: str) -> int:
+    """The step as a whole number, if it follows the last one of its kind."""
+    try:
+        number = operator.index(step)
+    except TypeError:
+        raise WrongCallError(f"a {kind} has step {step!r:.40}, which is not a whole number") from None
+    if number <= before:
+        advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
+        raise WrongCallError(f"a {kind} of step {number} follows that of step {before}, but {advice}")
+    return number
+
+
+def numbers(values: Mapping[str, Any], where: str, texts: Collection[str] = ()) -> dict[str, Any]:
+    """The values by name, each an int or a float, or text where the name is among ``texts``."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in texts and isinstance(value, str):
+            found[key] = printable(value)
+            continue
+        try:
+            found[name(key, where)] = value if type(value) is int else float(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            if isinstance(error, WrongCallError):
+                raise
+            raise WrongCallError(f"{where} has {key} {value!r:.40}, which is not a number") from None
+    return found
+
+
+def plain(entries: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Entries that JSON can hold, unchanged."""
+    try:
+        text = json.dumps(entries, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise WrongCallError(f"{where} must hold plain values: {printable(str(error))}") from None
+    return dict(entries)
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Without values that no journal can hold."""
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
+    """The texts by path, each in a folder of its own: they replace none of the trial's files."""
+    for path, text in artifacts.items():
+        if not is_artifact_name(path):
+            raise WrongCallError(f"the text {path!a} must lie in a folder of its own, such as texts/scores.txt")
+        if not isinstance(text, str):
+            raise WrongCallError(f"the text {path} must be text, not {type(text).__name__}")
+        if not _is_unicode(text):
+            raise WrongCallError(f"the text {path} holds a lone surrogate, which no file can hold")
+    return dict(artifacts)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The file of a set's samples, by its path; none without samples."""
+    lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]
+    if lines and not is_artifact_name(f"samples/{set_name}.jsonl"):
+        raise WrongCallError(f"the set {set_name} has samples, so its name must be a valid file name")
+    return {statistics_name(set_name): statistics_text(head, lines)} if lines else {}
+
+
+def _sample(sample: Any, where: str) -> dict[str, Any]:
+    """Its numbers and lists of numbers, as plain Python."""
+    if not isinstance(sample, Mapping):
+        raise WrongCallError(f"{where} must map names to numbers, but is {sample!r:.40}")
+    several = {key: list(value) for key, value in sample.items() if isinstance(value, list | tuple)}
+    single = numbers({key: value for key, value in sample.items() if key not in several}, where)
+    lists = {key: [numbers({key: each}, where)[key] for each in of] for key, of in several.items()}
+    return {key: lists.get(key, single.get(key)) for key in sample}
