@@ -278,3 +278,14 @@ class Task(Generic[Config]):
     ``Trained | Path`` it may also be a folder that is no trial, such as one that another verb wrote."""
     card: Card | None = None
     """What files and tables know of the task, where it is more than follows from this."""
+
+
+FORMER = {"Report", "Checkpoint", "Evaluation", "Noticed", "Yielded", "Assignment", "Preparation"}
+"""Names of interface 1."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in FORMER:
+        calls = "trial.report, trial.checkpoint, trial.evaluated and trial.notice"
+        raise ImportError(f"{name} is of interface 1: work is no generator now; it calls {calls} where it yielded")
+    raise AttributeError(f"module {__name__} has no attribute {name}")

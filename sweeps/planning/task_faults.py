@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from inspect import isgeneratorfunction
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -16,8 +17,19 @@ TAKEN = (*PLATFORM, "task")
 """Groups of the files that are none of a task's."""
 PLAIN = (int, float, str, bool, dict, NoneType)
 KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
-FUNCTIONS = ("steps", "costs", "problems", "cautions", "data_problems", "title", "fingerprint", "resolved")
-OPTIONAL = ("work", "prepare", "words", "save", "load")
+FUNCTIONS = (
+    "work",
+    "steps",
+    "keep",
+    "costs",
+    "problems",
+    "cautions",
+    "data_problems",
+    "title",
+    "fingerprint",
+    "resolved",
+)
+OPTIONAL = ("prepare", "words", "save", "load")
 
 
 def task_faults(task: Task[Any], ours: bool) -> list[str]:
@@ -25,6 +37,10 @@ def task_faults(task: Task[Any], ours: bool) -> list[str]:
     found = ["its name translation is taken"] * (task.name == FIRST_TASK and not ours)
     if type(task.version) is not int or task.version < 1:
         found.append(f"its version {task.version!r} must be a whole number of at least 1")
+    if isgeneratorfunction(task.work):
+        found.append("its work yields, as in interface 1; now it calls trial.report, trial.checkpoint, trial.evaluated")
+    if (task.save is None) != (task.load is None):
+        found.append("it must have both save and load, or neither")
     found += [f"its {name} must be a function" for name in FUNCTIONS if not callable(getattr(task, name))]
     found += [f"its {name} must be a function or None" for name in OPTIONAL if not _is_optional(getattr(task, name))]
     of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]

@@ -1,20 +1,21 @@
 """A study of the small task with a fault in its steps, and what an undisturbed trial of it gives."""
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ablate_in_folder import plan
+from saved_state import saved_state
 from small_task import write_task
 from studies import lines
 
-from sweeps.events import Finished
-from sweeps.running.driver import work
+from sweeps.events import Event, Finished
+from sweeps.running.driver import Driver
 from sweeps.running.recorder import Recorder
 
-HEAD, SUM = "\nfrom collections.abc", "        total +="
+HEAD, SUM = "\nfrom dataclasses", "        total +="
+MANIFESTS = "*/a*/step-*/manifest.json"
 SLOW = {SUM: f"        __import__('time').sleep(0.1)\n{SUM}"}
 FUNCTIONS = """
 import os, signal, sys, threading, time
@@ -84,15 +85,19 @@ def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Fini
     """The end of the same trial, run in this process with its checkpoints in ``folder``. Call it in ``cwd``."""
     (planned,) = plan(cwd, *words, f"sweep.rows=[{row}]").trials
     assignment = replace(Recorder(planned).assignment(), checkpoints=str(folder), evaluated={})
-    *_, finished = work(assignment, 0, 1, "", lambda: False)
+    events: list[Event] = []
+    driver = Driver(assignment, events.append)
+    driver.newest()
+    driver.work(0, 1, "", lambda: False)
+    finished = events[-1]
     assert isinstance(finished, Finished)
     return finished
 
 
 def newest_state(checkpoints: Path) -> tuple[int, Any]:
     """Step and state of the newest checkpoint of all attempts."""
-    found = {int(path.parent.name.removeprefix("step-")): path for path in checkpoints.glob("*/a*/step-*/state.pickle")}
-    return max(found), pickle.loads(found[max(found)].read_bytes())
+    found = {int(path.parent.name.removeprefix("step-")): path.parent for path in checkpoints.glob(MANIFESTS)}
+    return max(found), saved_state(found[max(found)])
 
 
 def reasons(trial: Path) -> list[str]:

@@ -1,14 +1,13 @@
 """Whether a study that faults struck equals an undisturbed one: results, weights, moments, journals, MLflow."""
 
 import json
-import pickle
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from same_bits import computed, differing, leaves
+from saved_state import saved_state
 from studies import lines
 
 RUNS = """
@@ -34,8 +33,7 @@ def check_same_model(trial: Path, undisturbed: Path) -> None:
     """Of a trial that a person stopped meanwhile: this adds a report at its step, and so changes the next mean."""
     result, expected = (json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed))
     assert computed(result) == computed(expected), f"{result} is not {expected}"
-    states = _state(trial, expected["step"]), _state(undisturbed, expected["step"])
-    others = [name for name in differing(*states) if not name.startswith("/reports/")]
+    others = differing(_state(trial, expected["step"]), _state(undisturbed, expected["step"]))
     assert not others, f"{trial.name} has other weights: {', '.join(others[:3])}"
     steps = [line["step"] for line in _journal(trial)]
     assert steps == sorted({*steps, *(line["step"] for line in _journal(undisturbed))}), f"the steps are {steps}"
@@ -64,10 +62,7 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
 def _state(trial: Path, step: int) -> dict[str, Any]:
     folder, *others = trial.glob(f"checkpoints/*/a*/step-{step}")
     assert not others, f"{trial.name}: more than one attempt has saved step {step}"
-    if (small := folder / "state.pickle").exists():
-        return leaves(pickle.loads(small.read_bytes()))
-    state = leaves(computed(torch.load(folder / "state.pt", weights_only=True)))
-    return {name: leaf for name, leaf in state.items() if not name.endswith(f"/{NEWEST}")}
+    return leaves(saved_state(folder))
 
 
 def _journal(trial: Path) -> list[dict[str, Any]]:

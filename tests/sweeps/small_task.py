@@ -3,13 +3,11 @@
 from pathlib import Path
 
 SOURCE = """
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sweeps.task import (
-    Checkpoint, Costs, Divided, Evaluation, Metric, Neutral, Noticed, Observes, Problem, Range, RefusedError,
-    Report, Scores, Symbol, Task, Trial,
+    Costs, Divided, Keep, Metric, Neutral, Observes, Problem, Range, RefusedError, Scores, Symbol, Task, Trial,
 )
 
 
@@ -33,14 +31,16 @@ class Config:
     train: Train
 
 
-def work(trial: Trial[Config]) -> Iterator[Report | Checkpoint | Evaluation]:
+def work(trial: Trial[Config]) -> None:
     total = trial.saved.state if trial.saved else 0.0
     for step in range(trial.saved.step + 1 if trial.saved else 1, trial.config.train.steps + 1):
         total += trial.config.train.rate * trial.seed
-        if step % trial.config.train.every == 0:
-            yield Report(step, {"train/loss": 1 / total})
-            yield Checkpoint(step, total)
-    yield Evaluation("dev", {"score": total})
+        if (stops := trial.stopping()) or step % trial.config.train.every == 0:
+            trial.report(step, {"train/loss": 1 / total})
+            trial.checkpoint(step, total)
+        if stops:
+            return
+    trial.evaluated("dev", {"score": total})
 
 
 task = Task("small", 1, Config, (Metric("score"),), steps=lambda config: config.train.steps, work=work)

@@ -11,9 +11,10 @@ SUMMED = {
             {each_step}
 """,
     "    for step in range(": "    with trial.process_group():\n        for step in range(",
-    "        if step % ": "            if step % ",
-    "            yield Report": "                yield Report",
-    "            yield Checkpoint": "                yield Checkpoint",
+    "        if (stops": "            if (stops",
+    "            trial.report": "                trial.report",
+    "            trial.checkpoint": "                trial.checkpoint",
+    "        if stops:\n            return": "            if stops:\n                return",
     HEAD: FUNCTIONS
     + """
 import torch
@@ -26,7 +27,7 @@ def sum_over(trial, value):
 
 {functions}
 
-from collections.abc""",
+from dataclasses""",
 }
 
 

@@ -5,7 +5,6 @@ No process here may import our packages from the checkout.
 
 import json
 import os
-import pickle
 import sqlite3
 import subprocess
 import sys
@@ -132,7 +131,7 @@ def _resumed(trial: Path) -> bool:
 def final_state(trial: Path) -> dict[str, Any]:
     newest = max(trial.glob("checkpoints/*/a*/step-*"), key=lambda path: int(path.name.removeprefix("step-")))
     assert newest.name == f"step-{STEPS}"
-    state: dict[str, Any] = pickle.loads((newest / "state.pickle").read_bytes())
+    state: dict[str, Any] = saved_state(newest)
     return state
 
 

@@ -13,7 +13,7 @@ from studies import ablate, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 WORDS = ["task=small", "sweep.name=s"]
-EVALUATES = "    yield Evaluation("
+EVALUATES = "    trial.evaluated("
 HANGS_ONCE = """\
     import pathlib, time
     hung = pathlib.Path(__file__).with_name("hung")

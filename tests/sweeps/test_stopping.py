@@ -26,7 +26,7 @@ ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "swee
 @pytest.mark.ray
 def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(workplace: Path) -> None:
     """The trial finishes, so the sweep is over."""
-    write_task(workplace, {"    yield Evaluation(": f"{EVALUATES_UNTIL_TOLD}    yield Evaluation("})
+    write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
     running = Running.start("sweep", "task=small", "sweep.rows=[base]", cwd=workplace, trial=workplace)
     wait_until(lambda: (workplace / "evaluates").exists() or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]

@@ -22,7 +22,7 @@ LONG = [pytest.mark.slow, pytest.mark.faults]
 EVERYDAY = [*LONG, pytest.mark.everyday]
 RAY = [pytest.mark.ray, *LONG]
 OF_TRIAL = {"config.yaml", "attempts.jsonl", "provenance.json", "journal.jsonl", "result.json"}
-OF_CHECKPOINTS = {"owner.json", "state.pickle", "manifest.json"}
+OF_CHECKPOINTS = {"owner.json", "manifest.json"}
 """What is written to a trial's folder, and to the folder of its checkpoints."""
 
 

@@ -12,13 +12,12 @@ from examples import EXAMPLES, copied
 
 WATCHED = """
 import wine
-from sweeps.task import Noticed
 
 
 def work(trial):
-    yield from wine.work(trial)
+    wine.work(trial)
     import sys
-    yield Noticed("with torch" if "torch" in sys.modules else "without torch")
+    trial.notice("with torch" if "torch" in sys.modules else "without torch")
 
 
 import dataclasses
