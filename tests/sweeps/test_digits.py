@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from saved_state import saved_state
 from studies import Running, ablate, lines, mlflow_runs, wait_until
 
 import tracking
