@@ -1,9 +1,11 @@
-"""What two trials of a translation share if they computed the same: nested states without times and speeds."""
+"""What two trials share if they computed the same: nested states without times and speeds."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from saved_state import saved_state
 from torch import Tensor
 
 OF_THE_MACHINE = ("seconds", "tokens_per_s", "padded_tokens_per_s", "data_wait", "flops_per_s", "mfu")
@@ -28,8 +30,8 @@ def leaves(tree: Any, name: str = "") -> dict[str, Any]:
 
 def state_after(trial: Path, step: int) -> dict[str, Any]:
     """The leaves of the checkpoint of this step."""
-    (path,) = trial.glob(f"checkpoints/*/a*/step-{step}/state.pt")
-    return leaves(computed(torch.load(path, weights_only=True)))
+    (folder,) = trial.glob(f"checkpoints/*/a*/step-{step}")
+    return leaves(saved_state(folder))
 
 
 def differing(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
@@ -39,7 +41,9 @@ def differing(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return torch.equal(one, other) if isinstance(other, Tensor) else bool(one == other)
+    if isinstance(other, Tensor):
+        return torch.equal(one, other)
+    return np.array_equal(one, other) if isinstance(other, np.ndarray) else bool(one == other)
 
 
 def _of_the_machine(name: str) -> bool:
