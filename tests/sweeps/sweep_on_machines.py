@@ -57,7 +57,7 @@ class Sweep:
 
 def workers(machine: Machine) -> list[psutil.Process]:
     """Those on this machine that train."""
-    return machine.processes("ray::WorkerActor.run")
+    return machine.processes("ray::WorkerActor")
 
 
 def machine_of_a_worker(machines: Machines) -> Machine:
