@@ -8,8 +8,8 @@ from sweeps.planning.schema import Schema
 
 def described(values: Mapping[str, Any], schema: Schema) -> str:
     """Values by short name as text, such as "h 4, d_k = d_v = 16"."""
-    if schema.task.described is not None:
-        return schema.task.described(values)
+    if schema.task.words is not None:
+        return schema.task.words(values)
     symbols = {schema.short(key): symbol for key, symbol in schema.symbols.items()}
     return ", ".join(f"{symbols.get(name, name)} {value}" for name, value in values.items())
 
