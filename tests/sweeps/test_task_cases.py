@@ -75,14 +75,15 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({'Task("small"': 'Task("../small"'}, "small.py", ["must have a plain name"]),
     ({'"small", 1': '"small", 0'}, "small.py", ["its version 0 must be a whole number of at least 1"]),
     ({'"small", 1': '"small", "1"'}, "small.py", ["its version '1' must be"]),
-    ({", work=work": ""}, "small.py", ["must have either work or worker"]),
-    ({"work=work": 'work=work, worker="a:b"'}, "small.py", ["must have either work or worker"]),
+    ({", work=work": ""}, "small.py:42", ["missing 1 required", "'work'"]),
     ({"work=work": "work=3"}, "small.py", ["its work must be a function"]),
     ({"lambda config: config.train.steps": "4"}, "small.py", ["its steps must be a function"]),
     ({"config.train.steps,": "config.train.stepps,"}, "small.py:42", ["whose steps fails: AttributeError"]),
     ({"lambda config: config.train.steps": "lambda config: None"}, "", ["whose steps returns None", "whole number"]),
     ({"work=work": "work=work, costs=lambda config: 1 / 0"}, "small.py:42", ["whose costs fails: ZeroDivisionError"]),
     ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
+    ({"work=work": "work=work, early_stop=1"}, "small.py", ["its early_stop 1 must be True or False"]),
+    ({"work=work": "work=work, verbs=[work]"}, "small.py", ["its verbs must be a tuple of functions"]),
     ({"work=work": "work=work, fingerprint=lambda config: 3"}, "", ["whose fingerprint returns 3"]),
     ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
     ({"work=work": "work=work, cautions=lambda config, data: 3"}, "", ["whose cautions fails"]),
@@ -214,7 +215,7 @@ def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    write_task(tmp_path, {'"small", 1': '"small", 0', '(Metric("score"),)': "()", ", work=work": ""})
+    write_task(tmp_path, {'"small", 1': '"small", 0', '(Metric("score"),)': "()", "work=work": "work=3"})
     assert "for 3 reasons" in refusal(tmp_path, "plan", "task=small")
     write_task(tmp_path, files={FILE: BASE.replace("  every: 2\n", "").replace("size: 8", "size: 0")})
     message = refusal(tmp_path, "plan", "task=small:task", "train.rat=1")

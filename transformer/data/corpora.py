@@ -53,8 +53,8 @@ class Text:
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    What ``load`` downloads it keeps in the given folder. ``problems`` are those that show without reading the text. The declaration of the text that ``load`` returns is of
-    the exact bytes it read. It differs if the text changed in between.
+    ``problems`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder. The
+    declaration of the text that it returns is of the exact bytes it read. It differs if the text changed in between.
 
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
     ``train_pairs`` is the number of training pairs, None if only the text can tell.
