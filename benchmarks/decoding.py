@@ -36,12 +36,13 @@ from benchmarks.decoders import (
 from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
+from benchmarks.workloads import prepared_text
 from sweeps.planning.compose import compose_row
 from sweeps.schema import Problem, RefusedError, parse
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Prepared, prepare
+from transformer.data.prepare import ParallelSet, Prepared
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.checkpoint import Checkpoints
 
@@ -133,7 +134,7 @@ def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int)
 def natural_ends(folder: Path, sentences: int) -> Workload:
     """The last checkpoint of a trial, and the first sentences of its first test set, in batches of similar length."""
     trial, data_folder = _read_trial(folder)
-    prepared = prepare(trial.data, data_folder)
+    prepared = prepared_text(trial, data_folder)
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
     model.load_state_dict(_last_weights(folder))
     name = next((name for name in prepared.evaluation_sets if name != "dev"), "dev")

@@ -40,8 +40,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         data = write_text(multi30k, Path(name), copies)
         size = sum(Path(file).stat().st_size for file in data.train or ()) / 1e6
+        made = Path(name) / "data" / "made"
+        made.mkdir(parents=True)
         began = time.monotonic()
-        prepare(data, Path(name) / "data")
+        prepare(data, made)
         seconds = time.monotonic() - began
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     peaks = " and ".join(f"{each.ru_maxrss / 2**20:.2f} GiB" for each in used)

@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Workload, prepared_text
 from sweeps.planning.compose import compose_row
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder
-from transformer.data.prepare import prepare
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
 from transformer.training.train import make_forward_backward, start, train_step
@@ -27,7 +26,7 @@ def start_up(*more: str, times: int = 3) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1", *more]
         settings = compose_row(words).rows[0].settings
-        prepare(settings.trial.data, Path(settings.paths.data))
+        prepared_text(settings.trial, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
 
 

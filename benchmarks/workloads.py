@@ -8,12 +8,14 @@ import numpy.typing as npt
 
 from benchmarks.timing import Rounds
 from sweeps.planning.compose import compose_row
+from sweeps.planning.load_task import load_task
+from sweeps.running.prepared import prepared_folder
 from sweeps.schema import Problem, RefusedError
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
 from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Sentences, prepare
+from transformer.data.prepare import ParallelSet, Prepared, Sentences
 
 SEED = 1
 PAIRS = 29_000
@@ -77,7 +79,13 @@ def read_pairs(folder: Path) -> ParallelSet:
     if not folder.is_dir():
         raise RefusedError([Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")])
     settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
-    return prepare(settings.trial.data, Path(settings.paths.data)).pairs("train")
+    return prepared_text(settings.trial, Path(settings.paths.data)).pairs("train")
+
+
+def prepared_text(trial: TrialConfig, folder: Path) -> Prepared:
+    """The trial's corpus, prepared once below ``folder`` as a sweep does it."""
+    task = load_task("translation", Path.cwd())
+    return Prepared(prepared_folder(task, [trial], folder, task.fingerprint(trial)))
 
 
 def drawn_pairs(size: int = PAIRS) -> ParallelSet:

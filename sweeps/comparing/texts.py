@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.planning.data_place import data_place
+from sweeps.planning.data_place import check_whole, data_place
 from sweeps.planning.moved import moved
 from sweeps.planning.task_named import source_of_study
 from sweeps.schema import RefusedError
@@ -65,10 +65,13 @@ def _prepared(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Li
         if task.texts is None or not config:
             return {}, ""
         recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
-        places = [data_place(task, folder, config["data_fingerprint"]) for folder in (data, recorded)]
+        fingerprint = config["data_fingerprint"]
+        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
         place = next((place for place in places if place.is_dir()), None)
         if place is None:
             return {}, f"its sources are not shown: {places[-1]} is gone"
+        if task.prepare is not None:
+            check_whole(place, fingerprint)
         return task.texts(place, set_name), ""
     except (RefusedError, DamagedFileError) as error:
         return {}, f"its sources are not shown: {error}"

@@ -184,6 +184,11 @@ def _turns(trials: Iterable[PlannedTrial]) -> dict[str, int]:
     return turns
 
 
+def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
+    """Those of the trials, each once whatever its seed."""
+    return list({repr(Schema.of(each.task).seeded(each.config, 1)): each.config for each in trials}.values())
+
+
 def cautions(plan: Plan) -> Iterator[str]:
     """What is valid but probably unintended: one line per fault, with the trials that have it."""
     found: dict[str, list[str]] = {}

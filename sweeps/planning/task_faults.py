@@ -17,19 +17,9 @@ TAKEN = (*PLATFORM, "task")
 """Groups of the files that are none of a task's."""
 PLAIN = (int, float, str, bool, dict, NoneType)
 KINDS = "must be int, float, str, bool, None, Literal, list[…] or dict"
-FUNCTIONS = (
-    "work",
-    "steps",
-    "keep",
-    "costs",
-    "problems",
-    "cautions",
-    "data_problems",
-    "title",
-    "fingerprint",
-    "resolved",
-)
-OPTIONAL = ("prepare", "words", "save", "load")
+ADVISING = ("problems", "cautions", "data_problems", "title")
+FUNCTIONS = ("steps", "work", *ADVISING, "costs", "keep", "fingerprint", "resolved")
+OPTIONAL = ("words", "prepare", "texts", "save", "load")
 
 
 def task_faults(task: Task[Any], ours: bool) -> list[str]:
@@ -41,6 +31,10 @@ def task_faults(task: Task[Any], ours: bool) -> list[str]:
         found.append("its work yields, as in interface 1; now it calls trial.report, trial.checkpoint, trial.evaluated")
     if (task.save is None) != (task.load is None):
         found.append("it must have both save and load, or neither")
+    if type(task.early_stop) is not bool:
+        found.append(f"its early_stop {task.early_stop!r} must be True or False")
+    if not isinstance(task.verbs, tuple) or not all(map(callable, task.verbs)):
+        found.append("its verbs must be a tuple of functions, such as (translate,)")
     found += [f"its {name} must be a function" for name in FUNCTIONS if not callable(getattr(task, name))]
     found += [f"its {name} must be a function or None" for name in OPTIONAL if not _is_optional(getattr(task, name))]
     of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]

@@ -1,11 +1,12 @@
 """The functions of a user's task, which every plan calls: what they raise, and a wrong result, is a refusal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from sweeps.planning.task_errors import failed
-from sweeps.task import Costs, Problem, RefusedError, Task
+from sweeps.processes.storage import FIXES
+from sweeps.task import Costs, Keep, Problem, RefusedError, Task
 
 Fits = Callable[[Any], bool]
 RESULTS: dict[str, tuple[str, Fits]] = {
@@ -14,6 +15,8 @@ RESULTS: dict[str, tuple[str, Fits]] = {
     "fingerprint": ("text", lambda found: isinstance(found, str)),
     "title": ("text or None", lambda found: found is None or isinstance(found, str)),
     "words": ("text", lambda found: isinstance(found, str)),
+    "keep": ("Keep", lambda found: isinstance(found, Keep)),
+    "texts": ("texts by what each is called", lambda found: isinstance(found, Mapping)),
 }
 LISTS: dict[str, type] = {"problems": Problem, "data_problems": Problem, "cautions": str}
 OTHERS = ("prepare", "resolved")
@@ -34,6 +37,8 @@ def _checked(function: Callable[..., Any], called: str, name: str, here: str) ->
         except RefusedError:
             raise
         except Exception as error:  # whatever the user's code raises
+            if isinstance(error, OSError) and error.errno in FIXES:
+                raise  # a full disk is no fault of the code
             raise failed(f'is "{name}", whose {called} fails', error, here) from error
         if wanted := _other_than(called, found):
             result = f'is "{name}", whose {called} returns {found!r:.60}'

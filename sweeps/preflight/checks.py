@@ -7,7 +7,7 @@ from pathlib import Path
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
-from sweeps.planning.plan import Plan
+from sweeps.planning.plan import Plan, configurations
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_named import library_of
@@ -86,10 +86,11 @@ def _place_problems(shared: Settings) -> list[Problem]:
 
 
 def _data_problems(plan: Plan) -> Iterator[Problem]:
-    """What is known of data that is not prepared yet; preparation reads it."""
-    for planned in {planned.fingerprint: planned for planned in plan.pending}.values():
-        if not planned.prepared_folder.is_dir() or planned.prepared_folder == Path(planned.settings.paths.data):
-            yield from planned.task.data_problems(planned.config, None)
+    """What is known of data that is not prepared yet; the rest shows once it is."""
+    task = plan.task
+    waiting = (each for each in plan.pending if task.prepare is None or not each.prepared_folder.is_dir())
+    for config in configurations(waiting):
+        yield from task.data_problems(config, None)
 
 
 def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem], list[str]]:

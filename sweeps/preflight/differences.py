@@ -32,8 +32,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
 def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """A line for each folder that some nodes do not see."""
     task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
-    prepares = task.prepare is not None
-    data = "the data is prepared there once more" if prepares else "the data must lie there, too"
+    data = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
     for key, folder in shared_folders(shared.paths).items():
         names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]
         if names:
@@ -45,7 +44,7 @@ def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:
     """A line for each folder whose locks do not hold between machines."""
     effects = {
         "paths.runs": "two sweeps could train one trial",
-        "paths.data": "two workers could prepare one text",
+        "paths.data": "two workers could prepare the same data",
     }
     for key, folder in locking_folders(shared.paths).items():
         names = [node.name for node in nodes if node.answer and key in node.answer.get("unlocked", ())]

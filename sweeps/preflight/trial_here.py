@@ -50,8 +50,7 @@ def _sha256(file: Path) -> str | None:
 
 def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:
     """What keeps this node from preparing the data, if it neither shares nor has it."""
-    folder = Path(data["folder"])
-    place = data_place(task, folder, data["fingerprint"])
-    if shared or (place != folder and place.is_dir()):
+    place = data_place(task, Path(data["folder"]), data["fingerprint"])
+    if shared or (task.prepare is not None and place.is_dir()):
         return []
     return list(task.data_problems(Schema.of(task).config(data["config"]), None))

@@ -50,7 +50,7 @@ class Driver:
             use_interface_to(address)
         given, group = self.assignment, (rank, world, address)
         place, identity = Path(given.data_folder), given.prepared_as
-        data = prepared_folder(self.task, self.config, place, given.data_fingerprint, identity)
+        data = prepared_folder(self.task, [self.config], place, given.data_fingerprint, identity)
         self._attempt = Attempt(self.task, given, self.store, group, self._found, self.tell, stop, data)
         self._found = None
         try:

@@ -1,51 +1,113 @@
 """The prepared data of a task: made once per fingerprint, in a folder that is whole or absent."""
 
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.data_place import data_place
+from sweeps.planning.data_place import check_whole, data_place, write_manifest
+from sweeps.planning.same_data import ONE_COPY
+from sweeps.processes.alive import alive
 from sweeps.processes.patient_lock import patient_lock
 from sweeps.processes.storage import at_place
-from sweeps.task import Task
+from sweeps.schema import Problem, RefusedError
+from sweeps.task import Task, Told
+
+SHARED = "must be on storage that all nodes share, or every node needs the planned data"
 
 
-def prepared_folder(task: Task[Any], config: Any, data_folder: Path, fingerprint: str, identity: str = "") -> Path:
-    """The folder, prepared now unless it is there. A failure leaves nothing behind."""
-    folder = data_place(task, data_folder, fingerprint)
-    if task.prepare is not None and not folder.is_dir():
-        with _alone(folder):
-            if not folder.is_dir():
-                _prepare(task, config, folder)
-    return folder
+def prepared_folder(
+    task: Task[Any], configs: Sequence[Any], data_folder: Path, fingerprint: str, identity: str = ""
+) -> Path:
+    """The folder of the data, prepared on this node unless it is there; without ``prepare`` it is ``data_folder``.
 
-
-def _prepare(task: Task[Any], config: Any, folder: Path) -> None:
-    assert task.prepare is not None
-    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    Raises RefusedError, with this host's name, if the data differs from the planned one, or from the copy ``identity``;
+    "" allows any copy.
+    """
+    place = data_place(task, data_folder, fingerprint)
+    if task.prepare is None:
+        return place
     try:
-        with at_place(folder):
-            task.prepare([config], temporary, lambda *_: None)
-        temporary.rename(folder)
+        found = prepare_once(task, configs, place, fingerprint)
+    except RefusedError as error:
+        if place.is_dir():
+            raise
+        raise _cannot_prepare(place, error) from error
+    if identity not in ("", found):
+        other = f"{socket.gethostname()} has another copy of the same data"
+        raise RefusedError([Problem("paths.data", other, ONE_COPY, None, str(place))])
+    return place
+
+
+def prepare_once(
+    task: Task[Any], configs: Sequence[Any], place: Path, fingerprint: str, told: Told = lambda step, done: None
+) -> str:
+    """The identity of the data in ``place``, prepared now unless it is there: whoever comes second waits.
+
+    Each call of ``told`` is a sign of life. Raises RefusedError for data that is refused, has changed since it was
+    planned, or is damaged. A failure leaves nothing behind.
+    """
+
+    def tell(step: str, done: float | None) -> None:
+        alive()
+        told(step, done)
+
+    if not place.is_dir():
+        with _alone(place):
+            if not place.is_dir():
+                _prepare(task, configs, place, fingerprint, tell)
+    tell("checking", None)
+    return check_whole(place, fingerprint)
+
+
+def _prepare(task: Task[Any], configs: Sequence[Any], place: Path, fingerprint: str, told: Told) -> None:
+    """Fill a folder next to ``place`` and rename it, so that a folder with the final name is whole."""
+    if task.fingerprint(configs[0]) != fingerprint:
+        found = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
+        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
+    place.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
+    temporary = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+    try:
+        temporary.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
+        with at_place(place):
+            assert task.prepare is not None
+            task.prepare(configs, temporary, told)
+            write_manifest(temporary, fingerprint)
+        _take_name(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
-    new = [each for each in folder.parents if not each.exists()]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = folder.with_suffix(".lock")
+def _take_name(temporary: Path, place: Path) -> None:
     try:
+        temporary.rename(place)  # atomic, and never replaces a folder with content
+    except OSError:
+        if not place.is_dir():  # otherwise another process was first: not every filesystem has locks
+            raise
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Lock out other processes that prepare the folder. After a failure, remove the lock and new empty folders."""
+    new = [each for each in place.parents if not each.exists()]
+    lock = place.with_suffix(".lock")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         with patient_lock(lock):
             yield
     except BaseException:
-        lock.unlink(missing_ok=True)
+        with suppress(OSError):  # never made, or on storage that is read-only
+            lock.unlink()
         for each in new:
             with suppress(OSError):  # another process has put something into it
                 each.rmdir()
         raise
+
+
+def _cannot_prepare(place: Path, error: RefusedError) -> RefusedError:
+    host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
+    reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
+    return RefusedError(Problem("paths.data", reason, SHARED, None, str(place)) for reason in reasons)

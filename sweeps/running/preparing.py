@@ -3,39 +3,41 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.running.prepared import prepared_folder
-from sweeps.task import Told
+from sweeps.planning.plan import Plan, PlannedTrial, configurations
+from sweeps.running.prepared import prepare_once
+from sweeps.task import Problem, RefusedError, Told
 
 
 def prepare_data(plan: Plan, console: Console) -> None:
-    """Prepare all data of the plan's pending trials. Raises RefusedError for data that they cannot use.
+    """Prepare all data of the plan's pending trials. Raises RefusedError with all problems of what they cannot use.
 
     Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
     """
+    problems: list[Problem] = []
     for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
         sharing = [planned for planned in plan.pending if planned.fingerprint == fingerprint]
-        first = sharing[0]
-        name = first.settings.source.task.title(first.config) or first.settings.source.task.name
-        with _shown(name, not first.prepared_folder.is_dir() and _prepares(first), console) as told:
-            _prepare(sharing, told)
+        try:
+            problems += _prepare(sharing, console)
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
 
 
-def _prepares(planned: PlannedTrial) -> bool:
-    task = planned.settings.source.task
-    return task.prepare is not None
-
-
-def _prepare(sharing: list[PlannedTrial], told: Told) -> None:
-    planned = sharing[0]
-    task, folder = planned.settings.source.task, Path(planned.settings.paths.data)
-    prepared_folder(task, planned.config, folder, planned.fingerprint)
+def _prepare(sharing: list[PlannedTrial], console: Console) -> list[Problem]:
+    """Prepare or open the data of these trials; what is wrong with it for them."""
+    planned, configs = sharing[0], configurations(sharing)
+    task, place = planned.task, planned.prepared_folder
+    if task.prepare is None:
+        return []
+    with _shown(task.title(planned.config) or task.name, not place.is_dir(), console) as told:
+        prepare_once(task, configs, place, planned.fingerprint, told)
+        return [problem for config in configs for problem in task.data_problems(config, place)]
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class Recorder:
         self.folder.check_running(attempt, *self.process)
         match event:
             case Started(device, _, hosts):
-                content = collect(device, self.planned.fingerprint, hosts) | {"vocabulary": self.prepared_as}
+                content = collect(device, self.planned.fingerprint, hosts) | {"data_identity": self.prepared_as}
                 content |= {"task": files} if (files := task_files(self.planned.settings.source)) else {}
                 write_atomic(self.folder.provenance_path, to_json(content) + "\n")
             case Resumed(step, reports):

@@ -16,15 +16,15 @@ from tracking.damage import UnreadableError
 from tracking.files import write_atomic
 from tracking.salvage import salvage
 
-NO_VOCABULARY = "its record of the vocabulary is lost, so only other trials of the study can reveal another one"
+NO_IDENTITY = "its record of the data is lost, so only other trials of the study can reveal another copy"
 WHAT_FOLLOWS = {
     "result.json": "the trial resumes from its last checkpoint and writes it again",
     "config.yaml": "it is written again",
-    "provenance.json": f"the next attempt writes it again; {NO_VOCABULARY}",
+    "provenance.json": f"the next attempt writes it again; {NO_IDENTITY}",
     "journal.jsonl": "a resume restores the reports that its checkpoint holds",
 }
 FINISHED = {
-    "provenance.json": f"the trial is finished, so it is not written again; {NO_VOCABULARY}",
+    "provenance.json": f"the trial is finished, so it is not written again; {NO_IDENTITY}",
     "journal.jsonl": "the trial is finished, so these reports cannot be recovered",
 }
 """The same for a finished trial, which has no further attempt."""

@@ -12,8 +12,7 @@ from machines import Machines
 from own_filesystem import OwnFilesystem
 from studies import command, lines, wait_until
 
-TRAINS = "ray::WorkerActor.run"
-WORKER = "ray::WorkerActor"
+TRAINS = WORKER = "ray::WorkerActor"
 TRIAL_PROCESS = "ray::ImplicitFunc"
 BELL = "ray::Bell"
 SYNCER = "tracking.sync"

@@ -128,7 +128,7 @@ OF_STUDY = [
 FIELDS = {
     "study.json": "name task settings rows seeds chosen trials cells",
     "base-s1/result.json": "key row seed step attempt params flops pairs scores",
-    "base-s1/provenance.json": "cpu device data_fingerprint vocabulary",
+    "base-s1/provenance.json": "cpu device data_fingerprint data_identity",
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
     "base-s1/config.yaml": "key data_fingerprint row scale model train decode data cluster sweep tracking paths",

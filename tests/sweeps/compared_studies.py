@@ -8,8 +8,8 @@ from small_text import TEXT, sentences, write_text
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
+from sweeps.running.prepared import prepared_folder
 from sweeps.running.recorder import Recorder
-from sweeps.translation.preparation import prepare_text
 from tracking.study import write_study
 from transformer.decoding.score import text_scores
 
@@ -31,7 +31,7 @@ def write_studies(folder: Path) -> Path:
 def sweep(folder: Path, *overrides: str) -> None:
     plan = plan_sweep([*TEXT, *overrides], here=folder)
     settings = [trial.settings.trial for trial in plan.trials]
-    prepare_text(settings, folder / "data", plan.trials[0].fingerprint, lambda what, share: None)
+    prepared_folder(plan.task, settings, folder / "data", plan.trials[0].fingerprint)
     write_study(recorded(plan, ["ablate", "sweep", *overrides]))
     for trial in plan.trials:
         finish(trial, {name: (folder / f"{name}.txt").read_text().splitlines() for name in ("dev", "test")})

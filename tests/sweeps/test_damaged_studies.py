@@ -211,4 +211,4 @@ def test_no_damaged_file_of_an_interrupted_trial_stops_it(trained_here: Path, tm
     for name in ("provenance.json", "error.txt"):
         assert f"{name}.damaged" in said
     assert json.loads((base(cwd) / "result.json").read_text())["step"] == 20
-    assert json.loads(provenance.read_text())["vocabulary"]
+    assert json.loads(provenance.read_text())["data_identity"]

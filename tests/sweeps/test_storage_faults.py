@@ -5,7 +5,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,10 @@ from small_text import write_text
 from studies import ablate, lines, mlflow_runs, printed
 from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_line
 
+from sweeps.running.prepared import prepared_folder
+from sweeps.task import Task, Told
 from transformer.config import DataConfig
+from transformer.data.fingerprint import fingerprint
 from transformer.data.prepare import prepare
 
 LONG = [pytest.mark.slow, pytest.mark.faults]
@@ -335,8 +338,12 @@ def test_data_that_does_not_fit_is_prepared_once_there_is_room(tmp_path: Path) -
 
 
 def fault_of_preparing(data: DataConfig, folder: Path) -> OSError | None:
+    def fill(configs: Sequence[DataConfig], made: Path, told: Told) -> None:
+        prepare(configs[0], made, told)
+
+    task = Task("text", 1, DataConfig, (), lambda data: 1, print, fingerprint=fingerprint, prepare=fill)
     try:
-        prepare(data, folder)
+        prepared_folder(task, [data], folder, fingerprint(data))
         return None
     except OSError as error:
         return error

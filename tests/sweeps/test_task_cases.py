@@ -82,6 +82,8 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     ({"lambda config: config.train.steps": "lambda config: None"}, "", ["whose steps returns None", "whole number"]),
     ({"work=work": "work=work, costs=lambda config: 1 / 0"}, "small.py:43", ["whose costs fails: ZeroDivisionError"]),
     ({"work=work": "work=work, costs=lambda config: 3"}, "", ["whose costs returns 3", "must return Costs"]),
+    ({"work=work": "work=work, early_stop=1"}, "small.py", ["its early_stop 1 must be True or False"]),
+    ({"work=work": "work=work, verbs=[work]"}, "small.py", ["its verbs must be a tuple of functions"]),
     ({"work=work": "work=work, fingerprint=lambda config: 3"}, "", ["whose fingerprint returns 3"]),
     ({"work=work": "work=work, problems=lambda config: [3]"}, "", ["whose problems returns [3]", "each Problem"]),
     ({"work=work": "work=work, cautions=lambda config, data: 3"}, "", ["whose cautions fails"]),

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfi
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.fingerprint import fingerprint
 from transformer.data.pieces import EOS, PAD
-from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
 from transformer.messages import Assignment
 from transformer.model.blocks import DecoderLayer
 from transformer.model.encoder_decoder import Transformer
@@ -131,6 +132,13 @@ def copy_data(folder: Path, sizes: tuple[int, int, int], alphabet: str, longest:
         path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
         files[split], start = [str(path), str(path)], start + size
     return DataConfig("files", "letters", "letters", vocab_size, None, **files)
+
+
+def prepared_text(data: DataConfig, folder: Path) -> Prepared:
+    """The corpus, prepared in a new folder below this one."""
+    made = Path(tempfile.mkdtemp(dir=folder))
+    prepare(data, made)
+    return Prepared(made)
 
 
 def free_address() -> str:

@@ -1,5 +1,6 @@
 """The sources of parallel text, the hashes that identify it, and its checks."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,6 @@ from pathlib import Path
 from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.manifest import sha256
 from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
 
 SPLITS = ("train", "dev", "test")
@@ -53,8 +53,8 @@ class Text:
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    ``problems`` are those that show without reading the text. The declaration of the text that ``load`` returns is of
-    the exact bytes it read. It differs if the text changed in between.
+    ``problems`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder. The
+    declaration of the text that it returns is of the exact bytes it read. It differs if the text changed in between.
 
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
     ``train_pairs`` is the number of training pairs, None if only the text can tell.
@@ -117,7 +117,7 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
 
     source = (mirror.rstrip("/") + "/" if mirror else MULTI30K_URL) + name
     try:
-        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads / "multi30k", progressbar=False))
+        return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
         raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
@@ -134,13 +134,15 @@ def _refuse_other_content(paths: dict[str, Path]) -> None:
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    _refuse_faulty_files(data)
+    if problems := list(_problems_of_files(data)):
+        raise RefusedError(problems)
     return {split: [_hash(f"data.{split}", name) for name in getattr(data, split)] for split in SPLITS}
 
 
 def _hash(key: str, name: str) -> str:
     try:
-        return sha256(Path(name))
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise RefusedError([unreadable(key, Path(name), error)]) from None
 
@@ -151,13 +153,7 @@ def _problems_of_files(data: DataConfig) -> Iterator[Problem]:
             yield from file_problems(f"data.{split}", name)
 
 
-def _refuse_faulty_files(data: DataConfig) -> None:
-    if problems := list(_problems_of_files(data)):
-        raise RefusedError(problems)
-
-
 def _load_files(data: DataConfig, downloads: Path) -> Text:
-    _refuse_faulty_files(data)
     files = {split: _files(getattr(data, split), f"data.{split}") for split in SPLITS}
     return _text(files, lambda: {split: [file.sha256 for file in pair] for split, pair in files.items()})
 

@@ -1,7 +1,5 @@
 """What identifies prepared text. Every plan needs it, so it loads neither NumPy nor SentencePiece."""
 
-from pathlib import Path
-
 from sweeps.task import added_later
 from transformer.config import DataConfig, digest
 from transformer.data.corpora import corpus
@@ -27,8 +25,3 @@ def fingerprint_of(data: DataConfig, declared: dict[str, object]) -> str:
     if options := added_later(data):
         declares["options"] = options
     return digest(declares)
-
-
-def prepared_folder(folder: Path, data_fingerprint: str) -> Path:
-    """The prepared corpus's folder under ``paths.data``."""
-    return folder / "prepared" / data_fingerprint[:16]

@@ -1,26 +1,26 @@
-"""Text into binary pieces, once: ``<paths.data>/prepared/<fingerprint>/``, safe when many processes prepare at once."""
+"""Text into binary pieces in a folder, and that folder read again."""
 
+import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sweeps.processes.storage import at_place
-from sweeps.task import Problem, RefusedError
+from sweeps.task import Problem, RefusedError, Told
 from transformer.config import DataConfig
 from transformer.data import vocabulary
-from transformer.data.alone import alone, new_folders
-from transformer.data.corpora import corpus
-from transformer.data.fingerprint import fingerprint, fingerprint_of, prepared_folder
-from transformer.data.manifest import PreparedManifest, damaged, read_manifest, sha256
-from transformer.data.working_copy import Told, WorkingCopy, untold
+from transformer.data.corpora import Text, corpus
+from transformer.data.fingerprint import fingerprint, fingerprint_of
+from transformer.data.working_copy import WorkingCopy, untold
+
+SETS = "sets.json"
+"""The names of the sets, and the number of blank pairs."""
 
 
 @dataclass(frozen=True)
@@ -67,27 +67,28 @@ class ParallelSet:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus in pieces on disk. Each file is checked against the manifest before use: RefusedError if it differs."""
+    """A corpus in pieces on disk."""
 
     folder: Path
 
     @cached_property
-    def manifest(self) -> PreparedManifest:
-        return read_manifest(self.folder)
+    def _about(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / SETS).read_text("utf-8"))
+        return found
 
     @property
     def blank(self) -> int:
         """Training pairs that were left out because a side is blank."""
-        return self.manifest.blank
+        return int(self._about["blank"])
 
-    def check(self) -> None:
-        """Check every file against its checksum, which takes a second per gigabyte. Raises RefusedError."""
-        for name in self.manifest.files:
-            self._file(name)
+    @property
+    def evaluation_sets(self) -> list[str]:
+        """Every set but train, dev first."""
+        return [name for name in self._about["sets"] if name != "train"]
 
     @property
     def vocabulary_path(self) -> Path:
-        return self._file("vocabulary.model")
+        return self.folder / "vocabulary.model"
 
     @property
     def vocabulary(self) -> vocabulary.Vocabulary:
@@ -96,13 +97,7 @@ class Prepared:
     @property
     def vocabulary_sha256(self) -> str:
         """Distinguishes this vocabulary from one that another SentencePiece version makes of the same text."""
-        return sha256(self.vocabulary_path)
-
-    @property
-    def evaluation_sets(self) -> list[str]:
-        """Every set but train, dev first."""
-        names: list[str] = json.loads(self._file("sets.json").read_text())
-        return [name for name in names if name != "train"]
+        return hashlib.sha256(self.vocabulary_path.read_bytes()).hexdigest()
 
     def pairs(self, set_name: str) -> ParallelSet:
         return ParallelSet(*(self._sentences(set_name, side) for side in ("source", "target")))
@@ -116,66 +111,36 @@ class Prepared:
         return self._text(set_name, "source")
 
     def _text(self, set_name: str, side: str) -> list[str]:
-        text = self._file(f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
+        text = (self.folder / f"{set_name}.{side}.txt").read_bytes().decode("utf-8")
         return text.split("\n")[:-1]  # split at newlines only
 
     def _sentences(self, set_name: str, side: str) -> Sentences:
-        pieces, offsets = self._file(f"{set_name}.{side}.npy"), self._file(f"{set_name}.{side}.offsets.npy")
+        pieces, offsets = (self.folder / f"{set_name}.{side}.{kind}" for kind in ("npy", "offsets.npy"))
         return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
 
-    def _file(self, name: str) -> Path:
-        self.manifest.check(self.folder, name)
-        return self.folder / name
 
+def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+    """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
-def open_prepared(folder: Path, data_fingerprint: str) -> Prepared:
-    """The prepared corpus in ``folder``. Raises RefusedError unless it is complete and has this fingerprint."""
-    prepared = Prepared(folder)
-    if prepared.manifest.fingerprint != data_fingerprint:
-        raise damaged(folder, f"its fingerprint is {prepared.manifest.fingerprint}")
-    prepared.manifest.check_sizes(folder)
-    return prepared
-
-
-def prepare(data: DataConfig, folder: Path, planned: str | None = None, told: Told = untold) -> Prepared:
-    """The prepared corpus under ``folder``, prepared now if it does not exist; refused text leaves nothing behind.
-
-    ``planned`` is the fingerprint that trials were planned with; by default, the current text's. Existing prepared
-    text is opened by the fingerprint alone, even if its sources have changed. Raises RefusedError if the text to
-    prepare differs from the plan.
+    Raises RefusedError for text that cannot be used, or that changes meanwhile.
     """
-    planned = planned or fingerprint(data)
-    target = prepared_folder(folder, planned)
-    if not target.is_dir():
-        if problems := list(corpus(data).problems(data)):
-            raise RefusedError(problems)
-        with new_folders(target.parent), new_folders(folder / "downloads" / data.name), alone(target):
-            if not target.is_dir():
-                _make(data, planned, target, folder / "downloads", told)
-    return open_prepared(target, planned)
-
-
-def _make(data: DataConfig, planned: str, target: Path, downloads: Path, told: Told) -> None:
-    """Write into a folder next to ``target`` and rename it, so that a folder with the final name is complete."""
-    target.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
-    workshop = Path(tempfile.mkdtemp(prefix=target.name, dir=target.parent))
-    workshop.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
+    if problems := list(corpus(data).problems(data)):
+        raise RefusedError(problems)
+    planned, downloads = fingerprint(data), folder.parent / "downloads" / data.name
     try:
-        with at_place(target):
-            blank = _write(data, planned, WorkingCopy(workshop), downloads, told)
-            PreparedManifest.of(workshop, planned, blank).write(workshop)
-        _take_name(workshop, target)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        told("opening the text", None)
+        _write(data, planned, corpus(data).load(data, downloads), WorkingCopy(folder), told)
+    except BaseException:
+        for each in (downloads, downloads.parent):
+            with suppress(OSError):  # it is not there, or not empty
+                each.rmdir()
+        raise
 
 
-def _write(data: DataConfig, planned: str, copy: WorkingCopy, downloads: Path, told: Told) -> int:
-    """Write every prepared file; the number of blank training pairs. Raises RefusedError."""
-    told("opening the text", None)
-    text = corpus(data).load(data, downloads)
+def _write(data: DataConfig, planned: str, text: Text, copy: WorkingCopy, told: Told) -> None:
     blank = copy.take(text, told)
     if fingerprint_of(data, text.declared()) != planned:
-        found = f"the text of data={data.name} changed after it was planned"
+        found = f"the text of data={data.name} changed while it was prepared"
         raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
     told("learning the vocabulary", None)
     path = copy.folder / "vocabulary.model"
@@ -183,13 +148,4 @@ def _write(data: DataConfig, planned: str, copy: WorkingCopy, downloads: Path, t
     for name in text.sets:
         copy.encode(name, vocabulary.Vocabulary(path), told)
     copy.remove("train")
-    (copy.folder / "sets.json").write_text(json.dumps(list(text.sets)))
-    return blank
-
-
-def _take_name(workshop: Path, target: Path) -> None:
-    try:
-        os.rename(workshop, target)  # noqa: PTH104 - atomic, and never replaces a folder with content
-    except OSError:
-        if not target.is_dir():  # otherwise another process prepared the same text first
-            raise
+    (copy.folder / SETS).write_text(json.dumps({"sets": list(text.sets), "blank": blank}), "utf-8")

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sweeps.task import Problem, RefusedError
+from sweeps.task import Problem, RefusedError, Told
 from transformer.data.array_file import ArrayFile
 from transformer.data.corpora import Text
 from transformer.data.left_out import refuse_incomplete
@@ -19,9 +19,6 @@ from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
 
 T = TypeVar("T")
-
-Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that cannot be known."""
 
 
 def untold(step: str, done: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Text that cannot be used: what is said of each fault, and that nothing is left of a refused preparation."""
+"""Text that cannot be used: what is said of each fault."""
 
 import bz2
 import gzip
@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_trials import SMALL
+from small_trials import SMALL, prepared_text
 
 from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
-from transformer.data.prepare import prepare
 from transformer.data.text_file import read_lines
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
@@ -40,11 +39,9 @@ def good(folder: Path, vocab_size: int = 310) -> DataConfig:
 
 
 def refused(data: DataConfig, folder: Path) -> list[Problem]:
-    """The problems of this text; nothing may be left."""
-    before = sorted(folder.rglob("*"))
+    """The problems of this text."""
     with pytest.raises(RefusedError) as caught:
-        prepare(data, folder / "new" / "data")
-    assert sorted(folder.rglob("*")) == before
+        prepared_text(data, folder)
     return caught.value.problems
 
 
@@ -159,7 +156,7 @@ def test_the_content_says_how_a_file_is_compressed_and_not_its_name(tmp_path: Pa
 def test_positions_are_advised_only_for_what_may_be_a_sentence(tmp_path: Path, pieces: int, advised: bool) -> None:
     data = good(tmp_path)
     (tmp_path / "dev.de").write_bytes(text([GERMAN[0], "x " * pieces, GERMAN[1]]))
-    (problem,) = check_lengths(prepare(data, tmp_path / "data"), SMALL, data)
+    (problem,) = check_lengths(prepared_text(data, tmp_path), SMALL, data)
     assert f"{tmp_path / 'dev.de'}:2 has " in problem.found
     assert ("must be at least" in problem.allowed) == advised
     assert (ONE in problem.allowed) != advised
@@ -168,7 +165,7 @@ def test_positions_are_advised_only_for_what_may_be_a_sentence(tmp_path: Path, p
 def test_positions_are_not_advised_if_nearly_all_training_pairs_are_long(tmp_path: Path) -> None:
     data = good(tmp_path)
     (tmp_path / "train.en").write_bytes(text([ENGLISH[0], *["x y " * 1030] * 18, "x y " * 1040]))
-    problem = check_lengths(prepare(data, tmp_path / "data"), replace(SMALL, max_positions=4), data)[0]
+    problem = check_lengths(prepared_text(data, tmp_path), replace(SMALL, max_positions=4), data)[0]
     assert problem.found.startswith("is 4; 20 of 20 training pairs are left out")
     assert problem.allowed.startswith(f"{ONE} {tmp_path / 'train.en'}:20 has ")
 

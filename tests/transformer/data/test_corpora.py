@@ -5,19 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_trials import prepared_text
 
 from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.corpora import CORPORA, MULTI30K_SHA256, MULTI30K_URL
-from transformer.data.prepare import prepare
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
 
 
 def refused_multi30k(folder: Path, data: DataConfig) -> Problem:
     with pytest.raises(RefusedError) as refused:
-        prepare(data, folder / "data")
-    assert not (folder / "data").exists()
+        prepared_text(data, folder)
+    assert not (folder / "downloads").exists()
     (problem,) = refused.value.problems
     return problem
 
@@ -29,7 +29,7 @@ def test_every_missing_file_is_named_with_its_key(tmp_path: Path, split: str) ->
         Path(path).write_bytes(b"one\n")
     sets = dict.fromkeys(("train", "dev", "test"), there) | {split: [str(tmp_path / "no"), str(tmp_path / "none")]}
     with pytest.raises(RefusedError) as refused:
-        prepare(DataConfig("files", "a", "b", 300, None, **sets), tmp_path / "data")
+        prepared_text(DataConfig("files", "a", "b", 300, None, **sets), tmp_path)
     assert [(p.key, p.found) for p in refused.value.problems] == [
         (f"data.{split}", f"{tmp_path / name} does not exist") for name in ("no", "none")
     ]
@@ -70,7 +70,7 @@ def test_multi30k_pins_both_sides_of_every_set() -> None:
 
 
 def test_a_planned_length_is_near_the_real_one_of_the_synthetic_corpus(tmp_path: Path) -> None:
-    prepared = prepare(DataConfig("synthetic", "en", "de", 1000, None, None, None, None), tmp_path)
+    prepared = prepared_text(DataConfig("synthetic", "en", "de", 1000, None, None, None, None), tmp_path)
     pairs = prepared.pairs("train")
     declared = CORPORA["synthetic"].mean_lengths
     assert (pairs.source.lengths.mean(), pairs.target.lengths.mean()) == pytest.approx(declared, rel=0.02)

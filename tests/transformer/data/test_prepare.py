@@ -1,9 +1,6 @@
-"""Text into binary pieces: once, completely or not at all, and identified by its declaration."""
+"""Text into binary pieces, identified by its declaration."""
 
 import io
-import multiprocessing
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from small_trials import SMALL, SYNTHETIC, copy_data
+from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
 from sweeps.schema import RefusedError
 from transformer.config import DataConfig
 from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS, OPTIONS
-from transformer.data.prepare import Prepared, Sentences, prepare
+from transformer.data.prepare import Sentences, prepare
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
 TRANSLATED = [
@@ -40,22 +37,8 @@ def texts(folder: Path, vocab_size: int = 300, **contents: Any) -> DataConfig:
     return DataConfig("files", "en", "de", vocab_size, None, **files)
 
 
-def folders(folder: Path) -> list[Path]:
-    return [path for path in (folder / "prepared").iterdir() if path.is_dir()]
-
-
-def contents(prepared: Prepared) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(prepared.folder.iterdir())}
-
-
-def prepare_and_report(data: DataConfig, folder: Path, ready: Any, folders_made: Any) -> None:
-    """A process that prepares at the same moment as the others."""
-    ready.wait()
-    folders_made.put(str(prepare(data, folder).folder))
-
-
 def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
-    prepared = prepare(texts(tmp_path, dev=(SENTENCES[:2], TRANSLATED[:2])), tmp_path / "data")
+    prepared = prepared_text(texts(tmp_path, dev=(SENTENCES[:2], TRANSLATED[:2])), tmp_path)
     assert prepared.evaluation_sets == ["dev", "test"]
     for name, size in (("train", 4), ("dev", 2), ("test", 4)):
         pairs = prepared.pairs(name)
@@ -71,14 +54,14 @@ def test_files_become_pieces_that_decode_to_their_text(tmp_path: Path) -> None:
 
 def test_references_are_the_target_text_to_the_last_character(tmp_path: Path) -> None:
     odd = ["zwei  Leerzeichen ", "", "\u2028 Trenner\x0b\x0c\x85", "\tTab\rWagenrücklauf"]
-    prepared = prepare(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path / "data")
+    prepared = prepared_text(texts(tmp_path, dev=(SENTENCES, odd)), tmp_path)
     assert prepared.references("dev") == odd
 
 
 def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_not(tmp_path: Path) -> None:
     """A tenth of train may be left."""
     gaps = [*SENTENCES, *[""] * 36], [*TRANSLATED, *["leer", " "] * 18]
-    prepared = prepare(texts(tmp_path, train=gaps, dev=gaps), tmp_path / "data")
+    prepared = prepared_text(texts(tmp_path, train=gaps, dev=gaps), tmp_path)
     assert (len(prepared.pairs("train")), prepared.blank) == (4, 36)
     assert len(prepared.pairs("dev")) == len(prepared.references("dev")) == 40
 
@@ -86,7 +69,7 @@ def test_training_pairs_with_a_blank_side_are_left_out_and_evaluated_ones_are_no
 def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
     """More lines than one batch; studies must find the same bytes again that were prepared in memory."""
     data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
-    prepared = prepare(data, tmp_path / "data")
+    prepared = prepared_text(data, tmp_path)
     lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
     model, offsets = io.BytesIO(), io.BytesIO()
     pairs = (line for line in lines for _ in ("source", "target"))
@@ -100,34 +83,9 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
     for side in ("source", "target"):
         assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
         assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
-    assert sorted(contents(prepared)) == sorted(
-        [*FILES, *(name.replace("dev", "test") for name in FILES if "dev" in name)]
-    )
-
-
-def test_a_second_preparation_finds_the_first(tmp_path: Path) -> None:
-    data = texts(tmp_path)
-    first = prepare(data, tmp_path / "data")
-    times = {path.name: path.stat().st_mtime_ns for path in first.folder.iterdir()}
-    assert prepare(data, tmp_path / "data") == first
-    assert {path.name: path.stat().st_mtime_ns for path in first.folder.iterdir()} == times
-    assert first.folder.name == fingerprint(data)[:16]
-
-
-def test_processes_that_prepare_at_once_make_one_complete_folder(tmp_path: Path) -> None:
-    data, context = texts(tmp_path), multiprocessing.get_context("spawn")
-    ready, folders_made = context.Barrier(2), context.Queue()
-    arguments = (data, tmp_path / "data", ready, folders_made)
-    processes = [context.Process(target=prepare_and_report, args=arguments) for _ in range(2)]
-    for process in processes:
-        process.start()
-    found = [folders_made.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    assert set(found) == {str(path) for path in folders(tmp_path / "data")}
-    alone = prepare(data, tmp_path / "alone")
-    assert contents(Prepared(Path(found[0]))) == contents(alone)
+    kinds = {"train": ("npy", "offsets.npy"), **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt"))}
+    files = {f"{name}.{side}.{kind}" for name in kinds for side in ("source", "target") for kind in kinds[name]}
+    assert {path.name for path in prepared.folder.iterdir()} == files | {"vocabulary.model", "sets.json"}
 
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
@@ -158,7 +116,7 @@ def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_name
 
 def test_an_evaluated_sentence_longer_than_the_position_tables_is_found(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
-    prepared = prepare(data, tmp_path / "data")
+    prepared = prepared_text(data, tmp_path)
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     tight = replace(SMALL, max_positions=min(longest.values()) - 1)
     assert check_lengths(prepared, replace(SMALL, max_positions=max(longest.values()))) == []
@@ -172,7 +130,7 @@ def test_a_training_set_with_hardly_any_fitting_pair_is_refused_with_its_counts(
     copies = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     with Path(copies.train[0]).open("a") as file:  # type: ignore[index]
         file.write("\n" * 10)
-    prepared = prepare(copies, tmp_path / "data")
+    prepared = prepared_text(copies, tmp_path)
     lengths = sorted(prepared.pairs("train").longest_sides.tolist())
     assert (len(lengths), prepared.blank) == (30, 10)
     needed = lengths[3]  # the fourth of forty
@@ -190,70 +148,22 @@ def test_a_training_set_with_hardly_any_fitting_pair_is_refused_with_its_counts(
     assert not any("training pairs" in problem.found for problem in fits)
 
 
-def test_text_is_opened_by_its_fingerprint_even_if_its_sources_changed(tmp_path: Path) -> None:
-    data = texts(tmp_path)
-    planned = fingerprint(data)
-    first = prepare(data, tmp_path / "data", planned)
-    texts(tmp_path, train=([*SENTENCES, "more"], [*TRANSLATED, "mehr"]))
-    assert prepare(data, tmp_path / "data", planned) == first
-    (tmp_path / "train.source").unlink()
-    assert prepare(data, tmp_path / "data", planned) == first
-
-
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_text_that_changed_after_it_was_planned_is_not_prepared(tmp_path: Path, split: str) -> None:
+def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path, split: str) -> None:
+    data, made = texts(tmp_path), tmp_path / "made"
+    made.mkdir()
+
+    def change(step: str, done: float | None) -> None:
+        if step == "opening the text":
+            texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+
+    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
+        prepare(data, made, change)
+
+
+def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Nodes that prepare it by themselves must hold one copy."""
     data = texts(tmp_path)
-    planned = fingerprint(data)
-    texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
-    with pytest.raises(RefusedError, match=r"text of data=files changed after it was planned"):
-        prepare(data, tmp_path / "data", planned)
-    assert not (tmp_path / "data").exists()
-    texts(tmp_path)
-    assert len(prepare(data, tmp_path / "data", planned).pairs(split)) == 4
-
-
-FILES = [
-    *(
-        f"{name}.{side}.{kind}"
-        for name in ("train", "dev")
-        for side in ("source", "target")
-        for kind in ("npy", "offsets.npy")
-    ),
-    *("dev.source.txt", "dev.target.txt", "sets.json", "vocabulary.model", "manifest.json"),
-]
-
-
-def flip_a_bit(content: bytes) -> bytes:
-    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "one bit": lambda path: path.write_bytes(flip_a_bit(path.read_bytes())),
-    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
-    "missing": lambda path: path.unlink(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_prepared_text_is_refused_by_file_name(tmp_path: Path, damage: str) -> None:
-    """Before a sweep starts, and where sizes tell it already when the text is opened."""
-    data = texts(tmp_path)
-    whole = prepare(data, tmp_path / "data").folder
-    for name in FILES:
-        path = Path(shutil.copytree(whole, tmp_path / name / "data" / "prepared" / whole.name)) / name
-        DAMAGES[damage](path)
-        with pytest.raises(RefusedError) as refused:
-            prepare(data, tmp_path / name / "data").check()
-        (problem,) = refused.value.problems
-        assert (problem.key, problem.place) == ("paths.data", str(path.parent))
-        assert problem.found.startswith(f"prepared text is damaged: {name} ")
-        assert "prepared again" in problem.allowed
-
-
-def test_a_folder_with_the_name_of_another_text_is_refused(tmp_path: Path) -> None:
-    data = texts(tmp_path)
-    planned = fingerprint(data)
-    alike = planned[:16] + "0" * 48
-    prepare(data, tmp_path / "data", planned)
-    with pytest.raises(RefusedError, match=f"its fingerprint is {planned}"):
-        prepare(data, tmp_path / "data", alike)
+    first, second = (prepared_text(data, tmp_path).folder for _ in range(2))
+    files = {path.name: path.read_bytes() for path in first.iterdir()}
+    assert files == {path.name: path.read_bytes() for path in second.iterdir()}

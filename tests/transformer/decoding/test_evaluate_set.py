@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
-from small_trials import DECODE, copy_data, damaged_model, last_norm, random_pairs, small_model, small_trial
+from small_trials import (
+    DECODE,
+    copy_data,
+    damaged_model,
+    last_norm,
+    prepared_text,
+    random_pairs,
+    small_model,
+    small_trial,
+)
 
 from transformer.data.batches import collate
 from transformer.data.pieces import BOS
-from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
+from transformer.data.prepare import ParallelSet, Prepared, Sentences
 from transformer.decoding.evaluate_set import EvaluationSet, SetEvaluation, evaluate_set, translate_set
 from transformer.decoding.search import beam_search
 from transformer.decoding.translate import Translator
@@ -42,7 +51,7 @@ def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("copies")
-    return prepare(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
+    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_trials import DECODE, KEY, OWN, copy_data, small_trial
+from small_trials import DECODE, KEY, OWN, copy_data, prepared_text, small_trial
 
 from sweeps.schema import RefusedError
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared, prepare
+from transformer.data.prepare import Prepared
 from transformer.decoding.load import load
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.train import start
@@ -22,7 +22,7 @@ STEPS = (5, 10, 15)
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("copies")
-    return prepare(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
+    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
 
 
 @pytest.fixture
