@@ -50,7 +50,7 @@ def test_what_it_leaves(undisturbed: Path) -> None:
     errors = [float(line) for line in (undisturbed / "errors" / "test.txt").read_text().split()]
     assert len(errors) == 64
     assert found["scores"]["test"]["mse"] == pytest.approx(sum(errors) / 64)
-    head, *samples = lines(undisturbed / "statistics" / "test.jsonl")
+    _, *samples = lines(undisturbed / "statistics" / "test.jsonl")
     assert [each["error"] for each in samples] == errors
     about = json.loads((undisturbed / "provenance.json").read_text())
     assert about["points"] == 64
@@ -85,20 +85,20 @@ def test_a_stop_that_all_workers_agree_on_and_a_resume_to_the_bit(
 
 
 def test_named_steps_are_saved_kept_averaged_and_scored_again_without_training(
-    words: list[str], furnish: Callable[[Path], Path], tmp_path: Path
+    furnish: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     folder = write_toy(furnish(tmp_path / "study"))
     trial = folder / "runs" / "s" / "base-s1"
-    done = ablate("sweep", *words, "score.average=3", cwd=folder)
+    done = ablate("sweep", *ROW, "score.average=3", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "scored over the steps [40, 50, 60]" in done.stdout
     assert {40, 50, 60} <= set(saved_steps(trial))
     before, journal = result(trial), lines(trial / "journal.jsonl")
-    again = ablate("sweep", *words, "score.average=2", cwd=folder)
+    again = ablate("sweep", *ROW, "score.average=2", cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert lines(trial / "journal.jsonl") == journal, "nothing is trained again"
     assert result(trial)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
-    refused = ablate("sweep", *words, "score.average=2", "score.spacing=15", cwd=folder)
+    refused = ablate("sweep", *ROW, "score.average=2", "score.spacing=15", cwd=folder)
     assert refused.returncode == 1
     assert "no whole checkpoint of step 45" in refused.stdout + refused.stderr
 

@@ -1,4 +1,4 @@
-"""A task outside the tree that uses all of the interface: a line is fitted to prepared points, on one worker or more."""
+"""A task outside the tree that uses all of the interface: a line through prepared points, by one worker or more."""
 
 from pathlib import Path
 
