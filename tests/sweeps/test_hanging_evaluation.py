@@ -34,7 +34,7 @@ def test_a_worker_that_hangs_while_it_evaluates_is_replaced(
     assert done.returncode == 0, done.stdout + done.stderr
     silent = "worker lost: no worker gave a sign of life for 0.3 min (sweep.stall_minutes)"
     assert reasons(trial) == [silent, "finished"]
-    assert re.search(r"small\.py.* in work", (trial / "lost-a1.txt").read_text())
+    assert re.search(r"small\.py.* in work", (trial / "log.txt").read_text())
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]
     wait_for_end(folder)
     check_no_locks(trial.parent)
