@@ -73,11 +73,12 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set."""
+    """Costs, and scores by set. ``steps`` are the planned ones, if training ended before them."""
 
     step: int
     costs: dict[str, Any]
     scores: dict[str, dict[str, Any]]
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

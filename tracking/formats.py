@@ -10,6 +10,11 @@ def number(value: float | None, places: int) -> str:
     return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
 
 
+def stopped_at(step: int, steps: int | None) -> str:
+    """Such as "stopped at 100 of 500"; empty without ``steps``, the planned ones that training did not reach."""
+    return "" if steps is None else f"stopped at {step} of {steps}"
+
+
 def signed(value: float | None, places: int) -> str:
     """With its sign, where minus is U+2212. Zero has no sign."""
     if value is None:

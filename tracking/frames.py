@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracking.damage import unless_damaged
+from tracking.formats import stopped_at
 from tracking.studies import study_folders
 from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study
 
@@ -71,13 +72,15 @@ def _named_alike(folder: Path) -> list[str]:
 
 def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
     folder = study.trial_folder(trial)
+    notes = [result and stopped_at(result["step"], result.get("steps")), folder.cause()]
+    notes += [error.note for error in folder.damage()]
     return {
         **_names(trial),
         "group": trial.group,
         "change": trial.change,
         "key": trial.key,
         "state": state,
-        "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
+        "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts, [])),
         **{name: result.get(name) for name in COSTS},
     }
