@@ -69,12 +69,8 @@ def _line(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [where, running.note(trial.name, state), _stopped(seen.result), seen.note])),
+        "note": "; ".join(filter(None, [where, running.note(trial.name, state), stopped_at(seen.result), seen.note])),
     }
-
-
-def _stopped(result: dict[str, Any] | None) -> str:
-    return "" if result is None else stopped_at(result["step"], result.get("steps"))
 
 
 def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:

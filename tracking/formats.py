@@ -1,6 +1,8 @@
 """Numbers as text for a table. None becomes the empty string; the caller explains why the number is missing."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 
 def number(value: float | None, places: int) -> str:
@@ -10,9 +12,9 @@ def number(value: float | None, places: int) -> str:
     return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
 
 
-def stopped_at(step: int, steps: int | None) -> str:
-    """Such as "stopped at 100 of 500"; empty without ``steps``, the planned ones that training did not reach."""
-    return "" if steps is None else f"stopped at {step} of {steps}"
+def stopped_at(result: Mapping[str, Any] | None) -> str:
+    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``; otherwise empty."""
+    return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
 
 
 def signed(value: float | None, places: int) -> str:

@@ -72,8 +72,7 @@ def _named_alike(folder: Path) -> list[str]:
 
 def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
     folder = study.trial_folder(trial)
-    notes = [result and stopped_at(result["step"], result.get("steps")), folder.cause()]
-    notes += [error.note for error in folder.damage()]
+    notes = [stopped_at(result), folder.cause(), *(error.note for error in folder.damage())]
     return {
         **_names(trial),
         "group": trial.group,

@@ -115,7 +115,7 @@ def _row(
     delta = delta_of(card, results, compared.results, means, compared.means, compared.row)
     delta = delta.without([metric.name for metric in card.tabled if metric.decided_by(other)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
-    stopped = {seed: text for seed, of in sorted(results.items()) if (text := stopped_at(of["step"], of.get("steps")))}
+    stopped = {seed: text for seed, of in sorted(results.items()) if (text := stopped_at(of))}
     notes = (seeds, _stops(stopped), delta.note, decode_note(card, means.decode.mixed(), other, compared.decode))
     return TableRow(
         row=first.row,

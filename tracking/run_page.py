@@ -10,6 +10,7 @@ from typing import Any
 from tracking.comparison import base_of, best_and_last, delta_values, published_values, row_of
 from tracking.damage import unless_damaged
 from tracking.describe import points_of, to_ms
+from tracking.formats import stopped_at
 from tracking.metric_names import DELTA
 from tracking.notes import run_note
 from tracking.run_colors import color_of
@@ -59,8 +60,8 @@ class RunPage:
 
     def _stopped(self, sent: Mapping[str, str]) -> dict[str, str]:
         """Such as "100 of 500", if training ended before its steps; no tag can be removed, so that it may be empty."""
-        name, result = f"{self.study.task.tags}.stopped_at", self.folder.finished_result(self.trial.key) or {}
-        text = f"{result['step']} of {result['steps']}" if "steps" in result else ""
+        name, result = f"{self.study.task.tags}.stopped_at", self.folder.finished_result(self.trial.key)
+        text = stopped_at(result).removeprefix("stopped at ")
         return {name: text} if text or name in sent else {}
 
     def _dataset(self, sent: Mapping[str, str]) -> Parts:

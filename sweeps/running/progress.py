@@ -208,7 +208,7 @@ class Progress:
         """The table shows the headline in its column; the other scores, and an early end, are a note."""
         self._starts.append(trial.start_s)
         self._evaluations.append(trial.evaluated_s)
-        scores, stopped = event.scores, formats.stopped_at(event.step, event.steps)
+        scores, stopped = event.scores, formats.stopped_at(vars(event))
         trial.state, trial.step = "finished", event.step
         trial.metrics |= {f"{name}/{metric}": value for name, of in scores.items() for metric, value in of.items()}
         tabled = [metric for metric in self.plan.task.metrics if metric.tabled]

@@ -33,8 +33,7 @@ class ShownTrial:
         """Before the sweep begins."""
         result = planned.folder.finished_result(planned.trial.key)
         if result is not None and planned.is_scored(result):
-            note = stopped_at(result["step"], result.get("steps"))
-            return ShownTrial(planned, "finished", result["step"], note=note)
+            return ShownTrial(planned, "finished", result["step"], note=stopped_at(result))
         reports = unless_damaged(planned.folder.journal, [])
         return ShownTrial(planned, "waiting", safe=max((report.checkpoint or 0 for report in reports), default=0))
 

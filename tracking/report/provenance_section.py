@@ -75,6 +75,6 @@ def _trial(study: Study, trial: Trial) -> Html:
     state, result = folder.standing(trial.key)
     held: Mapping[str, Any] = result or {}
     attempts = len(unless_damaged(folder.attempts, []))
-    step = stopped_at(held["step"], held.get("steps")) or held["step"] if result else ""
+    step = stopped_at(held) or held.get("step", "")
     cells: Iterable[Any] = (state, attempts, step, time(held.get("seconds")), trial.key[:12])
     return element("tr", element("th", trial.name, scope="row"), *(element("td", str(cell)) for cell in cells))
