@@ -1,15 +1,13 @@
-"""Where `ablate report` may write, and what rows of a translation read and should write."""
+"""Where `ablate report` may write, and the texts that belong to its samples."""
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+from sweeps.comparing.texts import Lines, prepared_texts
 from sweeps.planning.settings import Settings
 from sweeps.schema import Problem, RefusedError
-from tracking.damage import DamagedFileError
 from tracking.study import Study
-from tracking.translation_card import TRANSLATION
 
 PAGES = (".html", ".htm")
 
@@ -45,15 +43,11 @@ def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
         yield Problem(option, f"lies in {there}, which cannot be written to", "choose another place")
 
 
-def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
-    """Source and reference of the headline's set, from the prepared text of a finished trial. Empty without it."""
-    if study.task.name != TRANSLATION.name:
-        return {}
-    from sweeps.trained.saved_trial import read_trial
+def texts_of(study: Study, settings: Settings) -> Lines:
+    """The texts of the headline's set, such as sources and references, from the first finished trial's prepared data.
 
-    for trial in study.trials:
-        with suppress(RefusedError, DamagedFileError, OSError, ValueError):
-            texts = read_trial(study.folder / trial.name, settings).kept_texts(study.task.headline.set)
-            if texts is not None:
-                return dict(zip(("source", "reference"), texts, strict=True))
-    return {}
+    Empty without them.
+    """
+    finished = (each for each in study.trials if study.trial_folder(each).finished_result(each.key) is not None)
+    trial = next(finished, None)
+    return {} if trial is None else prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))[0]

@@ -50,7 +50,7 @@ def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
 
 
 def _spreads(metric: Metric, found: "SeedFindings") -> str:
-    """Such as "BLEU: with these seeds a difference of 2.6 is shown with probability 0.8; pooled sd 0.8, …"."""
+    """Such as "accuracy: pooled sd 0.008; a true difference of 0.026 is shown with probability 0.8."."""
     family = found.family
     scale = f"{metric.label} (as its logarithm)" if metric.exp_of else metric.label
     parts = [f"pooled sd {spread(family.pooled_sd or 0.0, metric.places)}"]
@@ -83,7 +83,7 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 
 
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
-    """Such as "2 seeds", or "BLEU: no variance over seeds" where another metric is tested."""
+    """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
     reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracking.card import COSTS
 from tracking.damage import unless_damaged
 from tracking.formats import stopped_at
 from tracking.studies import study_folders
@@ -20,11 +21,10 @@ NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
     **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
-    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "tokens_per_s": NUMBER},
+    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
 CURVES = {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": TIME, "metric": TEXT, "value": NUMBER}
-COSTS = ("step", "params", "flops", "seconds", "tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) ->
         "state": state,
         "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts, [])),
-        **{name: result.get(name) for name in COSTS},
+        **{name: result.get(name) for name in ("step", *COSTS)},
     }
 
 

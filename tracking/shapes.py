@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tracking.card import Card
+from tracking.card import COSTS, Card
 
 CONFIG_PATHS = ("runs", "data", "checkpoints")
-COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
 def attempt_line(line: dict[str, Any]) -> str | None:

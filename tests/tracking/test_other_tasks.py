@@ -18,7 +18,7 @@ from tracking.replay import Replay
 from tracking.report.written import report_page
 from tracking.study import Study
 from tracking.table import table, to_csv, to_html, to_json, to_latex, to_markdown
-from tracking.translation_card import TRANSLATION
+from transformer.card import CARD
 from transformer.config import SEMANTICS
 
 FOREIGN = re.compile(r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE)
@@ -161,8 +161,8 @@ def test_planned_steps_are_more_than_those_that_were_trained(finished: Study) ->
 
 
 def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
-    assert TRANSLATION.version == SEMANTICS
-    assert TRANSLATION.faults() == DIGITS.faults() == TAGGING.faults() == []
+    assert CARD.version == SEMANTICS
+    assert CARD.faults() == DIGITS.faults() == TAGGING.faults() == []
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

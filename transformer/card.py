@@ -1,12 +1,11 @@
 """Translation, as files and tables know it: Table 3 of "Attention Is All You Need"."""
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from sweeps.task import Card, Metric
 
 OF_WEIGHTS = ("average_checkpoints",)
 """The only setting of `decode` that changes the score of a reference."""
 
-TRANSLATION = Card(
+CARD = Card(
     name="translation",
     version=3,
     metrics=(
