@@ -73,7 +73,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """Costs, and scores by set. ``steps`` are the planned ones, if training ended before them."""
+    """Costs, and scores by set. ``steps`` were planned, if training ended before them."""
 
     step: int
     costs: dict[str, Any]

@@ -1,10 +1,11 @@
-"""Where `ablate report` may write, and the texts that belong to its samples."""
+"""Where `ablate report` may write, and the texts of a study's samples."""
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from sweeps.comparing.texts import Lines, prepared_texts
+from sweeps.comparing.texts import prepared_texts
 from sweeps.planning.settings import Settings
 from sweeps.schema import Problem, RefusedError
 from tracking.study import Study
@@ -43,11 +44,11 @@ def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
         yield Problem(option, f"lies in {there}, which cannot be written to", "choose another place")
 
 
-def texts_of(study: Study, settings: Settings) -> Lines:
-    """The texts of the headline's set, such as sources and references, from the first finished trial's prepared data.
-
-    Empty without them.
-    """
-    finished = (each for each in study.trials if study.trial_folder(each).finished_result(each.key) is not None)
-    trial = next(finished, None)
-    return {} if trial is None else prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))[0]
+def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
+    """What the task shows of the headline's set, such as sources and references. Empty without it."""
+    for trial in study.trials:
+        with suppress(OSError, ValueError):
+            texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            if texts:
+                return {name: list(lines) for name, lines in texts.items()}
+    return {}

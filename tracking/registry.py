@@ -1,4 +1,4 @@
-"""Models in MLflow, registered under a name."""
+"""Models in MLflow's format, registered under a name."""
 
 from datetime import UTC, datetime
 from pathlib import Path

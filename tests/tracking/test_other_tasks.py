@@ -110,11 +110,13 @@ def test_published_values_have_columns_where_a_row_has_them(tmp_path: Path) -> N
 
 def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     study = digits(runs / "digits-mlflow", 0.9)
+    about = {"commit": "c0ffee", "samples": {"train": 5}, "cpu": {"model": "one", "count": 2}}
+    study.trial_folder(study.trials[0]).provenance_path.write_text(json.dumps(about), "utf-8")
     assert Replay(study.folder, *store).once().problems == ()
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
         **{"final/accuracy": 0.9, "final/loss": 0.25, "delta/accuracy": 0.0, "params": 4810.0, "seconds": 2.5},
-        **{"train/loss": 0.5, "checkpoint": 7.0},
+        **{"train/loss": 0.5, "checkpoint": 7.0, "samples/train": 5.0},
     }
     tags = {name: value for name, value in run.data.tags.items() if name.startswith(("study.", "table3."))}
     assert tags == {
