@@ -30,6 +30,7 @@ from tracking.files import to_json
 from tracking.journal import journal_line
 from tracking.study import STUDY_FILE, write_study
 from tracking.trial_folder import TrialFolder
+from transformer.card import CARD
 
 ABLATE = [sys.executable, "-m", "sweeps.cli"]
 READERS = ("status", "status --json", "plan", "table", "studies")
@@ -77,7 +78,7 @@ def _finish(planned: PlannedTrial, lines: int) -> None:
     metrics = {f"train/{name}": 1 / 3 for name in ("loss", "accuracy", "rate")}
     reports = (journal_line(time.time(), 1, step * line, metrics, step * line) for line in range(1, lines + 1))
     planned.folder.journal_path.write_text("".join(f"{to_json(report)}\n" for report in reports))
-    costs = {"params": 6, "flops": None, "seconds": 1.0, "tokens_per_s": None}
+    costs = {"params": 6, "flops": None, "seconds": 1.0}
     recorder.take(1, Finished(planned.steps, costs, {"test": {"mse": 1 / planned.trial.seed, "decode": {}}}))
 
 
@@ -152,7 +153,7 @@ def _modified(path: Path) -> float | None:
 
 
 def _first_report(study: Path) -> float | None:
-    journals = [TrialFolder(path.parent).journal() for path in study.glob("*/journal.jsonl")]
+    journals = [TrialFolder(path.parent, CARD).journal() for path in study.glob("*/journal.jsonl")]
     return min((journal[0].ts for journal in journals if journal), default=None)
 
 

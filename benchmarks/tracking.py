@@ -27,6 +27,7 @@ from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE, default_uri
 from tracking.views import answers, free_port, ui_command, ui_environment
+from transformer.card import CARD
 
 METRICS, STEPS = 5, 2000
 START_S = 300.0  # for a server, on any machine
@@ -63,7 +64,8 @@ def print_training(server: str, place: Path, steps: int, rounds: int) -> None:
 def journals(folder: Path, trials: int) -> Study:
     """A study whose trials ended on another machine, METRICS × STEPS points each."""
     numbers = range(1, trials + 1)
-    study = Study(folder, tuple(Trial("base", "base", "", seed, f"key-{seed}", {}) for seed in numbers), {}, ())
+    begun = tuple(Trial("base", "base", "", seed, f"key-{seed}", {}) for seed in numbers)
+    study = Study(folder, begun, {}, (), task=CARD)
     write_study(study)
     for trial in study.trials:
         where = study.trial_folder(trial)
@@ -103,7 +105,7 @@ def _trained(place: Path, name: str, uri: str, steps: int) -> float:
     overrides = [f"paths.runs={place}/runs", f"paths.data={place}/data", f"sweep.name={name}", f"tracking.uri={uri}"]
     schedule = [f"train.steps={steps}", "train.log_every=10"]
     command = [sys.executable, "-m", "sweeps.cli", "train", *overrides, *schedule]
-    trial = TrialFolder(place / "runs" / name / "base-s1")
+    trial = TrialFolder(place / "runs" / name / "base-s1", CARD)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and [report.step for report in trial.journal()][-1:] != [steps]:
             time.sleep(0.2)

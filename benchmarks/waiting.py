@@ -13,6 +13,7 @@ from benchmarks.workloads import Workload, prepared_text
 from sweeps.planning.compose import compose_row
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder
+from transformer.card import CARD
 from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
 from transformer.training.train import make_forward_backward, start, train_step
@@ -32,7 +33,7 @@ def start_up(*more: str, times: int = 3) -> list[float]:
 
 def _until_first_step(words: list[str]) -> float:
     """Run the command, wait for its first report, and interrupt it."""
-    trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1")
+    trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1", CARD)
     command = [sys.executable, "-m", "sweeps.cli", "train", *words]
     began = time.time()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

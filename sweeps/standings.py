@@ -11,6 +11,7 @@ from sweeps.planning.recorded import nested, read_record
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_named import source_of_study
 from sweeps.schema import RefusedError
+from tracking.formats import stopped_at
 from tracking.formats import time as as_time
 from tracking.lag import Lag
 from tracking.look import Look, look
@@ -68,7 +69,7 @@ def _line(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [where, running.note(trial.name, state), seen.note])),
+        "note": "; ".join(filter(None, [where, running.note(trial.name, state), stopped_at(seen.result), seen.note])),
     }
 
 

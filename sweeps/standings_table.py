@@ -59,11 +59,15 @@ def status_table(study: Study, lines: Sequence[Line], room: int | None = None) -
 
 
 def others_table(study: Study, lines: Sequence[Line], named: int | None = None) -> Table | None:
-    """The trials that a table by row does not show: those that run or failed; None if the table has all."""
-    others = sorted((line for line in lines if line["state"] not in CALM), key=_turn)
+    """The trials that a table by row does not show: those that run, failed or stopped early; None without any."""
+    others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
     if not others or not _is_large(lines):
         return None
     return _trials(study, others, "Running, or in need of attention", named or NAMED)
+
+
+def _needs_a_line(line: Line) -> bool:
+    return line["state"] not in CALM or (line["state"] == "finished" and bool(line["note"]))
 
 
 def _is_large(lines: Sequence[Line]) -> bool:

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from tracking import metric_names
+from tracking.card import COSTS
 from tracking.run_files import SAMPLES
-from tracking.shapes import COSTS
 
 TEXT = (Path(__file__).parents[1] / "docs" / "mlflow.md").read_text("utf-8")
 CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]

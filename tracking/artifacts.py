@@ -1,4 +1,4 @@
-"""The texts that a trial keeps for a scored set: hypotheses, and each sentence's part of the scores."""
+"""The texts that a trial keeps for a scored set: the task's own, and each sample's part of the scores."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -17,21 +17,11 @@ def is_artifact_name(name: str) -> bool:
     return plain and len(parts) > 1 and parts[0] not in TAKEN
 
 
-def hypotheses_name(set_name: str) -> str:
-    """The path in the trial's folder."""
-    return f"hypotheses/{set_name}.txt"
-
-
-def hypotheses_text(lines: Iterable[str]) -> str:
-    """One translation per line. Line breaks within a translation become spaces, to keep lines aligned with sources."""
-    return "".join(" ".join(line.splitlines()) + "\n" for line in lines)
-
-
 def statistics_name(set_name: str) -> str:
     """The path in the trial's folder."""
     return f"statistics/{set_name}.jsonl"
 
 
-def statistics_text(head: dict[str, Any], sentences: Iterable[dict[str, Any]]) -> str:
-    """The head with the scores in the first line, then each sentence's part of them, in the set's order."""
-    return "".join(to_json(line) + "\n" for line in (head, *sentences))
+def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> str:
+    """The head with the scores in the first line, then each sample's part of them, in the set's order."""
+    return "".join(to_json(line) + "\n" for line in (head, *samples))

@@ -44,7 +44,7 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
 
 
 def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
-    """Such as "PPL and BLEU: measured on dev, beam 4", for each set."""
+    """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
     mixed = " ".join(filter(None, ["mixed", card.scoring_group, "settings"]))
     words = setting_words(card, decode_of(rows)) or [mixed] * any(row.mixed_decode for row in rows)
     labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}

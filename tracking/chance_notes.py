@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.findings import LEVEL, OF_SAMPLES, UNLIKE, Findings
+from tracking.findings import LEVEL, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.formats import spread
 from tracking.metrics import Metric
 from tracking.rows import TableRow
@@ -21,11 +21,11 @@ MOST_NAMED = 4
 
 
 def chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
-    """What was tested over seeds, or else over samples; then the rows that are not alike."""
+    """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
     seeds, samples = _of_seeds(card, rows, findings), _of_samples(card, rows, findings)
     told = _verdicts(card, findings) if view.verdicts else ()
-    chosen = [f"Only of seeds {', '.join(map(str, view.seeds))}."] if view.seeds else []
-    return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings)]
+    chosen = [f"Only of seeds {_listed(view.seeds)}."] if view.seeds else []
+    return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
 
 
 def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
 
 
 def _spreads(metric: Metric, found: "SeedFindings") -> str:
-    """Such as "BLEU: with these seeds a difference of 2.6 is shown with probability 0.8; pooled sd 0.8, …"."""
+    """Such as "accuracy: pooled sd 0.008; a true difference of 0.026 is shown with probability 0.8."."""
     family = found.family
     scale = f"{metric.label} (as its logarithm)" if metric.exp_of else metric.label
     parts = [f"pooled sd {spread(family.pooled_sd or 0.0, metric.places)}"]
@@ -83,7 +83,7 @@ def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
 
 
 def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
-    """Such as "2 seeds", or "BLEU: no variance over seeds" where another metric is tested."""
+    """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
     tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
     reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
     if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
@@ -108,6 +108,16 @@ def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
     if shown:
         yield f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
+
+
+def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
+    named = [f"{row.row} (seed{'s' * (len(row.stopped) > 1)} {_listed(row.stopped)})" for row in rows if row.stopped]
+    if named:
+        yield f"{STOPPED}: training ended before its planned steps; means include these seeds: {', '.join(named)}."
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
 
 
 def _verdicts(card: Card, findings: Findings) -> Iterator[str]:

@@ -44,7 +44,7 @@ def record(card: Card, row: TableRow, published: Sequence[str], findings: Findin
         "published": {f"paper_{name}": row.published.get(name) for name in published},
         "published_deltas": {f"paper_delta_{name}": row.published_deltas.get(name) for name in scored},
         "sd": {f"sd_{name}": value for name, value in row.sd.items()},
-        "own_change": {},
+        **{"own_change": {}, "stopped": {}},  # `change` and `note` say it
     }
     flat: dict[str, Any] = {}
     for name, value in asdict(row).items():

@@ -102,7 +102,7 @@ def _ratio(above_K: Floats, below_K: Floats) -> Floats:
 
 
 def _ngram_precision(sums_KC: Floats, smooth: bool, partly: bool) -> Floats:
-    """sacreBLEU's ``BLEU.compute_bleu``, over K sums at once: bit for bit the same operations where it matters."""
+    """As sacreBLEU computes it, over K sums at once: bit for bit the same operations where it matters."""
     orders = (sums_KC.shape[1] - 2) // 2
     length_K, reference_K = sums_KC[:, 0], sums_KC[:, 1]
     matching_KO, all_KO = sums_KC[:, 2 : 2 + orders], sums_KC[:, 2 + orders :]

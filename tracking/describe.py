@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracking.card import Card
+from tracking.card import COSTS, Card
 from tracking.metric_names import final_name
 from tracking.run_names import run_names
-from tracking.shapes import COSTS
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
 from tracking.trial_folder import Attempt, TrialFolder
@@ -51,18 +50,24 @@ def params(folder: TrialFolder) -> dict[str, str]:
     return {name: value for name, value in flat.items() if name not in card.scoring}
 
 
-def result_points(card: Card, result: dict[str, Any], ts_ms: int) -> list[Point]:
-    """Costs, counts of pairs and scores at the result's step, such as `final/accuracy`. A null is left out.
+def result_points(card: Card, result: Mapping[str, Any], provenance: Mapping[str, Any], ts_ms: int) -> list[Point]:
+    """Costs, the task's own counts and scores at the result's step, such as `final/accuracy`. A null is left out.
 
     MLflow's list shows all digits of a number or cuts them off, so these are rounded; `result.json` has the rest.
     """
     values: dict[str, Any] = {name: _rounded(result.get(name), 1) for name in COSTS}
-    values |= {f"pairs/{name}": value for name, value in result.get("pairs", {}).items()}
+    values |= _counts(provenance)
     for set_name, scores in result.get("scores", {}).items():
         known = card.scores(scores).values.items()
         places = {metric.name: metric.decimals + MORE_PLACES for metric in card.metrics}
         values |= {final_name(card, set_name, name): _rounded(value, places[name]) for name, value in known}
     return points_of(values, ts_ms, result["step"])
+
+
+def _counts(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Groups of numbers that the task added to provenance.json, such as `samples/train`."""
+    groups = {name: of for name, of in provenance.items() if isinstance(of, dict) and all(map(_is_number, of.values()))}
+    return {f"{group}/{name}": value for group, of in groups.items() for name, value in of.items()}
 
 
 def _rounded(value: Any, places: int) -> Any:
@@ -71,11 +76,11 @@ def _rounded(value: Any, places: int) -> Any:
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
     """A point per number; what is no number is left out."""
-    return [
-        Point(name, float(value), ts_ms, step)
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
+    return [Point(name, float(value), ts_ms, step) for name, value in values.items() if _is_number(value)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def to_ms(seconds: float) -> int:

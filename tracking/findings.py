@@ -26,6 +26,8 @@ MARKS = ("*", "†", OF_SAMPLES)
 """Behind a difference."""
 UNLIKE = "‡"
 """The mark of a row that differs from the others in more than its change."""
+STOPPED = "§"
+"""The mark of a row with a seed whose training ended before its steps."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Findings:
         return (found.low, found.high) if found else None
 
     def row_mark(self, row: TableRow) -> str:
-        return UNLIKE if self.unlike.get(row.row) else ""
+        """Behind its name."""
+        return UNLIKE * bool(self.unlike.get(row.row)) + STOPPED * bool(row.stopped)
 
 
 NONE = Findings()

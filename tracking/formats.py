@@ -1,6 +1,8 @@
 """Numbers as text for a table. None becomes the empty string; the caller explains why the number is missing."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 
 def number(value: float | None, places: int) -> str:
@@ -8,6 +10,11 @@ def number(value: float | None, places: int) -> str:
     if value is None:
         return ""
     return f"{value:.3e}" if abs(value) >= 1e5 else f"{value:.{places}f}"
+
+
+def stopped_at(result: Mapping[str, Any] | None) -> str:
+    """Such as "stopped at 100 of 500", of a result whose training ended before its ``steps``; otherwise empty."""
+    return f"stopped at {result['step']} of {result['steps']}" if result and result.get("steps") else ""
 
 
 def signed(value: float | None, places: int) -> str:

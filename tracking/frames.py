@@ -7,7 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracking.card import COSTS
 from tracking.damage import unless_damaged
+from tracking.formats import stopped_at
 from tracking.studies import study_folders
 from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study
 
@@ -19,11 +21,10 @@ NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 TRIALS = {
     **NAMES,
     **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT},
-    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "tokens_per_s": NUMBER},
+    **{"attempts": WHOLE, "step": WHOLE, "params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
 }
 SCORES = {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER}
 CURVES = {**NAMES, "attempt": WHOLE, "step": WHOLE, "time": TIME, "metric": TEXT, "value": NUMBER}
-COSTS = ("step", "params", "flops", "seconds", "tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,16 @@ def _named_alike(folder: Path) -> list[str]:
 
 def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) -> dict[str, Any]:
     folder = study.trial_folder(trial)
+    notes = [stopped_at(result), folder.cause(), *(error.note for error in folder.damage())]
     return {
         **_names(trial),
         "group": trial.group,
         "change": trial.change,
         "key": trial.key,
         "state": state,
-        "note": "; ".join(filter(None, [folder.cause(), *(error.note for error in folder.damage())])),
+        "note": "; ".join(filter(None, notes)),
         "attempts": len(unless_damaged(folder.attempts, [])),
-        **{name: result.get(name) for name in COSTS},
+        **{name: result.get(name) for name in ("step", *COSTS)},
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
+from tracking.findings import NONE
 from tracking.formats import number, signed
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
@@ -80,7 +81,7 @@ def _short(card: Card, row: TableRow) -> list[str]:
         status = row.status.partition(";")[0]
         return [row.group, row.row, row.change, status, *["–"] * (2 * len(card.tabled)), count]
     scored = [cell(card, row, metric) for metric in card.tabled for cell in (cells.score, _delta)]
-    return [row.group, row.row, row.change, *scored, cells.costs(card, row)[0], count]
+    return [row.group, f"{row.row}{NONE.row_mark(row)}", row.change, *scored, cells.costs(card, row)[0], count]
 
 
 def _command(asked: dict[str, str]) -> str:

@@ -183,7 +183,7 @@ class Replay:
             return 0
         if synced.result is not None:
             end_ms = max(end_ms, to_ms(folder.result_path.stat().st_mtime))
-        points = result_points(folder.card, result, end_ms)
+        points = result_points(folder.card, result, unless_damaged(folder.provenance, {}), end_ms)
         self._tracker.log_points(synced.run_id, points)
         self._synced.put(trial.key, asdict(Synced(synced.run_id, synced.step, digest)))
         return len(points)

@@ -1,7 +1,7 @@
 """Paired bootstrap over the samples of one set.
 
-Koehn, "Statistical Significance Tests for Machine Translation Evaluation" (2004). The draws are those of sacreBLEU:
-the same generator, seed and order, so that with as many draws both resample the same sets.
+After Koehn (EMNLP 2004, aclanthology.org/W04-3250). The draws are those of sacreBLEU: the same generator, seed and
+order, so that with as many draws both resample the same sets.
 
 Shapes: D draws, N samples, C columns of counts, T trials.
 """

@@ -1,11 +1,12 @@
 """The rows of the study's table: our measurements and the published values."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracking.decode_settings import decode_note, reference_of
+from tracking.formats import stopped_at
 from tracking.own_change import own_change
 from tracking.row_means import Means, delta_of, means_of, minus
 from tracking.study import Study, Trial
@@ -43,6 +44,7 @@ class TableRow:
     seed_values: dict[str, dict[int, float | None]]  # of each metric and finished seed; None: not finite
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
     own_change: str  # the change in the row's own words, where they are shown; "" where it follows from `cells`
+    stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
@@ -113,7 +115,8 @@ def _row(
     delta = delta_of(card, results, compared.results, means, compared.means, compared.row)
     delta = delta.without([metric.name for metric in card.tabled if metric.decided_by(other)])
     seeds = f"{means.seeds} seed{'s' * (means.seeds > 1)}" if delta.note and not state else state
-    notes = (seeds, delta.note, decode_note(card, means.decode.mixed(), other, compared.decode))
+    stopped = {seed: text for seed, of in sorted(results.items()) if (text := stopped_at(of))}
+    notes = (seeds, _stops(stopped), delta.note, decode_note(card, means.decode.mixed(), other, compared.decode))
     return TableRow(
         row=first.row,
         group=first.group,
@@ -137,8 +140,17 @@ def _row(
         seed_values=means.values,
         sd=means.sd,
         own_change=own_change(card, first.change, _recorded_words(study, first.row), changed),
+        stopped=tuple(stopped),
         note="; ".join(filter(None, notes)),
     )
+
+
+def _stops(stopped: Mapping[int, str]) -> str:
+    """Such as "stopped at 100 of 500 (s1, s3)"."""
+    seeds: dict[str, list[str]] = {}
+    for seed, text in stopped.items():
+        seeds.setdefault(text, []).append(f"s{seed}")
+    return "; ".join(f"{text} ({', '.join(of)})" for text, of in seeds.items())
 
 
 def _recorded_words(study: Study, row: str) -> str:

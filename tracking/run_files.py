@@ -48,7 +48,7 @@ def curve(folder: TrialFolder, journal: Sequence[JournalLine]) -> str:
 def samples(folder: TrialFolder) -> str | None:
     """The first lines of the trial's texts of each set, as MLflow's table; None without texts.
 
-    Columns: the sample, such as `dev 001`, and each folder of texts, such as `hypotheses`. MLflow's comparison groups
+    Columns: the sample, such as `dev 001`, and each folder of texts, such as `answers`. MLflow's comparison groups
     by the first column and shows the second.
     """
     kinds = sorted(path.name for path in folder.path.glob("*/") if path.name not in TAKEN and any(path.glob("*.txt")))

@@ -10,6 +10,7 @@ from typing import Any
 from tracking.comparison import base_of, best_and_last, delta_values, published_values, row_of
 from tracking.damage import unless_damaged
 from tracking.describe import points_of, to_ms
+from tracking.formats import stopped_at
 from tracking.metric_names import DELTA
 from tracking.notes import run_note
 from tracking.run_colors import color_of
@@ -51,10 +52,17 @@ class RunPage:
         tags = {NOTE: note, RUN_NAME: run_names(self.study)[self.trial.key]}
         tags |= {COLOR: color_of(self.study, self.trial)}
         tags |= {LOGGED_TABLES: TABLES} if has_samples else {}
+        tags |= self._stopped(sent)
         new = {name: value for name, value in tags.items() if sent.get(name) != digest(value)}
         if new:
             self.tracker.set_tags(self.run_id, new)
         return {name: digest(value) for name, value in tags.items()}
+
+    def _stopped(self, sent: Mapping[str, str]) -> dict[str, str]:
+        """Such as "100 of 500", if training ended before its steps; no tag can be removed, so that it may be empty."""
+        name, result = f"{self.study.task.tags}.stopped_at", self.folder.finished_result(self.trial.key)
+        text = stopped_at(result).removeprefix("stopped at ")
+        return {name: text} if text or name in sent else {}
 
     def _dataset(self, sent: Mapping[str, str]) -> Parts:
         dataset = dataset_of(self.study, self.folder)

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tracking.card import Card
+from tracking.card import COSTS, Card
 
 CONFIG_PATHS = ("runs", "data", "checkpoints")
-COSTS = ("params", "flops", "seconds", "tokens_per_s")
 
 
 def attempt_line(line: dict[str, Any]) -> str | None:
@@ -41,6 +40,8 @@ def result(content: dict[str, Any], card: Card) -> str | None:
     scores = content.get("scores")
     if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
         return "must have key, step, attempt and seed"
+    if "steps" in content and not (_whole(content["steps"]) and content["steps"] > content["step"]):
+        return "must have more steps than its step, or none"
     if wrong := [name for name in COSTS if not _measured(content.get(name))]:
         return f"{wrong[0]} must be a number"
     if not isinstance(scores, dict):

@@ -9,7 +9,6 @@ from typing import Any
 from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, naming
 from tracking.files import read_object, write_atomic
-from tracking.translation_card import TRANSLATION
 from tracking.trial_folder import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
@@ -51,7 +50,7 @@ class Study:
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
-    task: Card = TRANSLATION
+    task: Card = field(kw_only=True)
 
     @property
     def name(self) -> str:
@@ -90,14 +89,14 @@ def read_study(folder: Path) -> Study:
         raise DamagedFileError(path, f"not a study: {type(error).__name__}: {error}") from error
 
 
-def task_of(folder: Path) -> Card:
-    """The task of the study in ``folder``; translation where no study is, as for a trial that was copied alone.
+def task_of(folder: Path) -> Card | None:
+    """The task of the study in ``folder``; None where no study is, as for a trial that was copied alone.
 
     Raises DamagedFileError or UnreadableError."""
     try:
         return read_study(folder).task
     except StudyMissing:
-        return TRANSLATION
+        return None
 
 
 def write_study(study: Study) -> None:
@@ -124,7 +123,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     asked = tuple({name: str(each[name]) for name in ("ts", "command")} for each in content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task = Card.of(content["task"])
-    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task)
+    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task=task)
 
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tracking.shapes as shapes
-from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
+from tracking.artifacts import statistics_name, statistics_text
 from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.journal import JournalLine, PastReport, journal_line
 from tracking.process import is_alive, is_here
-from tracking.translation_card import TRANSLATION
 from tracking.trial_config import read_config
 from tracking.uri import without_password
 
@@ -59,7 +58,7 @@ class TrialFolder:
     """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise DamagedFileError if the
     file is unusable, or UnreadableError. ``card`` is the task of its study, which decides what the files must hold."""
 
-    def __init__(self, path: Path, card: Card = TRANSLATION) -> None:
+    def __init__(self, path: Path, card: Card) -> None:
         self.path, self.card = path, card
         self.config_path = path / "config.yaml"
         self.provenance_path = path / "provenance.json"
@@ -75,9 +74,6 @@ class TrialFolder:
 
     def artifact_path(self, artifact: str, set_name: str) -> Path:
         return self.path / artifact / f"{set_name}.txt"
-
-    def hypotheses_path(self, set_name: str) -> Path:
-        return self.path / hypotheses_name(set_name)
 
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
@@ -174,9 +170,6 @@ class TrialFolder:
     def journal(self) -> list[JournalLine]:
         """Every report, steps strictly increasing."""
         return [JournalLine.of(line) for line in read_lines(self.journal_path, shapes.journal_line)]
-
-    def write_hypotheses(self, set_name: str, lines: list[str]) -> None:
-        self.write_artifact(hypotheses_name(set_name), hypotheses_text(lines))
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
         self.write_artifact(statistics_name(set_name), statistics_text(head, sentences))

@@ -60,7 +60,7 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
 def train(overrides: OverrideList = None, add: Add = False) -> int:
     """Run one row (row=NAME) in this process, without Ray.
 
-    Its seed is train.seed=N for translation, and sweep.seeds=[N] for other tasks.
+    Its seed is sweep.seeds=[N], or the task's own key for it, such as train.seed=N.
     """
     from sweeps.planning.continued import plan_row
 

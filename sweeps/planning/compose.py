@@ -90,7 +90,7 @@ class _Composer:
         self.chosen, self.values = dict(self.overrides.choices), dict(self.overrides.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
         self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
-        needed = [("row", BASE)] if self.library.is_first_task else [(BASE, BASE), ("row", BASE)]
+        needed = [("row", BASE)] if self.library.at_root else [(BASE, BASE), ("row", BASE)]
         readable = [self.found.readable(group, name) for group, name in needed]
         if not all(readable):
             raise RefusedError(dict.fromkeys(self.found.every))

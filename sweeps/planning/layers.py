@@ -75,7 +75,7 @@ class Layers:
         own = {group: name for group, name in chosen.items() if not self.library.is_shipped(group, name)}
         shipped = composed(tuple((group, name) for group, name in sorted(chosen.items()) if group not in own))
         values = {**shipped, **{group: self._own_group(group, name) for group, name in own.items()}}
-        if self.library.is_first_task:
+        if self.library.at_root:
             return values
         return {**_platform(values), **self._file(BASE, BASE)}
 

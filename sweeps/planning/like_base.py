@@ -1,7 +1,7 @@
 """Rows of the user that train the same model as base."""
 
 from sweeps.planning.composition import ComposedRow
-from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.yaml_content import BASE
 from sweeps.schema import Problem
@@ -25,10 +25,7 @@ def like_base_problem(row: ComposedRow) -> Problem:
     if decodes:
         settings = " ".join(f"{key}={row.changes[key]}" for key in decodes)
         found = f"changes only {', '.join(decodes)}, so row {row.name} would train the same model as base"
-        allowed = f"decode base in that way: ablate evaluate base-s1 {settings}"
-        if task.name != FIRST_TASK:
-            allowed = f"score all rows in that way: {settings}"
-        return Problem(decodes[0], found, allowed, None, row.place)
+        return Problem(decodes[0], found, f"score all rows in that way: {settings}", None, row.place)
     if row.kept.left_out:
         found = f"changes only {', '.join(row.kept.left_out)}, which the scale sets for every row"
         return Problem(row.name, found, "choose another scale, which leaves them to the rows", None, row.place)

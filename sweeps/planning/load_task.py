@@ -1,4 +1,4 @@
-"""The task that ``task=`` names: ``translation``, an installed one, or ``module:attribute`` in the current folder."""
+"""The task that ``task=`` names: the default one, an installed one, or ``module:attribute`` in the current folder."""
 
 import importlib
 import re
@@ -7,7 +7,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.task_errors import failed
 from sweeps.planning.task_faults import task_faults
 from sweeps.planning.task_folder import enter
@@ -16,13 +15,15 @@ from sweeps.planning.task_source import TaskSource
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Task
 
-OURS = {FIRST_TASK: "sweeps.translation.task:TRANSLATION"}
+DEFAULT_TASK = "translation"
+"""Of ``task=``."""
+OURS = {DEFAULT_TASK: "transformer.task:TRANSLATION"}
 GROUP = "ablate.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
 REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
-HOW_TO_NAME = "must be translation, an installed task, or MODULE:ATTRIBUTE, importable from here"
+HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 
 
 def source_of(name: str, here: Path) -> TaskSource:
@@ -47,7 +48,8 @@ def _loaded(name: str, here: str) -> Task[Any]:
     found = getattr(content, attribute, None)
     if not isinstance(found, Task):
         raise _no_task(name, content, attribute)
-    if faults := task_faults(found, ours=name in OURS):
+    taken = [f"its name {found.name} is taken"] if found.name in OURS and name not in OURS else []
+    if faults := [*taken, *task_faults(found)]:
         place = _place(content, here)
         raise RefusedError(
             Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults

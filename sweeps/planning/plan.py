@@ -13,7 +13,7 @@ from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.like_base import is_like_base, like_base_problem
 from sweeps.planning.recorded import dotted, values_of
 from sweeps.planning.recording import recording
-from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_card import task_card
@@ -228,9 +228,8 @@ def _taken(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
     name, place = planned.trial.name, str(planned.folder.path)
     if version := _older_version(stored, planned):
-        word = "semantics" if planned.task.name == FIRST_TASK else "version"
-        found = f"names a study whose {name} was trained with {word} {version}"
-        found += f"; {word} {planned.task.version} trains to different weights with the same settings"
+        found = f"names a study whose {name} was trained with version {version} of {planned.task.name}"
+        found += f"; version {planned.task.version} trains to different weights with the same settings"
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
         return Problem("sweep.name", found, allowed, None, place)
     differing = _differing_keys(stored, planned) or ["the text of its data"]
@@ -267,8 +266,8 @@ def is_recorded(planned: PlannedTrial) -> bool:
 def config_dict(planned: PlannedTrial) -> dict[str, Any]:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     settings = without_passwords(planned.settings.to_dict())
-    named = {} if planned.task.name == FIRST_TASK else {"task": planned.settings.source.name}
-    return {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, **named, **settings}
+    head = {"key": planned.trial.key, "data_fingerprint": planned.fingerprint, "task": planned.settings.source.name}
+    return {**head, **settings}
 
 
 def recorded(plan: Plan, command: list[str]) -> Study:
@@ -276,7 +275,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
 
     Raises RefusedError if another process has changed the study's settings since the plan was made.
     """
-    before = known_study(plan.folder) or Study(plan.folder, (), {}, ())
+    before = known_study(plan.folder) or Study(plan.folder, (), {}, (), task=task_card(plan.task))
     _refuse_changed_settings(plan, before)
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),

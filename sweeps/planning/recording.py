@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.planning.compose import ComposedRow, Composition
 from sweeps.planning.recorded import Values, nested, values_of
-from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.schema import Schema
 from sweeps.planning.task_card import task_card
 from sweeps.planning.yaml_files import SHIPPED, Library
 from tracking.study import Study, Trial
@@ -21,9 +21,8 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
     given, source = composition.overrides, composition.base.source
     options = {**Library(SHIPPED, source).defaults, **given.choices}
     deciding = (*Schema.of(source.task).groups, "scale")
-    named = {} if source.task.name == FIRST_TASK else {"task": source.name}
     chosen = {
-        "options": named | {group: name for group, name in options.items() if group in deciding},
+        "options": {"task": source.name} | {group: name for group, name in options.items() if group in deciding},
         "values": {key: base[key] for key in given.values if key in base},
     }
     ordered = tuple(rows[name] for name in names if name in rows)

@@ -12,8 +12,6 @@ from sweeps.task import Task
 from sweeps.versions import field_types, neutral_values, settled
 
 Values = dict[str, Any]
-FIRST_TASK = "translation"
-"""Its trial keys hold no name."""
 
 
 class Schema:
@@ -130,10 +128,7 @@ class Schema:
         """
         version = self.task.version if version is None else version
         config = {group: kept for group in self.groups if (kept := self._deciding(config, group))}
-        if self.task.name == FIRST_TASK:
-            decides = {**config, "seed": seed, "data": fingerprint, "semantics": version}
-        else:
-            decides = {"task": [self.task.name, version], "config": config, "seed": seed, "fingerprint": fingerprint}
+        decides = {"task": [self.task.name, version], "config": config, "seed": seed, "fingerprint": fingerprint}
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 

@@ -7,7 +7,6 @@ from inspect import isgeneratorfunction
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.settings import PLATFORM
 from sweeps.planning.task_card import task_card
 from sweeps.task import Metric, Task
@@ -22,9 +21,9 @@ FUNCTIONS = ("steps", "work", *ADVISING, "costs", "keep", "fingerprint", "resolv
 OPTIONAL = ("words", "prepare", "texts", "save", "load")
 
 
-def task_faults(task: Task[Any], ours: bool) -> list[str]:
-    """Every fault, each as a clause. ``ours``: only our own task may be called translation."""
-    found = ["its name translation is taken"] * (task.name == FIRST_TASK and not ours)
+def task_faults(task: Task[Any]) -> list[str]:
+    """Every fault, each as a clause."""
+    found: list[str] = []
     if type(task.version) is not int or task.version < 1:
         found.append(f"its version {task.version!r} must be a whole number of at least 1")
     if isgeneratorfunction(task.work):

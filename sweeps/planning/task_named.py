@@ -1,12 +1,11 @@
-"""The task of a command: the one it names, the recorded study's, or translation."""
+"""The task of a command: the one it names, the recorded study's, or the default one."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.planning.load_task import source_of
+from sweeps.planning.load_task import DEFAULT_TASK, source_of
 from sweeps.planning.override import parsed, value_text
 from sweeps.planning.recorded import Record
-from sweeps.planning.schema import FIRST_TASK
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.yaml_files import Library
@@ -19,14 +18,14 @@ KEY = "task"
 def library_of(overrides: list[str], here: Path, record: Record | None = None, trains: bool = True) -> Library:
     """The configuration files of the command's task. Raises RefusedError if it cannot be imported.
 
-    To read a study needs no task: without ``trains``, translation's files stand in for those of a recorded task.
+    To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.
     """
     try:
         return Library(here, record.source if record else source_named(overrides, here))
     except RefusedError:
         if trains or any(text.startswith(f"{KEY}=") for text in overrides):
             raise
-        return Library(here, source_of(FIRST_TASK, here))
+        return Library(here, source_of(DEFAULT_TASK, here))
 
 
 def source_named(overrides: list[str], here: Path) -> TaskSource:
@@ -38,12 +37,12 @@ def source_named(overrides: list[str], here: Path) -> TaskSource:
         except RefusedError as error:
             raise RefusedError(replace(each, place=each.place or "command line") for each in error.problems) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
-    return source_of(FIRST_TASK, here) if study is None else source_of_study(study, here)
+    return source_of(DEFAULT_TASK, here) if study is None else source_of_study(study, here)
 
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
     """The task that a study has recorded. Raises RefusedError if another task has that name today."""
-    source = source_of(str(study.chosen.get("options", {}).get(KEY, FIRST_TASK)), here)
+    source = source_of(str(study.chosen.get("options", {}).get(KEY, study.task.name)), here)
     if source.task.name != study.task.name:
         found = f'is "{source.name}", which is now a task named {source.task.name}, but {study.name} is of'
         raise RefusedError([Problem(KEY, f"{found} {study.task.name}", "restore the file, or choose another study")])

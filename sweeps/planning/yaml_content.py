@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from sweeps.planning.plain_yaml import plain_data
-from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.schema import Schema
 from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 BASE = "base"
@@ -23,13 +23,15 @@ TAG = "tag:yaml.org,2002:"
 PLAIN = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
 
 
-def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
-    """The problems of the file ``path``, which messages call ``shown``. Raises RefusedError if it is not plain YAML."""
+def examined(path: Path, shown: str, group: str, schema: Schema, at_root: bool) -> list[Problem]:
+    """The problems of the file ``path``, which messages call ``shown``. Raises RefusedError if it is not plain YAML.
+
+    ``at_root``: it lies in ``conf/`` itself, from which Hydra composes."""
     prefix = "" if group in (*ABOUT_ALL_GROUPS, BASE) else group
     try:
         text = _text(path)
         root = _root(text)
-        problems = [*_header_problems(text, group, path.stem, shown, schema), *_misread(root, prefix, shown)]
+        problems = [*_header_problems(text, group, path.stem, shown, at_root), *_misread(root, prefix, shown)]
         content = plain_data(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = _reason(error)
@@ -88,12 +90,12 @@ def _reason(error: Exception) -> tuple[str, int | None]:
     return reason, mark.line + 1 if mark else None
 
 
-def _header_problems(text: str, group: str, name: str, shown: str, schema: Schema) -> Iterator[Problem]:
+def _header_problems(text: str, group: str, name: str, shown: str, at_root: bool) -> Iterator[Problem]:
     """The first comments may hold a license before the header."""
     head = takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), text.splitlines())
     given = [match[1] for line in head if (match := HEADER.match(line))]
     about_all = group in (*ABOUT_ALL_GROUPS, BASE)
-    needed = ["_global_"] if about_all and (given or schema.task.name == FIRST_TASK) else []
+    needed = ["_global_"] if about_all and (given or at_root) else []
     if given != needed:
         found = f'has "# @package {given[0]}"' if given else 'lacks "# @package _global_"'
         allowed = 'must begin with "# @package _global_"' if needed else "remove that line"

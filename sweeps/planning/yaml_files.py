@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 import sweeps
-from sweeps.planning.schema import FIRST_TASK, Schema
+from sweeps.planning.load_task import DEFAULT_TASK
+from sweeps.planning.schema import Schema
 from sweeps.planning.settings import tree_type
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.yaml_content import ABOUT_ALL_GROUPS, BASE, examined, line_of
@@ -34,7 +35,7 @@ SHIPPED = shipped_folder(Path(sweeps.__file__).resolve().parent)
 
 @cache
 def shipped_defaults() -> dict[str, str]:
-    """The default option of each group of translation."""
+    """The default option of each group that ``conf/config.yaml`` names."""
     listed = yaml.safe_load((SHIPPED / "config.yaml").read_text("utf-8"))["defaults"]
     return {group: name for entry in listed if isinstance(entry, dict) for group, name in entry.items()}
 
@@ -43,7 +44,7 @@ def shipped_defaults() -> dict[str, str]:
 class Library:
     """Every configuration file that can be named from ``here`` for a task. Files that nobody names are not opened.
 
-    Translation's files lie in ``conf/`` itself. Base, rows and scales of another task lie in ``conf/task/NAME/``.
+    The default task's files lie in ``conf/`` itself. Base, rows and scales of another task lie in ``conf/task/NAME/``.
     """
 
     here: Path
@@ -77,7 +78,7 @@ class Library:
     def list_example(self) -> str:
         """How rows are made of lists of values."""
         key = next(iter(self.schema.short_names))
-        return "{model.n_heads: [1, 4]}" if self.is_first_task else f"{{{key}: [VALUE, VALUE]}}"
+        return f"{{{key}: [VALUE, VALUE]}}"
 
     @cached_property
     def own(self) -> Path | None:
@@ -86,13 +87,14 @@ class Library:
         return folder if folder.is_dir() and folder != SHIPPED else None
 
     @property
-    def is_first_task(self) -> bool:
-        return self.task.name == FIRST_TASK
+    def at_root(self) -> bool:
+        """Whether the task's files lie in ``conf/`` itself, with groups of options of its own."""
+        return self.task.name == DEFAULT_TASK
 
     @cached_property
     def groups(self) -> list[str]:
         """The groups that have options."""
-        if self.is_first_task:
+        if self.at_root:
             return sorted(path.name for path in SHIPPED.iterdir() if any(path.glob("*.yaml")))
         return sorted([*PLATFORM_GROUPS, *ABOUT_ALL_GROUPS])
 
@@ -100,13 +102,13 @@ class Library:
     def defaults(self) -> dict[str, str]:
         """The default option of each group."""
         shipped = shipped_defaults()
-        if self.is_first_task:
+        if self.at_root:
             return shipped
         return {group: shipped[group] for group in PLATFORM_GROUPS} | {"sweep": "all", "row": "base", "scale": FULL}
 
     def folder(self, group: str) -> str:
         """The group's folder below a ``conf``."""
-        own = group in (*ABOUT_ALL_GROUPS, BASE) and not self.is_first_task
+        own = group in (*ABOUT_ALL_GROUPS, BASE) and not self.at_root
         name = "" if group == BASE else group
         return f"task/{self.task.name}/{name}".rstrip("/") if own else group
 
@@ -124,7 +126,7 @@ class Library:
 
     def _implied(self, group: str) -> tuple[str, ...]:
         """Options that need no file: base without a change, and the scale that divides nothing."""
-        return () if self.is_first_task else {"row": ("base",), "scale": (FULL,)}.get(group, ())
+        return () if self.at_root else {"row": ("base",), "scale": (FULL,)}.get(group, ())
 
     def is_implied(self, group: str, name: str) -> bool:
         """Whether the option has no file and needs none."""
@@ -149,7 +151,7 @@ class Library:
         if group == BASE and path is None and not shipped.exists():
             raise RefusedError([self._no_base()])
         if path is not None and not shipped.exists():
-            return examined(path, self.show(path), group, self.schema)
+            return examined(path, self.show(path), group, self.schema, self.at_root)
         if path is None or not _differs(path, shipped):
             return []
         allowed = "rename it, or make it identical to the shipped file"
@@ -188,7 +190,7 @@ class Library:
         others = sorted(group for group in there if group not in last)
         files = [
             *((self.path(group, choices[group]), "") for group in last),
-            *([] if self.is_first_task else [(self.path(BASE, BASE), "")]),
+            *([] if self.at_root else [(self.path(BASE, BASE), "")]),
             (SHIPPED / "config.yaml", ""),
             *((self.path(group, choices[group]), group) for group in others),
         ]
@@ -204,7 +206,7 @@ class Library:
     def missing_in(self, key: str, choices: dict[str, str]) -> str:
         """Where a missing key should stand: the line of its group, or the file of its option or of base."""
         group = key.partition(".")[0]
-        base = SHIPPED / "config.yaml" if self.is_first_task else self.path(BASE, BASE)
+        base = SHIPPED / "config.yaml" if self.at_root else self.path(BASE, BASE)
         path = self.path(group, choices[group]) if group in choices else base
         return f"{self.show(path)}:{line_of(yaml.compose(path.read_text('utf-8')), group) or 1}"
 
@@ -220,7 +222,7 @@ class Library:
         return path if path and os.path.lexists(path) else None
 
     def _misplaced(self, group: str, name: str) -> Path | None:
-        """A file that was probably meant for this option: x.yml, X.YAML, or a row of translation for another task."""
+        """A file that was probably meant for this option: x.yml, X.YAML, or a row outside the task's folder."""
         wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
         folders = dict.fromkeys(self.here / "conf" / folder for folder in (self.folder(group), group))
         files = (path for folder in folders for path in _entries(folder))

@@ -9,10 +9,14 @@ from filelock import Timeout
 
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
+from tracking.card import Card
 from tracking.damage import unless_damaged
 from tracking.lag import sync_lock
 from tracking.trash import size
 from tracking.trial_folder import TrialFolder
+
+ANY = Card("any", 1, ())
+"""Of trials whose task does not matter: a folder is moved whatever its files hold."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Removal:
 
 def trials_below(study: Path) -> tuple[TrialFolder, ...]:
     """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
-    return tuple(TrialFolder(path) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != ".")
+    return tuple(TrialFolder(path, ANY) for path in sorted(study.iterdir()) if path.is_dir() and path.name[0] != ".")
 
 
 def refuse_running(trials: Sequence[TrialFolder]) -> None:

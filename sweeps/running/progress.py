@@ -98,8 +98,8 @@ class Progress:
                 trial.state, trial.trained = "evaluating", time.monotonic()
             case Evaluated(_, set_name):
                 trial.note = f"{set_name} is evaluated"
-            case Finished(_, _, scores):
-                self._finish(trial, scores)
+            case Finished():
+                self._finish(trial, event)
             case Failed(cause):
                 self.fail(name, cause)
             case Lost():
@@ -204,20 +204,22 @@ class Progress:
         trials = list(self.trials.values()) if fits else [*self._pending, *self._finished_before]
         return live_table(trials, self.plan.task, room)
 
-    def _finish(self, trial: ShownTrial, scores: dict[str, dict[str, Any]]) -> None:
-        """The table shows the headline in its column, and the other scores as a note."""
+    def _finish(self, trial: ShownTrial, event: Finished) -> None:
+        """The table shows the headline in its column; the other scores, and an early end, are a note."""
         self._starts.append(trial.start_s)
         self._evaluations.append(trial.evaluated_s)
-        trial.state, trial.step = "finished", trial.steps
+        scores, stopped = event.scores, formats.stopped_at(vars(event))
+        trial.state, trial.step = "finished", event.step
         trial.metrics |= {f"{name}/{metric}": value for name, of in scores.items() for metric, value in of.items()}
         tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
         values = [score(metric, scores.get(metric.set, {}).get(metric.name)) for metric in tabled]
         labels = [labelled(metric) if metric.set != tabled[0].set else metric.label for metric in tabled]
         texts = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]
-        trial.note = ", ".join(texts[1:])
+        trial.note = ", ".join([*filter(None, [stopped]), *texts[1:]])
         took = formats.time(time.monotonic() - self.began)
         if not self.console.is_terminal:
-            self._say(f"{trial.name}: finished at {took}: {tabled[0].set} {', '.join(texts)}")
+            ended = ", ".join(filter(None, [f"finished at {took}", stopped]))
+            self._say(f"{trial.name}: {ended}: {tabled[0].set} {', '.join(texts)}")
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup

@@ -146,8 +146,9 @@ class Recorder:
     def _finish(self, event: Finished) -> None:
         trial, before = self.planned.trial, self.folder.result()
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
+        planned = {} if event.steps is None else {"steps": event.steps}
         scores = _still_true(before, trial.key, event) | event.scores
-        self.folder.write_result({**head, **event.costs, "scores": scores})
+        self.folder.write_result({**head, **planned, **event.costs, "scores": scores})
         self.end("finished")
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from sweeps.planning.plan import PlannedTrial
 from sweeps.running.forecast import Ongoing
 from tracking.damage import unless_damaged
+from tracking.formats import stopped_at
 
 ACTIVE = ("starting", "running", "evaluating", "stopped")
 
@@ -30,8 +31,9 @@ class ShownTrial:
     @staticmethod
     def of(planned: PlannedTrial) -> "ShownTrial":
         """Before the sweep begins."""
-        if planned.finished:
-            return ShownTrial(planned, "finished", planned.steps)
+        result = planned.folder.finished_result(planned.trial.key)
+        if result is not None and planned.is_scored(result):
+            return ShownTrial(planned, "finished", result["step"], note=stopped_at(result))
         reports = unless_damaged(planned.folder.journal, [])
         return ShownTrial(planned, "waiting", safe=max((report.checkpoint or 0 for report in reports), default=0))
 

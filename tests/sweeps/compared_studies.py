@@ -56,9 +56,9 @@ def finish(planned: PlannedTrial, references: dict[str, list[str]]) -> None:
             "decode": vars(planned.settings.trial.decode),
         }
         each = [{"nats": n, "pieces": p, **c} for n, p, c in zip(nats, pieces, counts, strict=True)]
-        folder.write_hypotheses(name, hypotheses)
+        folder.write_artifact(f"hypotheses/{name}.txt", "".join(f"{line}\n" for line in hypotheses))
         folder.write_statistics(name, {"key": trial.key, "step": 600, "scores": scores[name]}, each)
-    costs = {"params": 9, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    costs = {"params": 9, "flops": 1e12, "seconds": 9.0}
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 600, "attempt": 1}
     folder.write_result({**head, **costs, "scores": scores})
     recorder.end("finished")

@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "signature": "",
         "decode": asdict(base.settings.trial.decode),
     }
-    costs = {"params": base.costs.params, "flops": 2.5e12, "seconds": 61.0, "tokens_per_s": 900.0}
+    costs = {"params": base.costs.params, "flops": 2.5e12, "seconds": 61.0}
     for trial, event in (
         (base, Finished(600, costs, {"dev": scores, "test": scores})),
         (failed, Failed("OutOfMemoryError: too wide", "a traceback")),

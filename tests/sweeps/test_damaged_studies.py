@@ -21,7 +21,7 @@ from sweeps.events import Evaluated, Event, Finished, Report, Started
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import repair
-from tracking.artifacts import hypotheses_name, hypotheses_text, statistics_name, statistics_text
+from tracking.artifacts import statistics_name, statistics_text
 from tracking.study import write_study
 
 Damage = Callable[[Path], None]
@@ -50,14 +50,14 @@ def cwd(written: Path, tmp_path: Path) -> Path:
 def _finish(planned: PlannedTrial) -> None:
     scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, "bleu_paper": 30.0, "signature": "nrefs:1"}
     scores |= {"decode": vars(planned.settings.trial.decode)}
-    costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0, "tokens_per_s": 100.0}
+    costs = {"params": planned.costs.params, "flops": 1e12, "seconds": 9.0}
     recorder = Recorder(planned)
     attempt = recorder.assignment().attempt
     recorder.begin()
     steps = planned.settings.trial.train.steps
     head = {"key": planned.trial.key, "step": steps, "scores": scores}
     texts = {
-        hypotheses_name("dev"): hypotheses_text(["a", "b"]),
+        "hypotheses/dev.txt": "a\nb\n",
         statistics_name("dev"): statistics_text(head, [{"nats": 1.0}, {"nats": 2.0}]),
     }
     events: tuple[Event, ...] = (

@@ -13,6 +13,7 @@ from typed import refusal, typed
 
 from sweeps.planning.trial_lock import trial_lock
 from tracking.trial_folder import TrialFolder
+from transformer.card import CARD
 
 TRIAL = ("base-s1", "sweep.name=copies")
 
@@ -65,7 +66,7 @@ def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(trained:
 
 def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -> None:
     _, line = evaluated(trained, *TRIAL)
-    found = TrialFolder(trial).statistics("test")
+    found = TrialFolder(trial, CARD).statistics("test")
     assert found is not None
     head, sentences = found
     assert head["scores"] == {key: line[key] for key in head["scores"]}
@@ -117,7 +118,7 @@ def test_an_unknown_set_is_refused_with_the_nearest(trained: Path) -> None:
 
 def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
     (twin / "statistics" / "dev.jsonl").unlink()
-    with trial_lock(TrialFolder(twin)):
+    with trial_lock(TrialFolder(twin, CARD)):
         command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
         done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2

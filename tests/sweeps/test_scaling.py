@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
+from transformer.task import TRANSLATION
 
 from sweeps.planning.changes import describe
 from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from sweeps.planning.recorded import dotted
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
-from sweeps.translation.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)
 KEYS = list(SCHEMA.short_names)

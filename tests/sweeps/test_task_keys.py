@@ -74,7 +74,7 @@ def test_a_task_of_another_name_has_other_keys(tmp_path: Path, before: str) -> N
 
 
 def test_a_group_called_data_is_no_fingerprint(tmp_path: Path) -> None:
-    """Nor are groups called task, seed or semantics: the configuration has a place of its own in the key."""
+    """Nor is a group called seed: the configuration has a place of its own in the key."""
     source = {
         "    train: Train\n": "    train: Train\n    data: Data\n    seed: Data\n",
         "@dataclass(frozen=True)\nclass Config": "@dataclass(frozen=True)\nclass Data:\n    name: str\n\n\n"

@@ -1,7 +1,8 @@
 """The trial key of a translation."""
 
+from transformer.task import TRANSLATION
+
 from sweeps.planning.schema import Schema
-from sweeps.translation.task import TRANSLATION
 from transformer.config import TrialConfig
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tracking.mlflow_tracker import MlflowTracker
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
+from transformer.card import CARD
 
 EXPERIMENT = "tests"
 Store = tuple[MlflowTracker, str]
@@ -32,7 +33,7 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
         for row, numbers in seeds.items()
         for seed in numbers
     )
-    study = Study(folder, trials, CELLS, ({"ts": "2030-01-01T00:00:00Z", "command": "ablate sweep"},))
+    study = Study(folder, trials, CELLS, ({"ts": "2030-01-01T00:00:00Z", "command": "ablate sweep"},), task=CARD)
     write_study(study)
     return study
 
@@ -61,7 +62,7 @@ def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
     }
     return {
         **{"key": trial.key, "row": trial.row, "seed": trial.seed, "step": step, "attempt": attempt},
-        **{"params": 63_045_632, "flops": 9.52e17, "seconds": 3700.0, "tokens_per_s": 1000.0},
+        **{"params": 63_045_632, "flops": 9.52e17, "seconds": 3700.0},
         "scores": {"dev": scores | dev, "test": scores},
     }
 

@@ -18,7 +18,7 @@ COLUMNS = {
     "trials": {
         **NAMES,
         **{"group": TEXT, "change": TEXT, "key": TEXT, "state": TEXT, "note": TEXT, "attempts": WHOLE, "step": WHOLE},
-        **{"params": WHOLE, "flops": NUMBER, "seconds": NUMBER, "tokens_per_s": NUMBER},
+        **{"params": WHOLE, "flops": NUMBER, "seconds": NUMBER},
     },
     "scores": {**NAMES, "set": TEXT, "metric": TEXT, "value": NUMBER},
     "curves": {

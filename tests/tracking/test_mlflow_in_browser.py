@@ -35,7 +35,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Study:
         attempt = begin(folder)
         for step in (10, 20, 30):
             folder.report(attempt, step, {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step}, checkpoint=step)
-        folder.write_hypotheses("dev", [f"Satz von {trial.name}."])
+        folder.write_artifact("hypotheses/dev.txt", f"Satz von {trial.name}.\n")
         finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
     done = Replay(study.folder, *open_tracker(None, runs, None, study.folder)).once()
     assert (done.problems, done.notices) == ((), ())

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from other_tasks import DIGITS, TAGGING, digits, tagging
+from other_tasks import DIGITS, TAGGING, digits, tagging, train
 from studies_on_disk import Store, runs_of
 from tables import shown
 
+from tracking.frames import load
 from tracking.replay import Replay
+from tracking.report.written import report_page
 from tracking.study import Study
-from tracking.table import table, to_csv, to_json, to_markdown
-from tracking.translation_card import TRANSLATION
+from tracking.table import table, to_csv, to_html, to_json, to_latex, to_markdown
+from transformer.card import CARD
 from transformer.config import SEMANTICS
 
 FOREIGN = re.compile(r"ppl|bleu|chrf|table ?3|paper|sacre|published|beam|α|corpus|decod", re.IGNORECASE)
@@ -108,11 +110,13 @@ def test_published_values_have_columns_where_a_row_has_them(tmp_path: Path) -> N
 
 def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     study = digits(runs / "digits-mlflow", 0.9)
+    about = {"commit": "c0ffee", "samples": {"train": 5}, "cpu": {"model": "one", "count": 2}}
+    study.trial_folder(study.trials[0]).provenance_path.write_text(json.dumps(about), "utf-8")
     assert Replay(study.folder, *store).once().problems == ()
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
         **{"final/accuracy": 0.9, "final/loss": 0.25, "delta/accuracy": 0.0, "params": 4810.0, "seconds": 2.5},
-        **{"train/loss": 0.5, "checkpoint": 7.0},
+        **{"train/loss": 0.5, "checkpoint": 7.0, "samples/train": 5.0},
     }
     tags = {name: value for name, value in run.data.tags.items() if name.startswith(("study.", "table3."))}
     assert tags == {
@@ -125,9 +129,42 @@ def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     assert run.data.params["net.hidden"] == "64"
 
 
+def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: Path, store: Store) -> None:
+    study = digits(runs / "digits-stopped", 0.9, 0.92)
+    for place, planned in ((2, {}), (3, {"steps": 500})):
+        train(study, place, {"test": {"accuracy": 0.95, "loss": 0.25}}, **planned)
+    rows = table(study)
+    note, below = "stopped at 10 of 500 (s2)", "planned steps; means include these seeds: wide (seed 2)."
+    assert [(row.scores["accuracy"], row.note) for row in rows] == [(pytest.approx(0.91), ""), (0.95, note)]
+    texts = (to_markdown(study, rows), to_latex(study, rows), to_html(study, rows), report_page(study), shown(study))
+    for text in texts:
+        words = " ".join(text.split())
+        assert all(part in words for part in (note, f": training ended before its {below}")), text
+    marks = ("| wide§ |", "wide$^{\\S}$", ">wide§<", "change of wide§", "change of wide§")
+    assert all(mark in text for mark, text in zip(marks, texts, strict=True))
+    assert note in to_csv(study, rows)
+    assert [row["note"] for row in _json(study)] == ["", note]
+    assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
+    assert Replay(study.folder, *store).once().problems == ()
+    tags = {run.data.tags["trial.key"]: run.data.tags for run in runs_of(study, store)}
+    assert [tags[trial.key].get("study.stopped_at") for trial in study.trials] == [None, None, None, "10 of 500"]
+    assert note in tags[study.trials[3].key]["mlflow.note.content"]
+    train(study, 3, {"test": {"accuracy": 0.95, "loss": 0.25}})
+    assert Replay(study.folder, *store).once().problems == ()
+    assert "10 of 500" not in [run.data.tags.get("study.stopped_at") for run in runs_of(study, store)]
+
+
+def test_planned_steps_are_more_than_those_that_were_trained(finished: Study) -> None:
+    folder = finished.trial_folder(finished.trials[0])
+    for steps in (10, "500"):
+        folder.write_result({**folder.result(), "steps": steps})  # type: ignore[dict-item]
+        assert [error.cause for error in folder.damage()] == ["must have more steps than its step, or none"]
+        train(finished, 0, {"test": {"accuracy": 0.9, "loss": 0.25}})
+
+
 def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
-    assert TRANSLATION.version == SEMANTICS
-    assert TRANSLATION.faults() == DIGITS.faults() == TAGGING.faults() == []
+    assert CARD.version == SEMANTICS
+    assert CARD.faults() == DIGITS.faults() == TAGGING.faults() == []
 
 
 def _json(study: Study) -> list[dict[str, Any]]:

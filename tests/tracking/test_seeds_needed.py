@@ -11,9 +11,9 @@ from tracking.power import seeds_for
 from tracking.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
 from tracking.seeds_needed import round_differences, seeds_needed_lines
 from tracking.study import Study
-from tracking.translation_card import TRANSLATION
+from transformer.card import CARD
 
-NLL, PPL, BLEU = (next(each for each in TRANSLATION.metrics if each.name == name) for name in ("nll", "ppl", "bleu"))
+NLL, PPL, BLEU = (next(each for each in CARD.metrics if each.name == name) for name in ("nll", "ppl", "bleu"))
 SCORES = {"base": {1: 29.0, 2: 31.0, 3: 33.0}, "a_heads_1": {1: 27.0, 2: 28.0}, "c_layers_2": {1: 20.0}}
 
 

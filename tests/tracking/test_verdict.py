@@ -7,10 +7,10 @@ import pytest
 
 from tracking.metrics import Metric
 from tracking.seed_tests import Family, RowTest
-from tracking.translation_card import TRANSLATION
 from tracking.verdict import MetricVerdict, rule, verdict
+from transformer.card import CARD
 
-PPL, BLEU = TRANSLATION.tabled
+PPL, BLEU = CARD.tabled
 PUBLISHED = {"base": 25.8, "better": 26.4, "worse": 24.9, "same": 25.7}
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tracking.damage import unless_damaged
-from tracking.formats import time
+from tracking.formats import stopped_at, time
 from tracking.provenance import changes
 from tracking.report.elements import Html, element
 from tracking.report.ticks import utc
@@ -75,5 +75,6 @@ def _trial(study: Study, trial: Trial) -> Html:
     state, result = folder.standing(trial.key)
     held: Mapping[str, Any] = result or {}
     attempts = len(unless_damaged(folder.attempts, []))
-    cells: Iterable[Any] = (state, attempts, held.get("step", ""), time(held.get("seconds")), trial.key[:12])
+    step = stopped_at(held) or held.get("step", "")
+    cells: Iterable[Any] = (state, attempts, step, time(held.get("seconds")), trial.key[:12])
     return element("tr", element("th", trial.name, scope="row"), *(element("td", str(cell)) for cell in cells))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-UP = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+UP = dict(zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True))
 
 
 def counted(value: float) -> str:
@@ -18,7 +18,7 @@ def counted(value: float) -> str:
 def powered(value: float) -> str:
     """10¹², 5·10¹¹."""
     digits, _, exponent = f"{value:.3e}".partition("e")
-    ten = f"10{str(int(exponent)).translate(UP)}"
+    ten = f"10{''.join(UP[digit] for digit in str(int(exponent)))}"
     return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
 
 

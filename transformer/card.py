@@ -1,14 +1,19 @@
-"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need"."""
+"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need", in the paper's words."""
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from collections.abc import Mapping
+from typing import Any
 
-OF_WEIGHTS = ("average_checkpoints",)
-"""The only setting of `decode` that changes the score of a reference."""
+from sweeps.task import Card, Metric
+from transformer.config import SEMANTICS
 
-TRANSLATION = Card(
+OF_WEIGHTS = ("average_checkpoints", "average_every")
+"""The settings of `decode` that change the score of a reference."""
+ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
+POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
+
+CARD = Card(
     name="translation",
-    version=3,
+    version=SEMANTICS,
     metrics=(
         Metric(
             *("nll", "NLL", "nats per target piece, end-of-sentence included", "down", 4),
@@ -76,3 +81,23 @@ TRANSLATION = Card(
     tags="table3",
     sample="sentence",
 )
+
+
+def words(values: Mapping[str, Any]) -> str:
+    """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
+    changed, heads = dict(values), []
+    positions = changed.pop("positions", None)
+    if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
+        del changed["d_k"]
+        heads = [f"d_k = d_v = {changed.pop('d_v')}"]
+    order = [name for name in (*CARD.symbols, *changed) if name in changed]
+    before = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name in ARCHITECTURE]
+    after = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name not in ARCHITECTURE]
+    last = [] if positions is None else [POSITIONS.get(str(positions), str(positions))]
+    return ", ".join([*before, *heads, *after, *last])
+
+
+def _phrase(name: str, value: Any) -> str:
+    if name == "steps" and isinstance(value, int):
+        return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
+    return f"{CARD.symbols.get(name, name)} {value}"
