@@ -16,7 +16,7 @@ from sweeps.planning.task_source import TaskSource
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Task
 
-OURS = {FIRST_TASK: "sweeps.translation.task:TRANSLATION"}
+OURS = {FIRST_TASK: "transformer.task:TRANSLATION"}
 GROUP = "ablate.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"

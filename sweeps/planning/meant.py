@@ -23,6 +23,7 @@ OTHER_NAMES = {
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
     " checkpoint_steps",
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
+    "train.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
     "decode.alpha": "length_penalty len_penalty lenpen lp",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
@@ -32,7 +33,6 @@ OTHER_NAMES = {
     "cluster.workers": "worker num_workers n_workers nproc nproc_per_node world_size processes",
     "cluster.gpus_per_worker": "gpus num_gpus n_gpus ngpus gpu gpu_count",
     "cluster.cpus_per_worker": "cpus num_cpus n_cpus ncpus cpu threads num_threads",
-    "cluster.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "sweep.name": "name study study_name run_name sweep_name exp_name run_id",
     "sweep.vary": "vary params variations one_at_a_time",
     "sweep.grid": "grid grid_search param_grid product cartesian",

@@ -49,7 +49,6 @@ class Recorder:
             self.planned.checkpoints,
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
-            settings.cluster.tokens_per_micro_batch,
             self.prepared_as,
             self.evaluated(),
             self.run,
