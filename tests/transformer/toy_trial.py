@@ -15,16 +15,16 @@ from transformer.config import TrialConfig
 
 @dataclass
 class ToyTrial:
-    """One attempt. ``stops_alone``: this worker is told to stop as soon as it asks for itself. ``address``: host:port."""
+    """One attempt. ``stops_alone``: this worker is told to stop as soon as it asks for itself."""
 
     config: TrialConfig
     data: Path = Path()
     rank: int = 0
     world: int = 1
-    address: str = ""
+    address: str = ""  # host:port
     saved: Saved | None = None
     scored: Mapping[str, Numbers] = field(default_factory=dict)
-    stops_after: int | None = None  # this step
+    stops_after: int = 10**9  # this step
     stops_alone: bool = False
     seed, threads, folder = 1, 1, Path()
     checkpoints: dict[int, Saved] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class ToyTrial:
     def again(self, died_after: int = 10**9, **changes: Any) -> "ToyTrial":
         """The next attempt, from the newest checkpoint of this one, which may have died after a step."""
         kept = {step: saved for step, saved in self.checkpoints.items() if step <= died_after}
-        return ToyTrial(self.config, self.data, saved=kept[max(kept)], checkpoints=kept, **changes)
+        return ToyTrial(self.config, self.data, saved=copy.deepcopy(kept[max(kept)]), checkpoints=kept, **changes)
 
     def report(self, step: int, metrics: Numbers) -> None:
         assert step not in self.reports
@@ -60,8 +60,7 @@ class ToyTrial:
 
     def stopping(self, *, alone: bool = False) -> bool:
         self.asked += not alone
-        step = self.asked + (self.saved.step if self.saved else 0)
-        return self.stops_alone if alone else self.stops_after is not None and step >= self.stops_after
+        return self.stops_alone if alone else self.asked + (self.saved.step if self.saved else 0) >= self.stops_after
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
         for step in steps:
@@ -71,11 +70,11 @@ class ToyTrial:
 
     @contextmanager
     def process_group(self, backend: str | None = None) -> Iterator[None]:
-        if self.world > 1:
-            dist.init_process_group("gloo", f"tcp://{self.address}", rank=self.rank, world_size=self.world)
+        if self.world == 1:
+            return (yield)
+        dist.init_process_group("gloo", f"tcp://{self.address}", rank=self.rank, world_size=self.world)
         yield
-        if self.world > 1:
-            dist.destroy_process_group()
+        dist.destroy_process_group()
 
     def said(self, kind: str) -> list[Any]:
         return [content for name, content in self.calls if name == kind]

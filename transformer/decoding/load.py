@@ -25,9 +25,9 @@ def mean_weights(states: Iterable[Saved], model: nn.Module) -> dict[str, Tensor]
 
     Raises StateError unless each fits ``model``.
     """
-    total: dict[str, Tensor] = {}
-    n = 0
-    for n, saved in enumerate(states, start=1):
+    n, total = 0, dict[str, Tensor]()
+    for saved in states:
         weights = fitting_weights(saved, model)
-        total = {name: total[name] + weight for name, weight in weights.items()} if total else weights
+        total = {name: total[name] + weight if n else weight for name, weight in weights.items()}
+        n += 1
     return {name: weight / n for name, weight in total.items()}

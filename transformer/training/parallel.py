@@ -171,12 +171,6 @@ def pick_device() -> torch.device:
     return torch.device("cpu")
 
 
-def describe_device(worker: Worker) -> str:
-    """The device's name, such as "NVIDIA H200 × 8" or "cpu"."""
-    name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else "cpu"
-    return name if worker.world == 1 else f"{name} × {worker.world}"
-
-
 def tokens_per_micro_batch(train: TrainConfig, device: torch.device) -> int:
     """The limit of a micro-batch: sentences × longest side."""
     return train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device.type]

@@ -4,10 +4,10 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from small_trials import DECODE, copy_data, damaged_model, small_model
+from small_trials import DECODE, copy_data, damaged_model, prepared_text, small_model
 
 from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared, prepare
+from transformer.data.prepare import Prepared
 from transformer.decoding.translate import Translation, Translator, one_line
 from transformer.finite import NotFiniteError
 
@@ -19,7 +19,7 @@ LINES = ["a b c", "", "f", "c c c c d e f a b c d e", " ", "b a", "ä 😀 של�
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("copies")
-    return prepare(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
+    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
 
 
 @pytest.fixture(scope="module")
