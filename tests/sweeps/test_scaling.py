@@ -11,7 +11,7 @@ from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from sweeps.planning.recorded import dotted
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
-from sweeps.translation.task import TRANSLATION
+from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)
 KEYS = list(SCHEMA.short_names)

@@ -1,8 +1,8 @@
 """The trial key of a translation."""
 
 from sweeps.planning.schema import Schema
-from sweeps.translation.task import TRANSLATION
 from transformer.config import TrialConfig
+from transformer.task import TRANSLATION
 
 
 def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:

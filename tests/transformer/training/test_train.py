@@ -1,5 +1,6 @@
 """One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
 
+import json
 import math
 from dataclasses import replace
 from typing import Any, cast
@@ -11,6 +12,7 @@ from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
+from sweeps.running.plain_state import Parts
 from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
@@ -155,6 +157,15 @@ def test_a_run_that_died_between_checkpoints_repeats_the_steps_since() -> None:
     assert list(second.reports) == [5, 6, 7, 8, 9, 10]
     for step, metrics in second.reports.items():
         assert metrics["train/loss"] == first.reports[step]["train/loss"]
+
+
+def test_the_platform_s_store_gives_a_state_back_to_the_bit() -> None:
+    state, loaded = trained(ToyTrial(small_trial(steps=3, evaluate_every=2))), fresh(small_trial())
+    parts = Parts.of(state.to_dict())
+    outline = json.loads(json.dumps(parts.outline))
+    loaded.load(Saved(3, Parts.read(outline, parts.files()).state()))
+    assert_bitwise_equal(loaded, state)
+    assert loaded.best_nll < math.inf == fresh(small_trial()).best_nll
 
 
 def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
