@@ -23,6 +23,7 @@ WORDS: dict[str, Any] = {
     "data.source": "fr",
     "data.target": "fr",
     "data.mirror": "elsewhere",
+    "train.tokens_per_micro_batch": 700,
 }
 NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 """Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
