@@ -45,10 +45,9 @@ class TrainState:
     def load(self, saved: Saved) -> None:
         """Go on from a saved state. Raises StateError."""
         weights, state = fitting_weights(saved, self.model), saved.state
-        moments = [dict.fromkeys(("exp_avg", "exp_avg_sq"), shape) for shape in _shapes(list(self.model.parameters()))]
-        expected = {number: each | {"step": ()} for number, each in enumerate(moments)}
-        whole = state.keys() == self.to_dict().keys() and _shapes(state["optimizer"]["state"]) == expected
-        if not whole:
+        shapes = enumerate(_shapes(list(self.model.parameters())))
+        moments = {number: {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for number, shape in shapes}
+        if state.keys() != self.to_dict().keys() or _shapes(state["optimizer"]["state"]) != moments:
             raise _misfit(saved)
         self.model.load_state_dict(weights)
         load_adam(self.optimizer, state["optimizer"])
