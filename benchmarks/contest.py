@@ -22,7 +22,8 @@ from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Workload
 from transformer.data.batches import Batch
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 OURS = "ablate"
 

@@ -38,13 +38,14 @@ from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import prepared_text
 from sweeps.planning.compose import compose_row
+from sweeps.running.checkpoints import Checkpoints
 from sweeps.schema import Problem, RefusedError, parse
+from sweeps.task import Keep
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Prepared
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.checkpoint import Checkpoints
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16
 TOKENS_PER_BATCH = 2000
@@ -251,10 +252,11 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 
 def _last_weights(folder: Path) -> dict[str, Tensor]:
     key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
-    for state in Checkpoints(str(folder / "checkpoints"), key, attempt=10**9, keep=1).last(1):
-        weights: dict[str, Tensor] = state["model"]
-        return weights
-    raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
+    found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep()).newest()
+    if found is None:
+        raise RefusedError([Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")])
+    weights: dict[str, Tensor] = found[2].state["model"]
+    return weights
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ from transformer.model.attention import KeyValue, SelfAttention
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.memory import kept_memory
 from transformer.training.parallel import Worker
-from transformer.training.train import TrainState, make_forward_backward, start, train_step
+from transformer.training.state import TrainState, start
+from transformer.training.train import make_forward_backward, train_step
 
 SIZES = (
     Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=Rounds(40, 40)),

@@ -26,8 +26,9 @@ from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
 from transformer.data.pieces import EOS
 from transformer.data.prepare import ParallelSet, Sentences
-from transformer.training.parallel import Worker, describe_device
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.parallel import Worker
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
@@ -239,7 +240,7 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = collect(describe_device(Worker(device=device)), "", code=MEASURED)
+    found = collect(torch.cuda.get_device_name(device), "", code=MEASURED)
     commit = f"{found['commit']}{changes(found)}"
     return f"{found['command']}, commit {commit}, {found['device']}, torch {found['versions']['torch']}"
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from benchmarks.workloads import Workload, prepared_text
 from sweeps.planning.compose import compose_row
+from sweeps.running.checkpoints import Checkpoints
+from sweeps.task import Keep
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder
 from transformer.card import CARD
-from transformer.training.checkpoint import Checkpoints
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
 GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints
@@ -66,14 +68,14 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     state = start(trial, workload.size.vocab_size, worker.device)
     steps, waits = [], []
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints = Checkpoints(folder, "0" * 64, attempt=1, keep=1)
+        checkpoints = Checkpoints(folder, "0" * 64, 1, Keep(newest=1))
         for _ in range(times):
             began = time.perf_counter()
             train_step(state, workload.batches[:1], trial, worker, make_forward_backward(state.model, trial))
             stepped = time.perf_counter()
-            checkpoints.save(state.step, state.to_dict())
+            checkpoints.save(state.step, state.to_dict(), seconds=0.0, score=None, reports=())
             waits.append(time.perf_counter() - stepped)
-            checkpoints.wait()
+            checkpoints.settle()
             steps.append(stepped - began)
     wait, tokens_per_s = median(waits), workload.batches[0].total_targets / median(steps)
     apart = trial.train.checkpoint_every * trial.train.tokens_per_batch

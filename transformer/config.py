@@ -5,7 +5,6 @@ Base is the paper's base (sections 3 and 5, Table 3); its values live in ``conf/
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -56,25 +55,21 @@ class TrainConfig:
     checkpoint_every: Annotated[Count, Observes()]
     keep_checkpoints: Annotated[Count, Observes()]
     score_every: Annotated[int, Range(0, LARGEST), Observes(), Neutral(0)] = 0  # 0: not while training
-
-    def checkpoint_steps(self, end: int) -> list[int]:
-        """The steps up to ``end`` that always have a checkpoint: every ``checkpoint_every`` steps, and ``end``."""
-        return [*range(self.checkpoint_every, end, self.checkpoint_every), end]
-
-    @property
-    def checkpoints_written(self) -> int:
-        """How many steps of the whole training always have a checkpoint."""
-        return math.ceil(self.steps / self.checkpoint_every)
+    tokens_per_micro_batch: Annotated[int | None, Range(1, LARGEST), Observes()] = None  # None: by the kind of device
 
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search (section 6.1): width, GNMT length penalty, extra output length, checkpoints averaged."""
+    """Beam search (section 6.1): width, GNMT length penalty, extra output length; and the weights that are used.
+
+    These are the mean of ``average_checkpoints`` checkpoints that are ``average_every`` steps apart.
+    """
 
     beam: Annotated[int, Range(1, 32), Scores()]
     alpha: Annotated[float, Range(0), Scores()]
     max_extra: Annotated[int, Range(0, LARGEST), Scores()]
     average_checkpoints: Annotated[Count, Scores()]
+    average_every: Annotated[Count, Scores()]
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,13 @@ class TrialConfig:
     train: TrainConfig
     decode: DecodeConfig
     data: DataConfig
+
+    @property
+    def averaged_steps(self) -> list[int]:
+        """The steps of the weights that are scored: the last multiples of ``average_every``, or only the last step."""
+        n, every = self.decode.average_checkpoints, self.decode.average_every
+        last = self.train.steps // every
+        return [every * multiple for multiple in range(last - n + 1, last + 1)] if n > 1 else [self.train.steps]
 
     def problems(self) -> list[Problem]:
         """Conflicts between keys that are each valid alone."""
@@ -126,15 +128,10 @@ class TrialConfig:
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
 
     def _average_problems(self) -> Iterator[Problem]:
-        train, written = self.train, self.train.checkpoints_written
-        settings = f"train.steps={train.steps} and train.checkpoint_every={train.checkpoint_every}"
-        limits = [
-            (train.keep_checkpoints, f"train.keep_checkpoints ({train.keep_checkpoints})"),
-            (written, f"{written}, the number of checkpoints with {settings}"),
-        ]
-        if exceeded := [words for limit, words in limits if self.decode.average_checkpoints > limit]:
-            allowed = f"must be at most {' and at most '.join(exceeded)}"
-            yield Problem("decode.average_checkpoints", f"is {self.decode.average_checkpoints}", allowed)
+        n, every, steps = self.decode.average_checkpoints, self.decode.average_every, self.train.steps
+        if n > 1 and n * every > steps:
+            allowed = f"times decode.average_every ({every}), it must be at most train.steps ({steps})"
+            yield Problem("decode.average_checkpoints", f"is {n}", allowed)
 
     def _data_problems(self) -> Iterator[Problem]:
         for split in ("train", "dev", "test"):

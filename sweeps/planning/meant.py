@@ -23,6 +23,7 @@ OTHER_NAMES = {
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
     " checkpoint_steps",
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
+    "train.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
     "decode.alpha": "length_penalty len_penalty lenpen lp",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",

@@ -44,7 +44,6 @@ class Cluster:
     workers: Count
     cpus_per_worker: Count
     gpus_per_worker: Annotated[float, Range(0)]
-    tokens_per_micro_batch: Count
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from benchmarks.decoding import Workload, measure, natural_ends, one_length
 from benchmarks.timing import Rounds
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row
+from sweeps.running.checkpoints import Checkpoints
 from sweeps.schema import RefusedError
+from sweeps.task import Keep
 from transformer.data.pieces import PAD
-from transformer.training.checkpoint import Checkpoints
 
 ONCE = Rounds(1, 1)
 
@@ -74,8 +75,10 @@ def test_the_first_sentences_of_a_trial_s_test_set_are_decoded_with_its_weights(
     read = [[piece for piece in row if piece != PAD] for batch in workload.batches for row in batch.tolist()]
     assert written == read  # this trial copies
     key = json.loads((trial / "result.json").read_text())["key"]
-    (state,) = Checkpoints(str(trial / "checkpoints"), key, attempt=1, keep=1).last(1)
-    assert all(torch.equal(state["model"][name], weight) for name, weight in workload.model.state_dict().items())
+    found = Checkpoints(str(trial / "checkpoints"), key, 1, Keep()).newest()
+    assert found is not None
+    weights = found[2].state["model"]
+    assert all(torch.equal(weights[name], weight) for name, weight in workload.model.state_dict().items())
     decode = replace(workload.decode, max_extra=5)
     expected = ours(workload.model, "fp32", decode).translate_all(workload.batches)
     assert without_cache(workload.model, decode).translate_all(workload.batches) == expected

@@ -9,7 +9,8 @@ from benchmarks.gains import WAYS, Way, drawn_workload, gains
 from benchmarks.timing import Rounds
 from benchmarks.workloads import Size, Workload
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 TOY = Size(
     "toy, fp32",

@@ -19,7 +19,10 @@ from tracking.study import read_study, write_study
 from transformer.config import ModelConfig, TrainConfig, TrialConfig
 
 BASE = "sweep.rows=[base]"
-OBSERVING = {"log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "score_every"}
+OBSERVING = {
+    *("log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints", "score_every"),
+    "tokens_per_micro_batch",
+}
 
 
 def only(folder: Path, *overrides: str) -> PlannedTrial:
@@ -38,7 +41,7 @@ def refused_plan(folder: Path, *overrides: str) -> list[str]:
 def other(config: Any, name: str) -> Any:
     """Another allowed value of the field."""
     value = getattr(config, name)
-    literals = {"positions": "learned", "precision": "bf16"}
+    literals = {"positions": "learned", "precision": "bf16", "tokens_per_micro_batch": 700}
     if name in literals:
         return literals[name]
     if isinstance(value, bool):

@@ -21,6 +21,7 @@ SETTINGS = [
     f"train.steps={STEPS}",
     "train.checkpoint_every=15",
     "decode.average_checkpoints=5",
+    "decode.average_every=15",
 ]
 WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
 PATIENCE = 600

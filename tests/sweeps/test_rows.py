@@ -41,8 +41,8 @@ DECIDING = {
     "precision": "bf16",
 }
 OBSERVING = {"log_every": 100, "evaluate_every": 5000, "checkpoint_every": 1000, "keep_checkpoints": 5}
-OBSERVING |= {"score_every": 0}
-DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
+OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1, "average_every": 1000}
 
 # row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as described from the values
 TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] = {

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
-from transformer.task import TRANSLATION
 
 from sweeps.planning.changes import describe
 from sweeps.planning.compose import Composition, compose_row, compose_sweep
 from sweeps.planning.recorded import dotted
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
+from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)
 KEYS = list(SCHEMA.short_names)
@@ -23,6 +23,7 @@ WORDS: dict[str, Any] = {
     "data.source": "fr",
     "data.target": "fr",
     "data.mirror": "elsewhere",
+    "train.tokens_per_micro_batch": 700,
 }
 NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 """Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""

@@ -1,9 +1,8 @@
 """The trial key of a translation."""
 
-from transformer.task import TRANSLATION
-
 from sweeps.planning.schema import Schema
 from transformer.config import TrialConfig
+from transformer.task import TRANSLATION
 
 
 def trial_key(trial: TrialConfig, data_fingerprint: str) -> str:

@@ -14,10 +14,8 @@ from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.data.fingerprint import fingerprint
 from transformer.data.pieces import EOS, PAD
 from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
-from transformer.messages import Assignment
 from transformer.model.blocks import DecoderLayer
 from transformer.model.encoder_decoder import Transformer
 
@@ -35,9 +33,6 @@ PAPER_BASE = ModelConfig(
     attention_dropout=0.0,
     relu_dropout=0.0,
 )
-KEY = "0123456789abcdef" * 4
-"""The key of an arbitrary trial."""
-OWN = KEY[:16]  # the folder of its checkpoints
 SMALL = replace(PAPER_BASE, n_layers=2, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=10, p_drop=0.0, max_positions=40)
 TRAIN = TrainConfig(
     steps=10,
@@ -52,7 +47,7 @@ TRAIN = TrainConfig(
     checkpoint_every=5,
     keep_checkpoints=2,
 )
-DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average_checkpoints=1)
+DECODE = DecodeConfig(beam=4, alpha=0.6, max_extra=10, average_checkpoints=1, average_every=1)
 SYNTHETIC = DataConfig("synthetic", "en", "de", 1000, None, None, None, None)
 
 
@@ -88,11 +83,6 @@ def small_trial(
 def last_norm(model: Transformer) -> nn.LayerNorm:
     """The last LayerNorm of the decoder, which scales every logit."""
     return cast(DecoderLayer, model.decoder[-1]).feed_forward_residual.norm
-
-
-def assignment(trial: TrialConfig, attempt: int, folder: Path, checkpoints: str | Path, **more: Any) -> Assignment:
-    """An attempt at a trial whose text is, or will be, prepared under ``folder``."""
-    return Assignment(trial, attempt, str(folder), fingerprint(trial.data), str(checkpoints), KEY, **more)
 
 
 def random_pieces(lengths: Sequence[int], vocab_size: int = 30, seed: int = 1) -> Sentences:

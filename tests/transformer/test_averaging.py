@@ -1,25 +1,24 @@
-"""The mean of the last checkpoints: an interrupted trial averages the same steps, or stops with the cause."""
+"""The mean of the last checkpoints: which steps it is of follows from the settings for scoring alone."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from small_trials import DECODE, KEY, OWN, SMALL, assignment, copy_data, small_trial
-from torch import Tensor
+from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
+from toy_trial import ToyTrial
 
+from sweeps.task import MissingStepError
 from transformer.config import TrialConfig
-from transformer.data.prepare import prepare
+from transformer.data.prepare import Prepared
+from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.load import load
-from transformer.messages import Event, Finished, Report, Stopped
-from transformer.training.checkpoint import CheckpointError, Checkpoints
-from transformer.training.parallel import never
-from transformer.worker import work
+from transformer.task import TRANSLATION
+from transformer.training.parallel import Worker
+from transformer.work import work
 
-STEPS, EVERY, AVERAGE = 13, 3, 4
+AVERAGED = replace(DECODE, average_checkpoints=3, average_every=4)
 
 
 @pytest.fixture(scope="module")
@@ -28,131 +27,85 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trial(folder: Path) -> TrialConfig:
-    """Evaluations between the checkpoints' steps, some of them the best so far."""
+def config(folder: Path) -> TrialConfig:
+    """Averages steps 4, 8 and 12; observes at others."""
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    often: dict[str, Any] = {
-        "steps": STEPS,
-        "checkpoint_every": EVERY,
-        "evaluate_every": 5,
-        "keep_checkpoints": AVERAGE,
-    }
-    return small_trial(
-        data, replace(SMALL, p_drop=0.1), replace(DECODE, average_checkpoints=AVERAGE), warmup_steps=100, **often
-    )
+    often: dict[str, Any] = {"steps": 13, "checkpoint_every": 6, "evaluate_every": 5, "keep_checkpoints": 1}
+    return small_trial(data, replace(SMALL, p_drop=0.1), AVERAGED, warmup_steps=100, **often)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(trial: TrialConfig, folder: Path) -> Finished:
-    return finished(list(work(assignment(trial, 1, folder, folder / "uninterrupted"))))
+def prepared(config: TrialConfig, folder: Path) -> Prepared:
+    return prepared_text(config.data, folder)
 
 
-def finished(events: list[Event]) -> Finished:
-    assert isinstance(events[-1], Finished)
-    return events[-1]
+@pytest.fixture(scope="module")
+def uninterrupted(config: TrialConfig, prepared: Prepared) -> ToyTrial:
+    return worked(ToyTrial(config, prepared.folder))
 
 
-def stop_at(step: int) -> Callable[[], bool]:
-    """A single worker checks once after each step, and an attempt may start at any step."""
-    left = iter(range(step))
-    return lambda: next(left, None) is None
+def worked(trial: ToyTrial) -> ToyTrial:
+    """The trial after its work; its store keeps only what the task asks it to keep, and the newest."""
+    work(trial)
+    keep = TRANSLATION.keep(trial.config)
+    newest = sorted(trial.checkpoints)[-keep.newest :]
+    trial.checkpoints = {step: trial.checkpoints[step] for step in {*newest, *keep.steps} & trial.checkpoints.keys()}
+    return trial
 
 
-def stopped(trial: TrialConfig, folder: Path, checkpoints: Path, steps: list[int]) -> list[Event]:
-    """The events of the last attempt of a trial that was stopped after each of these steps."""
-    before = 0
-    for attempt, step in enumerate(steps, 1):
-        events = list(work(assignment(trial, attempt, folder, checkpoints), stop=stop_at(step - before - 1)))
-        assert events[-1] == Stopped(step)
-        assert (checkpoints / OWN / f"a{attempt}" / f"step-{step}" / "manifest.json").is_file()
-        before = step
-    return list(work(assignment(trial, len(steps) + 1, folder, checkpoints)))
-
-
-def killed(trial: TrialConfig, folder: Path, checkpoints: Path, steps: list[int]) -> list[Event]:
-    """The same for a trial that died after the reports of these steps."""
-    for attempt, step in enumerate(steps, 1):
-        for event in work(assignment(trial, attempt, folder, checkpoints)):
-            if isinstance(event, Report) and event.step == step:
-                break
-    return list(work(assignment(trial, len(steps) + 1, folder, checkpoints)))
-
-
-def kept(checkpoints: Path) -> list[int]:
-    return sorted(int(path.name.removeprefix("step-")) for path in checkpoints.glob(f"{OWN}/a*/step-*"))
-
-
-def averaged(trial: TrialConfig, folder: Path, checkpoints: Path) -> dict[str, Tensor]:
-    """The weights for the scores of a finished trial."""
-    vocabulary = prepare(trial.data, folder).vocabulary
-    found = load(trial, vocabulary, Checkpoints(str(checkpoints), KEY, 99, 1), STEPS, torch.device("cpu"))
-    return found.model.state_dict()
-
-
-def assert_as_uninterrupted(
-    trial: TrialConfig, folder: Path, checkpoints: Path, end: Finished, other: Finished
+def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
+    config: TrialConfig, prepared: Prepared, uninterrupted: ToyTrial
 ) -> None:
-    assert end.scores == other.scores
-    expected = averaged(trial, folder, folder / "uninterrupted")
-    for name, weight in averaged(trial, folder, checkpoints).items():
-        assert torch.equal(weight, expected[name]), name
-    assert kept(checkpoints) == kept(folder / "uninterrupted")
+    assert config.averaged_steps == [4, 8, 12]
+    assert sorted(uninterrupted.checkpoints) == [4, 8, 12, 13]
+    assert config.problems() == []
+    states = [uninterrupted.checkpoints[step] for step in (4, 8, 12)]
+    translator = load(config, prepared.vocabulary, states, torch.device("cpu"))
+    for name, weight in translator.model.state_dict().items():
+        mean = torch.stack([saved.state["model"][name] for saved in states]).mean(0)
+        torch.testing.assert_close(weight, mean)
+    found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "letters"), Worker(tokens_per_micro_batch=8000))
+    assert found is not None
+    assert uninterrupted.said("evaluated")[0][:2] == ("dev", found.scores)
+    last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
+    assert last.said("evaluated")[0][1]["nll"] == last.reports[13]["dev/nll"] != found.scores["nll"]
 
 
 @pytest.mark.parametrize("steps", [[10], [2, 4, 5, 7, 10, 11]], ids=str)
 def test_a_stopped_trial_is_scored_with_the_weights_of_an_uninterrupted_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
+    uninterrupted: ToyTrial, steps: list[int]
 ) -> None:
-    end = finished(stopped(trial, folder, tmp_path, steps))
-    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
+    trial = worked(ToyTrial(uninterrupted.config, uninterrupted.data, stops_after=steps[0]))
+    for step in [*steps[1:], 99]:
+        assert trial.said("evaluated") == []
+        trial = worked(trial.again(stops_after=step))
+    assert trial.said("evaluated") == uninterrupted.said("evaluated")
+    assert trial.checkpoints.keys() == uninterrupted.checkpoints.keys()
 
 
-@pytest.mark.parametrize("steps", [[6, 10, 12]], ids=str)
-def test_a_trial_that_died_is_scored_with_the_weights_of_an_uninterrupted_one(
-    trial: TrialConfig, folder: Path, tmp_path: Path, uninterrupted: Finished, steps: list[int]
+def test_settings_that_only_observe_change_no_average(
+    config: TrialConfig, prepared: Prepared, uninterrupted: ToyTrial
 ) -> None:
-    end = finished(killed(trial, folder, tmp_path, steps))
-    assert_as_uninterrupted(trial, folder, tmp_path, end, uninterrupted)
+    other = replace(config.train, checkpoint_every=5, evaluate_every=3, keep_checkpoints=4, log_every=1)
+    trial = worked(ToyTrial(replace(config, train=other), prepared.folder))
+    assert trial.said("evaluated") == uninterrupted.said("evaluated")
 
 
-def flip(place: Path) -> None:
-    content = bytearray((place / "state.pt").read_bytes())
-    content[len(content) // 2] ^= 1
-    (place / "state.pt").write_bytes(bytes(content))
+def test_a_missing_checkpoint_is_not_replaced_by_another(uninterrupted: ToyTrial) -> None:
+    again = uninterrupted.again()
+    del again.checkpoints[8]
+    with pytest.raises(MissingStepError, match="step 8"):
+        work(again)
+    assert again.said("evaluated") == []
 
 
-@pytest.mark.parametrize(("harm", "said"), [(flip, r" \(.*/a1/step-9: .*checksum.*\)"), (shutil.rmtree, "")])
-def test_a_damaged_checkpoint_stops_the_trial_and_is_not_replaced(
-    trial: TrialConfig, folder: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
-) -> None:
-    stop = list(work(assignment(trial, 1, folder, tmp_path), stop=stop_at(10)))
-    assert stop[-1] == Stopped(11)
-    assert kept(tmp_path) == [5, 6, 9, 10, 11]
-    harm(tmp_path / OWN / "a1" / "step-9")
-    refusal = (
-        rf"decode.average_checkpoints: is 4; must be at most 3, .* kept: the checkpoint of step 9 is missing{said}\.$"
-    )
-    for attempt in (2, 3):
-        with pytest.raises(CheckpointError, match=refusal):
-            list(work(assignment(trial, attempt, folder, tmp_path), stop=never))
-    fewer = replace(trial, decode=replace(DECODE, average_checkpoints=3))
-    assert finished(list(work(assignment(fewer, 4, folder, tmp_path)))).scores
-
-
-@pytest.mark.parametrize(
-    ("steps", "every", "written"), [(600, 200, 3), (601, 200, 4), (200, 200, 1), (10, 200, 1), (1, 1, 1), (9, 1, 9)]
-)
-def test_no_more_checkpoints_may_be_averaged_than_a_trial_writes(steps: int, every: int, written: int) -> None:
-    def problems(average: int) -> list[str]:
-        often: dict[str, Any] = {"steps": steps, "checkpoint_every": every, "keep_checkpoints": 20}
-        return [
-            str(problem)
-            for problem in small_trial(decode=replace(DECODE, average_checkpoints=average), **often).problems()
-        ]
-
-    found, settings = (
-        f"decode.average_checkpoints: is {written + 1}",
-        f"train.steps={steps} and train.checkpoint_every={every}",
-    )
-    assert problems(written) == []
-    assert problems(written + 1) == [f"{found}; must be at most {written}, the number of checkpoints with {settings}."]
+@pytest.mark.parametrize(("n", "every", "fits"), [(3, 200, True), (3, 201, False), (1, 601, True), (600, 1, True)])
+def test_the_steps_of_an_average_must_lie_within_training(n: int, every: int, fits: bool) -> None:
+    decode = replace(DECODE, average_checkpoints=n, average_every=every)
+    problems = [str(problem) for problem in small_trial(decode=decode, steps=600).problems()]
+    allowed = "times decode.average_every (201), it must be at most train.steps (600)"
+    assert problems == ([] if fits else [f"decode.average_checkpoints: is 3; {allowed}."])
+    if fits:
+        steps = small_trial(decode=decode, steps=600).averaged_steps
+        assert (len(steps), steps[-1]) == (n, 600)
+        assert steps[0] > 0

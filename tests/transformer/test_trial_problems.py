@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_trials import DECODE, SMALL, SYNTHETIC, small_trial
+from small_trials import SMALL, SYNTHETIC, small_trial
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,6 @@ def test_keys_that_contradict_each_other_are_found(model: Any, train: Any, key: 
 
 def test_an_odd_width_is_fine_with_learned_positions() -> None:
     assert small_trial(model=replace(SMALL, d_model=15, positions="learned")).problems() == []
-
-
-def test_no_more_checkpoints_can_be_averaged_than_are_kept() -> None:
-    trial = small_trial(decode=replace(DECODE, average_checkpoints=3))
-    assert [p.key for p in trial.problems()] == ["decode.average_checkpoints"]
 
 
 def test_only_the_files_corpus_accepts_files() -> None:

@@ -1,9 +1,9 @@
 """Evaluates a trained model on one set: perplexity of the references, and scores of the model's translation."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sweeps.task import settled
 from transformer.data.prepare import ParallelSet, Prepared
 from transformer.decoding.score import text_scores
 from transformer.decoding.search import Hypothesis
@@ -29,18 +29,21 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class SetEvaluation:
-    """Scores with their signatures and decode settings, the hypotheses, and the statistics of each sentence.
+    """Scores with their signatures, the hypotheses, and of each sentence what the scores follow from.
 
-    An entry of ``statistics`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
+    An entry of ``samples`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
     """
 
     scores: dict[str, Any]
     hypotheses: list[str]
-    statistics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
 
 
 def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
-    """Evaluate on one set; the workers share the work, and rank zero gets the scores. Raises NotFiniteError."""
+    """Evaluate on one set; the workers share the work, and rank zero gets the scores.
+
+    Raises NotFiniteError and StopRequested, on every worker.
+    """
     with sentences_of(evaluated.name), translator.efficient():
         nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
         hypotheses = translate_set(translator, evaluated.pairs, worker)
@@ -48,7 +51,7 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
         return None
     nll = mean_nll(nats, evaluated.pairs)
     words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
-    scores = {"nll": nll, "ppl": perplexity(nll), **words, "decode": settled(translator.decode)}
+    scores = {"nll": nll, "ppl": perplexity(nll), **words}
     lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
     return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
 
@@ -56,17 +59,21 @@ def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worke
 def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
     """The best hypothesis of every sentence, in order, as text on one line; on every worker.
 
-    Raises StopRequested. Raises NotFiniteError on every worker at once, since the others would wait for a missing one.
+    Raises NotFiniteError and StopRequested, on every worker.
     """
-    found, lost = list[tuple[int, Hypothesis]](), list[int]()
+    found = dict(worker.gather_unless_stopped(_own_hypotheses(translator, pairs, worker)))
+    if lost := [place for place, best in found.items() if best is None]:
+        raise NotFiniteError(lost)
+    return best_texts(translator.vocabulary, [best for _, best in sorted(found.items()) if best is not None])
+
+
+def _own_hypotheses(
+    translator: Translator, pairs: ParallelSet, worker: Worker
+) -> Iterator[tuple[int, Hypothesis | None]]:
+    """The number and the best hypothesis of each sentence of this worker's share. At NaN it ends with None for the
+    sentences of that batch: the other workers must learn of them, or they would wait for the rest."""
     try:
-        for place, best in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
-            worker.raise_if_stopped()
-            found.append((place, best[0]))
+        for place, hypotheses in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
+            yield place, hypotheses[0]
     except NotFiniteError as error:
-        lost = error.places
-    shares = worker.gather((found, lost))
-    if all_lost := [place for _, lost in shares for place in lost]:
-        raise NotFiniteError(all_lost)
-    everything = sorted(item for found, _ in shares for item in found)
-    return best_texts(translator.vocabulary, [best for _, best in everything])
+        yield from ((place, None) for place in error.places)

@@ -13,9 +13,9 @@ from transformer.decoding.evaluate_set import translate_set
 from transformer.decoding.score import text_scores
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
-from transformer.messages import Metrics
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.parallel import Worker, never
+from transformer.training.meter import Metrics
+from transformer.training.parallel import Worker
 
 SENTENCES = 200
 SCORES = ("bleu", "chrf")
@@ -25,17 +25,17 @@ SCORES = ("bleu", "chrf")
 class GreedyScores:
     """What ``fit`` calls every ``train.score_every`` steps, on every worker: they share the sentences."""
 
-    trial: TrialConfig
+    config: TrialConfig
     vocabulary: Vocabulary
     pairs: ParallelSet
     references: list[str]
     worker: Worker
 
     @staticmethod
-    def of(trial: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
+    def of(config: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
         """For the first ``SENTENCES`` sentences of dev, or all of them if there are fewer."""
         pairs = _first(prepared.pairs("dev"), SENTENCES)
-        return GreedyScores(trial, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
+        return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
 
     def __call__(self, model: Transformer) -> Metrics:
         """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, on rank zero; the other workers get {}.
@@ -43,14 +43,14 @@ class GreedyScores:
         ``model`` is in training mode afterwards. A stop request waits for the end, since all workers must leave
         training after the same step. Raises NotFiniteError.
         """
-        greedy = replace(self.trial.decode, beam=1)
-        translator = Translator(model.eval(), self.vocabulary, greedy, self.trial.train.precision)
+        greedy = replace(self.config.decode, beam=1)
+        translator = Translator(model.eval(), self.vocabulary, greedy, self.config.train.precision)
         with sentences_of("dev"):
-            hypotheses = translate_set(translator, self.pairs, replace(self.worker, stop=never))
+            hypotheses = translate_set(translator, self.pairs, self.worker.persistent)
         model.train()
         if not self.worker.is_rank_zero:
             return {}
-        scores, _ = text_scores(hypotheses, self.references, self.trial.data.target)
+        scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
         return {f"dev_greedy/{name}": scores[name] for name in SCORES}
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.messages import Metrics
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
 
+Metrics = dict[str, float]
 BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the longest matching name counts
     "NVIDIA A100": 312e12,
     "NVIDIA H100": 989e12,
@@ -41,7 +41,7 @@ class DivergedError(ArithmeticError):
 class Meter:
     """Sums over the steps since the last report, on this worker; losses stay on the device until they are read."""
 
-    trial: TrialConfig
+    config: TrialConfig
     vocab_size: int
     batches: TrainingBatches
     worker: Worker
@@ -55,7 +55,7 @@ class Meter:
 
     def fresh(self) -> "Meter":
         """An empty meter for the next steps."""
-        return Meter(self.trial, self.vocab_size, self.batches, self.worker)
+        return Meter(self.config, self.vocab_size, self.batches, self.worker)
 
     def add(self, step: Step, micro_batches: Sequence[Batch], waited: float) -> None:
         """Add one step: its results, its micro-batches, and the seconds it waited for them."""
@@ -86,8 +86,8 @@ class Meter:
 
     def _flops(self) -> Metrics:
         """Model FLOP/s and, if the devices' peak is known, MFU."""
-        flops = training_flops(self.trial.model, self.vocab_size, self.lengths) / self.seconds
-        peak = _peak(self.worker) if self.trial.train.precision == "bf16" else None
+        flops = training_flops(self.config.model, self.vocab_size, self.lengths) / self.seconds
+        peak = _peak(self.worker) if self.config.train.precision == "bf16" else None
         return {"train/flops_per_s": flops, **({"train/mfu": flops / peak} if peak else {})}
 
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
@@ -99,7 +99,7 @@ class Meter:
                 )
 
     def _learning_rate(self, step: int) -> float:
-        return learning_rate(self.trial.train, self.trial.model.d_model, step)
+        return learning_rate(self.config.train, self.config.model.d_model, step)
 
 
 def _peak(worker: Worker) -> float | None:

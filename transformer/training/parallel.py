@@ -3,22 +3,26 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from sweeps.processes.alive import alive
-from sweeps.processes.rendezvous import WAITING, form_group
+from sweeps.task import Trial
+from transformer.config import TrainConfig, TrialConfig
 
+Item = TypeVar("Item")
+TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
+"""By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
 BUCKET_BYTES = 25 * 2**20
 """Large enough for the network, small enough that the first all-reduces start early in the backward pass."""
 
 
 class StopRequested(Exception):  # noqa: N818 — not an error
-    """This worker got a stop request during evaluation."""
+    """A worker got a stop request during evaluation; raised on all workers of the group."""
 
 
 def never() -> bool:
@@ -28,7 +32,10 @@ def never() -> bool:
 
 @dataclass(frozen=True)
 class Worker:
-    """One process of a worker group; a single worker needs no process group. ``stop`` returns whether to stop."""
+    """One process of a worker group; a single worker needs no process group.
+
+    ``stop`` returns whether this worker is asked to stop; each call is a sign of life.
+    """
 
     rank: int = 0
     world: int = 1
@@ -36,9 +43,21 @@ class Worker:
     tokens_per_micro_batch: int = 25_000  # limit of a micro-batch: sentences × longest side
     stop: Callable[[], bool] = never
 
+    @staticmethod
+    def of(trial: Trial[TrialConfig]) -> "Worker":
+        """The worker that this process is."""
+        device = pick_device()
+        tokens = tokens_per_micro_batch(trial.config.train, device)
+        return Worker(trial.rank, trial.world, device, tokens, partial(trial.stopping, alone=True))
+
+    @property
+    def persistent(self) -> "Worker":
+        """The same for work that a stop request does not break off; it still gives signs of life."""
+        return replace(self, stop=lambda: self.stop() and False)
+
     @property
     def is_rank_zero(self) -> bool:
-        """Whether this worker reports for the worker group, and writes checkpoints."""
+        """Whether this worker keeps the scores of the worker group."""
         return self.rank == 0
 
     @property
@@ -78,37 +97,21 @@ class Worker:
         dist.all_gather_object(gathered, items)
         return gathered
 
-    def raise_if_stopped(self) -> None:
-        """For work that is repeated after a resume and that no worker needs to finish."""
-        alive()
-        if self.stop():
+    def gather_unless_stopped(self, share: Iterable[Item]) -> list[Item]:
+        """The items of all workers, in the order of their ranks; each worker makes those of its own share.
+
+        Shares differ in size, so a worker that is asked to stop tells the others at the end of theirs.
+        Raises StopRequested on all workers.
+        """
+        mine, stops = list[Item](), False
+        for item in share:
+            mine.append(item)
+            if stops := self.stop():
+                break
+        shares = self.gather((mine, stops))
+        if any(stopped for _, stopped in shares):
             raise StopRequested
-
-
-class StopVote:
-    """A vote at every step on stop requests: all workers must leave training after the same step.
-
-    With several workers, the votes of a step are counted after the next one, so that no step waits for them.
-    """
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        several_gpus = worker.world > 1 and worker.device.type == "cuda"
-        # votes on a GPU would wait for its queue
-        self.group = dist.new_group(backend="gloo", timeout=WAITING) if several_gpus else None
-        self.cast: tuple[Tensor, dist.Work] | None = None
-
-    def agreed(self) -> bool:
-        """Whether training ends after this step. Every worker must call it once per step."""
-        alive()
-        if self.worker.world == 1:
-            return self.worker.stop()
-        before, votes = self.cast, torch.tensor(float(self.worker.stop()))
-        self.cast = votes, cast(dist.Work, dist.all_reduce(votes, group=self.group, async_op=True))
-        if before is None:
-            return False
-        before[1].wait()
-        return bool(before[0])
+        return [item for items, _ in shares for item in items]
 
 
 class GradientSums:
@@ -168,25 +171,6 @@ def pick_device() -> torch.device:
     return torch.device("cpu")
 
 
-def describe_device(worker: Worker) -> str:
-    """The device's name, such as "NVIDIA H200 × 8" or "cpu"."""
-    name = torch.cuda.get_device_name(worker.device) if worker.device.type == "cuda" else "cpu"
-    return name if worker.world == 1 else f"{name} × {worker.world}"
-
-
-@contextmanager
-def join(
-    rank: int, world: int, address: str, threads: int, tokens_per_micro_batch: int, stop: Callable[[], bool] = never
-) -> Iterator[Worker]:
-    """Join as worker ``rank`` of ``world``; the group forms at ``address`` (host:port of rank zero)."""
-    torch.set_num_threads(threads)
-    device = pick_device()
-    if world == 1:
-        yield Worker(device=device, tokens_per_micro_batch=tokens_per_micro_batch, stop=stop)
-        return
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    form_group(backend, address, rank, world)
-    try:
-        yield Worker(rank, world, device, tokens_per_micro_batch, stop)
-    finally:
-        dist.destroy_process_group()
+def tokens_per_micro_batch(train: TrainConfig, device: torch.device) -> int:
+    """The limit of a micro-batch: sentences × longest side."""
+    return train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device.type]

@@ -4,12 +4,12 @@ Shape suffixes: B sentences, T target, D d_model, N target pieces that are not p
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sweeps.processes.alive import alive
 from transformer.config import Precision
 from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.pieces import PAD
@@ -26,18 +26,22 @@ LOGITS_AT_ONCE = 4_000_000
 def sentence_nats(model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker) -> list[float]:
     """−log P of each target in nats, end-of-sentence included; the workers share the work, and each gets all results.
 
-    ``model`` is in evaluation mode. Raises NotFiniteError, on every worker.
+    ``model`` is in evaluation mode. Raises NotFiniteError and StopRequested, on every worker.
     """
-    found: list[tuple[int, float]] = []
-    for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
-        with autocast(precision, worker.device):
-            nats_B = _batch_nats(model, batch.to(worker.device))
-        alive()
-        found += zip(places.tolist(), nats_B.tolist(), strict=True)
-    everything = sorted(item for share in worker.gather(found) for item in share)
+    everything = sorted(worker.gather_unless_stopped(_own_nats(model, pairs, precision, worker)))
     if lost := [place for place, nats in everything if not math.isfinite(nats)]:
         raise NotFiniteError(lost)
     return [nats for _, nats in everything]
+
+
+def _own_nats(
+    model: Transformer, pairs: ParallelSet, precision: Precision, worker: Worker
+) -> Iterator[tuple[int, float]]:
+    """The number and the nats of each sentence of this worker's share."""
+    for places, batch in evaluation_batches(pairs, worker.tokens_per_micro_batch, worker.rank, worker.world):
+        with autocast(precision, worker.device):
+            nats_B = _batch_nats(model, batch.to(worker.device))
+        yield from zip(places.tolist(), nats_B.tolist(), strict=True)
 
 
 def mean_nll(nats: list[float], pairs: ParallelSet) -> float:

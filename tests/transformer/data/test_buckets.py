@@ -14,7 +14,8 @@ from transformer.data.prepare import ParallelSet
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 PAIRS = random_pairs(30, longest=12)
 

@@ -1,6 +1,7 @@
 """Unmodified CTranslate2 on an exported model: the same function, and the same search."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,10 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
-from small_trials import small_model
+from small_trials import DECODE, small_model
 from trained_letters import Trained
 
 from sweeps.schema import RefusedError
-from transformer.config import DecodeConfig
 from transformer.data.batches import pad
 from transformer.data.pieces import BOS, EOS, PAD
 from transformer.data.prepare import Sentences
@@ -50,7 +50,7 @@ def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list
     batch = pad(sources, np.arange(len(sources)))
     return [
         best[0].pieces[:ROOM]
-        for best in beam_search(model, batch, DecodeConfig(beam, 0.0, ROOM, average_checkpoints=1))
+        for best in beam_search(model, batch, replace(DECODE, beam=beam, alpha=0.0, max_extra=ROOM))
     ]
 
 

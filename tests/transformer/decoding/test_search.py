@@ -121,7 +121,7 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 @pytest.mark.parametrize(("vocab_size", "longest"), [(8, 2), (5, 4)])
 def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(alpha: float, vocab_size: int, longest: int) -> None:
     model, sentence = peaked(vocab_size), source(4)
-    decode = DecodeConfig(beam=31, alpha=alpha, max_extra=longest - sentence.shape[1], average_checkpoints=1)
+    decode = replace(DECODE, beam=31, alpha=alpha, max_extra=longest - sentence.shape[1])
     (found,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
     assert_same(found[: len(expected)], expected)
@@ -133,7 +133,7 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
         model = peaked(sureness=6.0, seed=seed)
         _, ends = greedy(model, sentence, 4)
         if ends:
-            decode = DecodeConfig(beam=4, alpha=0.6, max_extra=4 - sentence.shape[1], average_checkpoints=1)
+            decode = replace(DECODE, beam=4, alpha=0.6, max_extra=4 - sentence.shape[1])
             (found,) = beam_search(model, sentence, decode)
             assert_same(found[:1], every_output(model, sentence, 4, 0.6)[:1])
             compared += 1
@@ -144,7 +144,7 @@ def test_a_narrow_beam_finds_the_best_output_of_a_sure_model() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5, 4.0])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES * 2):
-        model, decode = peaked(12, seed=seed), DecodeConfig(beam, alpha, max_extra=6, average_checkpoints=1)
+        model, decode = peaked(12, seed=seed), replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
         assert_same(beam_search(model, sentence, decode)[0], patient(model, sentence, decode))
 
 
@@ -152,7 +152,7 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 def test_the_score_of_each_output_is_its_normalized_log_probability(alpha: float) -> None:
     model = peaked(30)
     for sentence in SENTENCES:
-        (found,) = beam_search(model, sentence, DecodeConfig(4, alpha, max_extra=6, average_checkpoints=1))
+        (found,) = beam_search(model, sentence, replace(DECODE, beam=4, alpha=alpha, max_extra=6))
         for pieces, value in found:
             unfinished = len(pieces) == sentence.shape[1] + 6
             expected = score(model, sentence, tuple(pieces) if unfinished else (*pieces, EOS), alpha)
@@ -173,7 +173,7 @@ def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     for seed, sentence in itertools.product(range(8, 16), SENTENCES):
         model, longest = peaked(seed=seed), sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
-        ((found,),) = beam_search(model, sentence, DecodeConfig(1, alpha, max_extra=6, average_checkpoints=1))
+        ((found,),) = beam_search(model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6))
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
         assert_same([found], [Hypothesis(pieces, expected)])
         ended += ends
@@ -214,7 +214,7 @@ def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
 
 def test_without_an_end_the_best_unfinished_outputs_are_returned() -> None:
     model, sentence = never_ending(), source(5)
-    (found,) = beam_search(model, sentence, DecodeConfig(beam=5, alpha=0.6, max_extra=1, average_checkpoints=1))
+    (found,) = beam_search(model, sentence, replace(DECODE, beam=5, alpha=0.6, max_extra=1))
     expected = [
         Hypothesis(list(pieces), score(model, sentence, pieces, 0.6))
         for pieces in itertools.product(GOING_ON, repeat=2)

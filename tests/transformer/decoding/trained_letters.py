@@ -11,7 +11,8 @@ from transformer.data.batches import TrainingBatches
 from transformer.data.prepare import Prepared
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_trials import DECODE, OWN, SMALL, assignment, copy_data, free_address, small_trial
+from small_trials import DECODE, SMALL, copy_data, free_address, prepared_text, small_trial
 from torch import Tensor
+from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
-from transformer.data.prepare import prepare
+from transformer.data.prepare import Prepared
 from transformer.decoding.greedy_scores import SENTENCES, GreedyScores
 from transformer.decoding.score import text_scores
 from transformer.decoding.translate import Translator
-from transformer.messages import Event, Finished, Report
+from transformer.model.encoder_decoder import Transformer
 from transformer.training.parallel import Worker
-from transformer.training.train import start
-from transformer.worker import work
+from transformer.training.state import start
+from transformer.work import work
 
 GREEDY = {"dev_greedy/bleu", "dev_greedy/chrf"}
 VOCABULARY = 270
-Run = tuple[Path, list[Event]]
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +37,31 @@ def trial(folder: Path) -> TrialConfig:
     return small_trial(data, dropped_out, replace(DECODE, max_extra=2))
 
 
+@pytest.fixture(scope="module")
+def prepared(trial: TrialConfig, folder: Path) -> Prepared:
+    return prepared_text(trial.data, folder)
+
+
 def scoring(trial: TrialConfig, every: int) -> TrialConfig:
     return replace(trial, train=replace(trial.train, score_every=every))
 
 
-def run(trial: TrialConfig, folder: Path, checkpoints: Path, attempt: int = 1, checks: int = 10**9) -> list[Event]:
-    """One attempt, which is asked to stop at its check number ``checks``."""
-    left = iter(range(checks - 1))
-    return list(work(assignment(trial, attempt, folder, checkpoints), stop=lambda: next(left, None) is None))
+def run(config: TrialConfig, prepared: Prepared) -> ToyTrial:
+    trial = ToyTrial(config, prepared.folder)
+    work(trial)
+    return trial
 
 
-def weights(checkpoints: Path, attempt: int = 1, step: int = 10) -> dict[str, Tensor]:
-    state = torch.load(checkpoints / OWN / f"a{attempt}" / f"step-{step}" / "state.pt", weights_only=True)
+def weights(trial: ToyTrial, step: int = 10) -> dict[str, Tensor]:
+    state = trial.checkpoints[step].state
     moments = {f"{n}.{key}": of for n, each in state["optimizer"]["state"].items() for key, of in each.items()}
     return {**state["model"], **moments}
+
+
+def model_of(trial: ToyTrial, step: int) -> Transformer:
+    model = start(trial.config, VOCABULARY, torch.device("cpu")).model
+    model.load_state_dict(trial.checkpoints[step].state["model"])
+    return model
 
 
 def assert_same_bits(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
@@ -59,33 +70,25 @@ def assert_same_bits(first: dict[str, Tensor], second: dict[str, Tensor]) -> Non
         assert torch.equal(value, second[name]), name
 
 
-def greedy(events: list[Event]) -> dict[int, dict[str, float]]:
+def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
     """The scores of each step that has them."""
-    reports = [event for event in events if isinstance(event, Report)]
-    found = {each.step: {name: each.metrics[name] for name in GREEDY & each.metrics.keys()} for each in reports}
+    found = {step: {name: of[name] for name in GREEDY & of.keys()} for step, of in trial.reports.items()}
     return {step: scores for step, scores in found.items() if scores}
 
 
-@pytest.fixture(scope="module")
-def without(trial: TrialConfig, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    place = tmp_path_factory.mktemp("without")
-    return place, run(trial, folder, place)
-
-
-@pytest.fixture(scope="module")
-def watched(trial: TrialConfig, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    place = tmp_path_factory.mktemp("watched")
-    return place, run(scoring(trial, 7), folder, place)
-
-
-def test_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(without: Run, watched: Run) -> None:
-    (plain, unscored), (place, scored) = without, watched
-    assert greedy(unscored) == {}
+def test_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(trial: TrialConfig, prepared: Prepared) -> None:
+    plain, scored = run(trial, prepared), run(scoring(trial, 7), prepared)
+    assert greedy(plain) == {}
     assert {step: set(scores) for step, scores in greedy(scored).items()} == {7: GREEDY, 10: GREEDY}
-    assert_same_bits(weights(place), weights(plain))
-    assert isinstance(scored[-1], Finished)
-    assert isinstance(unscored[-1], Finished)
-    assert scored[-1].scores == unscored[-1].scores
+    assert_same_bits(weights(scored), weights(plain))
+    assert scored.said("evaluated") == plain.said("evaluated") != []
+
+
+def test_a_stop_request_of_one_worker_waits_for_the_scores(trial: TrialConfig, prepared: Prepared) -> None:
+    told = ToyTrial(scoring(trial, 7), prepared.folder, stops_alone=True)
+    work(told)
+    assert greedy(told) == greedy(run(scoring(trial, 7), prepared))
+    assert told.said("evaluated") == []
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +100,13 @@ def learner(trial: TrialConfig) -> TrialConfig:
 
 
 def test_a_score_is_that_of_greedy_translations_of_the_first_dev_sentences(
-    learner: TrialConfig, folder: Path, tmp_path: Path
+    learner: TrialConfig, prepared: Prepared
 ) -> None:
-    found, prepared = greedy(run(learner, folder, tmp_path)), prepare(learner.data, folder)
-    model = start(learner, VOCABULARY, torch.device("cpu")).model
-    model.load_state_dict(torch.load(tmp_path / OWN / "a1/step-80/state.pt", weights_only=True)["model"])
-    translator = Translator(model.eval(), prepared.vocabulary, replace(learner.decode, beam=1), "fp32")
+    trial = run(learner, prepared)
+    found = greedy(trial)
+    translator = Translator(
+        model_of(trial, 80).eval(), prepared.vocabulary, replace(learner.decode, beam=1), learner.train.precision
+    )
     hypotheses = translator.translate(prepared.sources("dev")[:SENTENCES])
     expected, _ = text_scores(hypotheses, prepared.references("dev")[:SENTENCES], learner.data.target)
     assert found[80] == {"dev_greedy/bleu": expected["bleu"], "dev_greedy/chrf": expected["chrf"]}
@@ -110,24 +114,21 @@ def test_a_score_is_that_of_greedy_translations_of_the_first_dev_sentences(
     assert found[80]["dev_greedy/chrf"] > found[40]["dev_greedy/chrf"]
 
 
-def be_one_of_two(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
+def be_one_of_two(rank: int, folder: Path, data: Path, config: TrialConfig, addresses: list[str]) -> None:
     """Trains without scores, then with them, as worker ``rank``."""
     for every, address in zip((0, 2), addresses, strict=True):
-        assigned = assignment(scoring(trial, every), 1, folder, folder / f"two-{every}")
-        torch.save(list(work(assigned, rank, 2, address)), folder / f"events-{every}-{rank}.pt")
+        trial = ToyTrial(scoring(config, every), data, rank, 2, address)
+        work(trial)
+        torch.save(trial, folder / f"trial-{every}-{rank}.pt")
 
 
 def test_two_workers_score_as_one_and_change_no_weight(
-    trial: TrialConfig, folder: Path, as_two_workers: Callable[..., None]
+    trial: TrialConfig, prepared: Prepared, tmp_path: Path, as_two_workers: Callable[..., None]
 ) -> None:
-    """One worker trains to the same scores only without dropout, which each worker draws for itself."""
-    even = replace(trial, model=replace(SMALL, p_drop=0.0), train=replace(trial.train, steps=4, checkpoint_every=4))
-    prepare(even.data, folder)
-    as_two_workers(be_one_of_two, folder, even, [free_address(), free_address()])
-    assert_same_bits(weights(folder / "two-2", step=4), weights(folder / "two-0", step=4))
-    scored, other = (torch.load(folder / f"events-2-{rank}.pt", weights_only=False) for rank in (0, 1))
-    assert other == []
+    even = replace(trial, train=replace(trial.train, steps=4, checkpoint_every=4))
+    as_two_workers(be_one_of_two, tmp_path, prepared.folder, even, [free_address(), free_address()])
+    plain, scored, other = (torch.load(tmp_path / f"trial-{of}.pt", weights_only=False) for of in ("0-0", "2-0", "2-1"))
+    assert_same_bits(weights(scored, step=4), weights(plain, step=4))
+    assert greedy(other) == {}
     assert set(greedy(scored)) == {2, 4}
-    model = start(even, VOCABULARY, torch.device("cpu")).model
-    model.load_state_dict(torch.load(folder / "two-2" / OWN / "a1/step-4/state.pt", weights_only=True)["model"])
-    assert greedy(scored)[4] == GreedyScores.of(even, prepare(even.data, folder), Worker())(model)
+    assert greedy(scored)[4] == GreedyScores.of(even, prepared, Worker())(model_of(scored, 4))

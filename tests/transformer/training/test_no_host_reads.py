@@ -14,7 +14,8 @@ from transformer.data.batches import collate
 from transformer.training import loss as loss_module
 from transformer.training.optimizer import adam
 from transformer.training.parallel import Worker
-from transformer.training.train import make_forward_backward, start, train_step
+from transformer.training.state import start
+from transformer.training.train import make_forward_backward, train_step
 
 PAIRS = random_pairs(20, longest=9)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)

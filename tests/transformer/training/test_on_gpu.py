@@ -3,21 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from reports_only import reports_of
-from small_trials import KEY, SMALL, random_pairs, share, small_trial
+from small_trials import SMALL, random_pairs, share, small_trial
+from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
-from transformer.training.checkpoint import Checkpoints
 from transformer.training.meter import Step
 from transformer.training.parallel import Worker
-from transformer.training.train import TrainState, fit, make_forward_backward, start, train_step
+from transformer.training.state import TrainState, start
+from transformer.training.train import fit, make_forward_backward, train_step
 
 pytestmark = pytest.mark.gpu
 
@@ -96,19 +95,18 @@ def test_waiting_is_detected() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(GPU, CPU), (CPU, GPU)], ids=str)
-def test_a_run_resumes_on_another_device(first: Any, second: Any, tmp_path: Path) -> None:
-    trial = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
-    for attempt, device in enumerate((first, second), start=1):
-        state, checkpoints = start(trial, 30, device), Checkpoints(str(tmp_path), KEY, attempt, 2)
-        saved = checkpoints.newest()
-        if saved:
-            state.load(saved)
-        for report in reports_of(fit(state, trial, batches(trial), DEV, checkpoints, Worker(device=device))):
-            if attempt == 1 and report.step == 15:
-                break
-    assert saved is not None
-    assert saved["step"] == 10
-    uninterrupted = start(trial, 30, CPU)
-    list(fit(uninterrupted, trial, batches(trial), DEV, Checkpoints(str(tmp_path / "other"), KEY, 1, 2), Worker()))
+def test_a_run_resumes_on_another_device(first: Any, second: Any) -> None:
+    config = small_trial(steps=20, warmup_steps=100, log_every=5, evaluate_every=10, checkpoint_every=10)
+
+    def fitted(trial: ToyTrial, device: torch.device) -> TrainState:
+        state = start(config, 30, device)
+        if trial.saved:
+            state.load(trial.saved)
+        fit(state, trial, batches(config), DEV, Worker(device=device))
+        return state
+
+    begun = ToyTrial(config, stops_after=10)
+    fitted(begun, first)
+    state, uninterrupted = fitted(begun.again(), second), fitted(ToyTrial(config), CPU)
     assert state.step == 20
     assert (weights(state) - weights(uninterrupted)).norm() < 1e-3 * weights(uninterrupted).norm()

@@ -9,9 +9,10 @@ import pytest
 import torch
 from small_trials import small_trial
 
+from sweeps.task import Saved
 from transformer.training.optimizer import adam, set_learning_rate
 from transformer.training.schedule import learning_rate
-from transformer.training.train import TrainState
+from transformer.training.state import TrainState
 
 BOTH_WAYS = pytest.mark.parametrize("capturable", [False, True])
 
@@ -84,7 +85,7 @@ def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
 
 @BOTH_WAYS
 def test_each_resumes_from_the_other_s_saved_state(capturable: bool) -> None:
-    saved = copy.deepcopy(trained(fresh(not capturable), range(1, 4)).to_dict())
+    saved = Saved(3, copy.deepcopy(trained(fresh(not capturable), range(1, 4)).to_dict()))
     resumed = fresh(capturable)
     resumed.load(saved)
     (group,) = resumed.optimizer.param_groups

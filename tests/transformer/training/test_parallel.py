@@ -1,6 +1,7 @@
 """Real processes joined by gloo give the same results as one process."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +11,10 @@ import torch
 from small_trials import (
     DECODE,
     SMALL,
-    assignment,
     copy_data,
     damaged_model,
     free_address,
+    prepared_text,
     random_pairs,
     share,
     small_model,
@@ -21,18 +22,19 @@ from small_trials import (
 )
 from torch import Tensor
 from torch import distributed as dist
+from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
-from transformer.data.prepare import Prepared, prepare
+from transformer.data.prepare import Prepared
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set, translate_set
 from transformer.decoding.translate import Translator
 from transformer.finite import NotFiniteError
-from transformer.messages import Event, Finished, Report, Started
 from transformer.training import parallel
-from transformer.training.parallel import GradientSums, Worker, in_buckets, join, pick_device
-from transformer.training.train import dev_nll, make_forward_backward, start, train_step
-from transformer.worker import work
+from transformer.training.parallel import GradientSums, StopRequested, Worker, in_buckets, pick_device
+from transformer.training.state import DisagreementError, compare, start
+from transformer.training.train import dev_nll, make_forward_backward, train_step
+from transformer.work import work
 
 PAIRS = random_pairs(60, longest=12)
 BATCHES = ["many", "one", "in two micro-batches", "in two micro-batches, some empty"]
@@ -61,9 +63,29 @@ def lost_sentences(prepared: Prepared, worker: Worker) -> list[int]:
     return []
 
 
-def results(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
+def disagreement(trial: TrialConfig, worker: Worker) -> str:
+    """What is said when the second worker starts from other weights."""
+    other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
+    try:
+        compare(start(other, 30, worker.device), worker)
+    except DisagreementError as error:
+        return str(error)
+    return ""
+
+
+def leaves_together(prepared: Prepared, trial: TrialConfig, worker: Worker) -> bool:
+    """Whether an evaluation ends on this worker, too, when only the second one is told to stop."""
+    translator = Translator(small_model(270), prepared.vocabulary, trial.decode, "fp32")
+    told = replace(worker, stop=lambda: worker.rank == 1)
+    try:
+        evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), told)
+    except StopRequested:
+        return True
+    return False
+
+
+def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results."""
-    prepared = prepare(trial.data, folder)
     model = start(trial, 270, worker.device).model
     translator = Translator(start(trial, 270, worker.device).model.eval(), prepared.vocabulary, trial.decode, "fp32")
     return {
@@ -79,16 +101,21 @@ def results(worker: Worker, folder: Path, trial: TrialConfig) -> dict[str, Any]:
         "sum": worker.all_reduce([worker.rank + 1, torch.tensor(2.0)]),
         "gathered": worker.gather(f"from {worker.rank}"),
         "lost": lost_sentences(prepared, worker),
+        "disagreement": disagreement(trial, worker),
+        "left": leaves_together(prepared, trial, worker),
         "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
     }
 
 
-def be_a_worker(rank: int, folder: Path, trial: TrialConfig, addresses: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch, join(rank, 2, addresses[0], 1, tokens_per_micro_batch=100) as worker:
+def be_a_worker(rank: int, folder: Path, prepared: Prepared, trial: TrialConfig, addresses: list[str]) -> None:
+    torch.set_num_threads(1)
+    worker = Worker(rank, 2, tokens_per_micro_batch=100)
+    with pytest.MonkeyPatch.context() as patch, ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group():
         patch.setattr(parallel, "BUCKET_BYTES", 3000)  # several buckets, although the model is small
-        torch.save(results(worker, folder, trial), folder / f"results-{rank}.pt")
-    assigned = assignment(trial, 1, folder, folder / "checkpoints")
-    torch.save(list(work(assigned, rank, 2, addresses[1])), folder / f"events-{rank}.pt")
+        torch.save(results(worker, prepared, trial), folder / f"results-{rank}.pt")
+    toy = ToyTrial(trial, prepared.folder, rank, 2, addresses[1])
+    work(toy)
+    torch.save(toy, folder / f"trial-{rank}.pt")
 
 
 @pytest.fixture(scope="module")
@@ -103,23 +130,28 @@ def trial(folder: Path) -> TrialConfig:
 
 
 @pytest.fixture(scope="module")
+def prepared(folder: Path, trial: TrialConfig) -> Prepared:
+    return prepared_text(trial.data, folder)
+
+
+@pytest.fixture(scope="module")
 def together(
-    folder: Path, trial: TrialConfig, as_two_workers: Callable[..., None]
-) -> list[tuple[dict[str, Any], list[Event]]]:
-    """The results of each of two workers, and each worker's events of a trial."""
-    as_two_workers(be_a_worker, folder, trial, [free_address(), free_address()])
-    kinds = ("results", "events")
+    folder: Path, prepared: Prepared, trial: TrialConfig, as_two_workers: Callable[..., None]
+) -> list[tuple[dict[str, Any], ToyTrial]]:
+    """The results of each of two workers, and each worker's side of a trial."""
+    as_two_workers(be_a_worker, folder, prepared, trial, [free_address(), free_address()])
+    kinds = ("results", "trial")
     return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
 
 
 @pytest.fixture(scope="module")
-def found(together: list[tuple[dict[str, Any], list[Event]]]) -> list[dict[str, Any]]:
+def found(together: list[tuple[dict[str, Any], ToyTrial]]) -> list[dict[str, Any]]:
     return [results for results, _ in together]
 
 
 @pytest.fixture(scope="module")
-def alone(folder: Path, trial: TrialConfig) -> dict[str, Any]:
-    return results(Worker(tokens_per_micro_batch=100), folder, trial)
+def alone(prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
+    return results(Worker(tokens_per_micro_batch=100), prepared, trial)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -207,25 +239,31 @@ def test_numbers_are_summed_and_items_gathered_over_workers(found: list[dict[str
 
 
 def test_a_trial_of_two_workers_ends_like_a_trial_of_one(
-    together: list[tuple[dict[str, Any], list[Event]]], folder: Path, trial: TrialConfig
+    together: list[tuple[dict[str, Any], ToyTrial]], prepared: Prepared, trial: TrialConfig
 ) -> None:
-    (_, leading), (_, other) = together
-    assert other == []
-    single = list(work(assignment(trial, 1, folder, folder / "alone")))
-    assert leading[0] == Started("cpu × 2", 2)
-    assert single[0] == Started("cpu", 1)
-    assert [type(event) for event in leading] == [type(event) for event in single]
-    for mine, expected in zip(leading, single, strict=True):
-        if isinstance(mine, Report) and isinstance(expected, Report):
-            assert mine.step == expected.step
-            for name in ("dev/nll", "train/learning_rate"):
-                assert mine.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-4)
-        if isinstance(mine, Finished) and isinstance(expected, Finished):
-            assert mine.costs["params"] == expected.costs["params"]
-            assert mine.costs["flops"] == expected.costs["flops"]
-            for name in ("dev", "test"):
-                assert mine.scores[name]["nll"] == pytest.approx(expected.scores[name]["nll"], rel=1e-4)
+    (_, first), (_, second) = together
+    single = ToyTrial(trial, prepared.folder)
+    work(single)
+    assert [kind for kind, _ in first.calls] == [kind for kind, _ in single.calls]
+    assert [kind for kind, _ in second.calls] == [kind for kind, _ in single.calls if kind != "evaluated"]
+    assert first.reports.keys() == single.reports.keys()
+    for step, metrics in single.reports.items():
+        for name in ("dev/nll", "train/learning_rate"):
+            assert first.reports[step][name] == pytest.approx(metrics[name], rel=1e-4)
+    assert first.said("spent") == single.said("spent")
+    for (name, mine, *_), (other, expected, *_) in zip(first.said("evaluated"), single.said("evaluated"), strict=True):
+        assert name == other
+        assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
 
 def test_nan_on_one_worker_stops_all_of_them(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != []
+
+
+def test_workers_that_start_from_different_weights_are_refused(found: list[dict[str, Any]]) -> None:
+    assert found[0]["disagreement"] == found[1]["disagreement"]
+    assert "rank 0 step 0" in found[0]["disagreement"]
+
+
+def test_a_worker_that_is_told_to_stop_takes_the_others_along(found: list[dict[str, Any]]) -> None:
+    assert [result["left"] for result in found] == [True, True]

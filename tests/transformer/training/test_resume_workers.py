@@ -1,20 +1,19 @@
 """A run started by one worker and resumed by two continues with the same sentences in the same order."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from reports_only import reports_of
-from small_trials import KEY, free_address, random_pairs, small_trial
+from small_trials import free_address, random_pairs, small_trial
+from toy_trial import ToyTrial
 
+from sweeps.task import Saved
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.messages import Report
-from transformer.training.checkpoint import Checkpoints
-from transformer.training.parallel import Worker, join
-from transformer.training.resume import resume
-from transformer.training.train import fit, start
+from transformer.training.parallel import Worker
+from transformer.training.state import start
+from transformer.training.train import fit
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 TRIAL = small_trial(steps=30, log_every=1, evaluate_every=10, checkpoint_every=10, keep_checkpoints=9)
@@ -22,6 +21,7 @@ TRIAL = small_trial(steps=30, log_every=1, evaluate_every=10, checkpoint_every=1
 LAST_BEFORE = 10
 
 Sentences = dict[int, list[tuple[int, ...]]]
+Reports = dict[int, dict[str, float]]
 
 
 class Watched(TrainingBatches):
@@ -43,61 +43,61 @@ def _pair(batch: Batch, row: int) -> tuple[int, ...]:
     return tuple(pieces[pieces != 0].tolist())
 
 
-def train(folder: Path, attempt: int, worker: Worker, until: int | None = None) -> tuple[Sentences, list[Report]]:
-    """One attempt, from the newest checkpoint of earlier ones to the end or to the report of step ``until``."""
+def train(trial: ToyTrial, worker: Worker) -> Sentences:
+    """One attempt; the sentences of this worker."""
     batches, state = Watched(), start(TRIAL, 30, worker.device)
-    checkpoints = Checkpoints(str(folder), KEY, attempt, TRIAL.train.keep_checkpoints)
-    resume(state, TRIAL.train.steps, checkpoints, worker)
-    reports: list[Report] = []
-    for report in reports_of(fit(state, TRIAL, batches, DEV, checkpoints, worker)):
-        reports.append(report)
-        if report.step == until:
-            break
-    checkpoints.wait()
-    return batches.given, reports
+    if trial.saved:
+        state.load(trial.saved)
+    fit(state, trial, batches, DEV, worker)
+    return batches.given
 
 
-def be_one_of_two(rank: int, folder: Path, address: str) -> None:
-    with join(rank, 2, address, threads=1, tokens_per_micro_batch=1000) as worker:
-        torch.save(train(folder, 2, worker), folder / f"found-{rank}.pt")
+def be_one_of_two(rank: int, folder: Path, saved: Saved, address: str) -> None:
+    torch.set_num_threads(1)
+    trial = ToyTrial(TRIAL, Path(), rank, 2, address, copy.deepcopy(saved))  # both processes see the same memory
+    with trial.process_group():
+        sentences = train(trial, Worker(rank, 2, tokens_per_micro_batch=1000))
+    torch.save((sentences, trial.reports), folder / f"found-{rank}.pt")
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, list[Report]]:
+def whole() -> ToyTrial:
+    return ToyTrial(TRIAL)
+
+
+@pytest.fixture(scope="module")
+def alone(whole: ToyTrial) -> Sentences:
     """An uninterrupted run of one worker."""
-    return train(tmp_path_factory.mktemp("alone"), 1, Worker())
+    return train(whole, Worker())
 
 
 @pytest.fixture(scope="module")
 def resumed(
-    tmp_path_factory: pytest.TempPathFactory, as_two_workers: Callable[..., None]
-) -> list[tuple[Sentences, list[Report]]]:
-    """The sentences and reports of each of two workers, after a single worker had trained and died."""
+    alone: Sentences, whole: ToyTrial, tmp_path_factory: pytest.TempPathFactory, as_two_workers: Callable[..., None]
+) -> list[tuple[Sentences, Reports]]:
+    """The sentences and reports of each of two workers that go on from a checkpoint of a single one."""
     folder = tmp_path_factory.mktemp("resumed")
-    train(folder, 1, Worker(), until=LAST_BEFORE + 3)
-    as_two_workers(be_one_of_two, folder, free_address())
-    found: list[Any] = [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
-    return found
+    as_two_workers(be_one_of_two, folder, whole.checkpoints[LAST_BEFORE], free_address())
+    return [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1)]
 
 
 def test_two_workers_together_get_the_sentences_of_one_at_each_step(
-    alone: tuple[Sentences, list[Report]], resumed: list[tuple[Sentences, list[Report]]]
+    alone: Sentences, resumed: list[tuple[Sentences, Reports]]
 ) -> None:
     (first, _), (second, _) = resumed
     assert list(first) == list(second) == list(range(LAST_BEFORE + 1, 31))
     for step in first:
-        assert sorted(first[step] + second[step]) == sorted(alone[0][step]), step
+        assert sorted(first[step] + second[step]) == sorted(alone[step]), step
     assert any(first.values())
     assert any(second.values())
 
 
 def test_the_run_finishes_with_the_losses_and_scores_of_one_worker(
-    alone: tuple[Sentences, list[Report]], resumed: list[tuple[Sentences, list[Report]]]
+    whole: ToyTrial, resumed: list[tuple[Sentences, Reports]]
 ) -> None:
-    (_, reports), (_, silent) = resumed
-    assert silent == []
-    expected = {report.step: report.metrics for report in alone[1]}
-    assert [report.step for report in reports] == list(range(LAST_BEFORE + 1, 31))
-    for report in reports:
-        for name in {"train/loss", "train/learning_rate", "dev/nll"} & set(expected[report.step]):
-            assert report.metrics[name] == pytest.approx(expected[report.step][name], rel=1e-4), (report.step, name)
+    (_, reports), _ = resumed
+    assert list(reports) == list(range(LAST_BEFORE + 1, 31))
+    for step, metrics in reports.items():
+        expected = whole.reports[step]
+        for name in {"train/loss", "train/learning_rate", "dev/nll"} & set(expected):
+            assert metrics[name] == pytest.approx(expected[name], rel=1e-4), (step, name)

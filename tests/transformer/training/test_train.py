@@ -1,27 +1,28 @@
 """One step against Adam by hand, and ``fit``: its reports, and a resume without a trace."""
 
+import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from reports_only import reports_of
-from small_trials import KEY, SMALL, random_pairs, share, small_trial
+from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
+from toy_trial import ToyTrial
 
+from sweeps.running.plain_state import Parts
+from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
-from transformer.messages import Report
 from transformer.model.blocks import EncoderLayer
-from transformer.training.checkpoint import Checkpoints
 from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
-from transformer.training.train import TrainState, dev_nll, fit, make_forward_backward, start, train_step
+from transformer.training.state import TrainState, start
+from transformer.training.train import dev_nll, fit, make_forward_backward, train_step
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
@@ -36,22 +37,13 @@ def fresh(trial: TrialConfig) -> TrainState:
     return start(trial, 30, CPU)
 
 
-def trained(
-    trial: TrialConfig, folder: Path, attempt: int = 1, until: int | None = None
-) -> tuple[TrainState, list[Report]]:
-    """One attempt, from the newest checkpoint of earlier ones; it dies right after the report of step ``until``."""
-    state = fresh(trial)
-    checkpoints = Checkpoints(str(folder), KEY, attempt, trial.train.keep_checkpoints)
-    saved = checkpoints.newest()
-    if saved:
-        state.load(saved)
-    reports = []
-    for report in reports_of(fit(state, trial, batches(trial), DEV, checkpoints, Worker())):
-        reports.append(report)
-        if report.step == until:
-            break
-    checkpoints.wait()
-    return state, reports
+def trained(trial: ToyTrial) -> TrainState:
+    """The state after one attempt."""
+    state = fresh(trial.config)
+    if trial.saved:
+        state.load(trial.saved)
+    fit(state, trial, batches(trial.config), DEV, Worker())
+    return state
 
 
 def tensors(tree: Any, name: str = "") -> dict[str, Any]:
@@ -68,7 +60,7 @@ def assert_bitwise_equal(first: TrainState, second: TrainState) -> None:
     for name, value in mine.items():
         if isinstance(value, Tensor):
             assert torch.equal(value, other[name]), name
-        elif not any(timed in name for timed in ("seconds", "_per_s", "data_wait", "/ts")):
+        else:
             assert value == other[name], name
 
 
@@ -143,46 +135,84 @@ def test_only_the_seed_determines_the_first_weights() -> None:
     assert not torch.equal(weights[0].model.embedding, weights[2].model.embedding)
 
 
-def test_a_resumed_run_ends_with_bitwise_the_same_state_as_an_uninterrupted_one(tmp_path: Path) -> None:
-    trial = small_trial(model=DROPPED_OUT)
-    uninterrupted, reports = trained(trial, tmp_path / "one")
-    _, before = trained(trial, tmp_path / "two", attempt=1, until=5)
-    resumed, after = trained(trial, tmp_path / "two", attempt=2)
-    assert [report.step for report in before + after] == [report.step for report in reports] == [5, 10]
-    assert after[0].metrics["train/loss"] == reports[1].metrics["train/loss"]
-    assert after[0].metrics["dev/nll"] == reports[1].metrics["dev/nll"]
-    assert_bitwise_equal(resumed, uninterrupted)
-    assert not torch.equal(resumed.model.embedding, fresh(trial).model.embedding)
+def test_a_stopped_run_goes_on_to_bitwise_the_same_state_as_an_uninterrupted_one() -> None:
+    config = small_trial(model=DROPPED_OUT)
+    whole, first = ToyTrial(config), ToyTrial(config, stops_after=3)
+    uninterrupted = trained(whole)
+    assert trained(first).step == 3
+    second = first.again()
+    assert_bitwise_equal(trained(second), uninterrupted)
+    assert list(first.reports) + list(second.reports) == [3, 5, 10]
+    for name in ("train/loss", "dev/nll"):
+        assert second.reports[10][name] == whole.reports[10][name]
+    assert not torch.equal(uninterrupted.model.embedding, fresh(config).model.embedding)
 
 
-def test_a_run_that_dies_between_checkpoints_repeats_the_steps_since(tmp_path: Path) -> None:
-    trial = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
-    uninterrupted, reports = trained(trial, tmp_path / "one")
-    trained(trial, tmp_path / "two", attempt=1, until=7)
-    resumed, after = trained(trial, tmp_path / "two", attempt=2)
-    assert [report.step for report in after] == [5, 6, 7, 8, 9, 10]
-    losses = [report.metrics["train/loss"] for report in reports]
-    assert [report.metrics["train/loss"] for report in after] == losses[4:]
-    assert_bitwise_equal(resumed, uninterrupted)
+def test_a_run_that_died_between_checkpoints_repeats_the_steps_since() -> None:
+    config = small_trial(model=DROPPED_OUT, checkpoint_every=4, evaluate_every=50, log_every=1)
+    first = ToyTrial(config)
+    uninterrupted = trained(first)
+    second = first.again(died_after=7)
+    assert_bitwise_equal(trained(second), uninterrupted)
+    assert list(second.reports) == [5, 6, 7, 8, 9, 10]
+    for step, metrics in second.reports.items():
+        assert metrics["train/loss"] == first.reports[step]["train/loss"]
 
 
-def test_observation_settings_change_no_weight(tmp_path: Path) -> None:
-    first, _ = trained(small_trial(model=DROPPED_OUT), tmp_path / "a")
+def test_the_platform_s_store_gives_a_state_back_to_the_bit() -> None:
+    state, loaded = trained(ToyTrial(small_trial(steps=3, evaluate_every=2))), fresh(small_trial())
+    parts = Parts.of(state.to_dict())
+    outline = json.loads(json.dumps(parts.outline))
+    loaded.load(Saved(3, Parts.read(outline, parts.files()).state()))
+    assert_bitwise_equal(loaded, state)
+    assert loaded.best_nll < math.inf == fresh(small_trial()).best_nll
+
+
+def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
+    config = small_trial()
+    first = ToyTrial(config)
+    trained(first)
+    saved = first.checkpoints[10]
+    wider = start(small_trial(model=replace(SMALL, d_ff=32)), 30, CPU)
+    others = [replace(saved, state={**saved.state, "optimizer": {"state": {}}}), Saved(10, {}), Saved(10, None)]
+    for state, other in [(wider, saved), *((fresh(config), other) for other in others)]:
+        with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
+            state.load(other)
+    fresh(config).load(saved)
+
+
+def test_observation_settings_change_no_weight() -> None:
+    first = trained(ToyTrial(small_trial(model=DROPPED_OUT)))
     watched = small_trial(model=DROPPED_OUT, log_every=1, evaluate_every=3, checkpoint_every=7, keep_checkpoints=1)
-    second, _ = trained(watched, tmp_path / "b")
+    second = trained(ToyTrial(watched))
     for name, weight in first.model.state_dict().items():
         assert torch.equal(weight, second.model.state_dict()[name])
 
 
-def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step(tmp_path: Path) -> None:
-    trial = small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5)
-    _, reports = trained(trial, tmp_path)
-    found = {report.step: {name.split("/")[0] for name in report.metrics} for report in reports}
+def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
+    trial = ToyTrial(small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5))
+    trained(trial)
+    found = {step: {name.split("/")[0] for name in metrics} for step, metrics in trial.reports.items()}
     evaluated = {step for step, groups in found.items() if "dev" in groups}
     assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
-    assert len(reports) == len(found)
     assert evaluated == {3, 6, 9, 11}
     assert all("train" in groups for groups in found.values())
+
+
+def test_a_checkpoint_comes_before_the_report_of_its_step_with_the_dev_nll_as_its_score() -> None:
+    """At its own steps, at those of an average, at the best so far, and at the end or where the trial is stopped."""
+    averaged = replace(DECODE, average_checkpoints=2, average_every=3)
+    config = small_trial(decode=averaged, steps=20, checkpoint_every=7, evaluate_every=4, log_every=50)
+    trial = ToyTrial(config, stops_after=19)
+    trained(trial)
+    nll = {step: metrics["dev/nll"] for step, metrics in trial.reports.items() if "dev/nll" in metrics}
+    best = {step for step, value in nll.items() if value == min(nll[other] for other in nll if other <= step)}
+    assert 4 in best < set(nll) == {4, 8, 12, 16}
+    saved = sorted({7, 14, 15, 18, 19} | best)
+    assert trial.said("checkpoint") == [(step, nll.get(step)) for step in saved]
+    for step in saved:
+        place = trial.calls.index(("report", step))
+        assert trial.calls[place - 1] == ("checkpoint", (step, nll.get(step)))
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
@@ -227,42 +257,42 @@ def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
     return state
 
 
-def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept(tmp_path: Path) -> None:
-    trial = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
-    reports: list[Report] = []
-    checkpoints = Checkpoints(str(tmp_path), KEY, 1, 9)
+def test_a_divergence_names_its_step_and_batch_and_nothing_later_is_kept() -> None:
+    config = small_trial(log_every=3, evaluate_every=4, checkpoint_every=2)
+    trial = ToyTrial(config)
     with pytest.raises(DivergedError) as raised:
-        reports.extend(reports_of(fit(poisoned(trial, 5), trial, batches(trial), DEV, checkpoints, Worker())))
-    checkpoints.wait()
-    assert [report.step for report in reports] == [2, 3, 4]
-    assert [state["step"] for state in Checkpoints(str(tmp_path), KEY, 2, 9).last(9)] == [4, 2]
+        fit(poisoned(config, 5), trial, batches(config), DEV, Worker())
+    assert list(trial.reports) == [2, 3, 4]
+    assert list(trial.checkpoints) == [2, 4]
     assert "gradient norm nan at step 5" in str(raised.value)
-    assert f"learning rate {learning_rate(trial.train, 16, 5):.3g}" in str(raised.value)
-    assert batches(trial).describe(5) in str(raised.value)
+    assert f"learning rate {learning_rate(config.train, 16, 5):.3g}" in str(raised.value)
+    assert batches(config).describe(5) in str(raised.value)
 
 
-def test_a_logged_loss_is_the_mean_since_the_last_one(tmp_path: Path) -> None:
-    _, every = trained(small_trial(log_every=1), tmp_path / "a")
-    _, fifth = trained(small_trial(log_every=5), tmp_path / "b")
-    losses = [report.metrics["train/loss"] for report in every]
+def test_a_logged_loss_is_the_mean_since_the_last_one() -> None:
+    every, fifth = (ToyTrial(small_trial(log_every=steps)) for steps in (1, 5))
+    trained(every)
+    trained(fifth)
+    losses = [metrics["train/loss"] for metrics in every.reports.values()]
     means = [sum(losses[:5]) / 5, sum(losses[5:]) / 5]
-    assert [report.metrics["train/loss"] for report in fifth] == pytest.approx(means, rel=1e-6)
-    assert fifth[1].metrics["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
+    assert [metrics["train/loss"] for metrics in fifth.reports.values()] == pytest.approx(means, rel=1e-6)
+    assert fifth.reports[10]["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
 
 
-def test_the_reported_dev_figures_match_the_model_at_that_step(tmp_path: Path) -> None:
-    trial = small_trial(model=DROPPED_OUT)
-    state, reports = trained(trial, tmp_path)
-    nll = dev_nll(state.model, DEV, trial, Worker())
-    assert reports[-1].metrics["dev/nll"] == nll
-    assert reports[-1].metrics["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
+def test_the_reported_dev_figures_match_the_model_at_that_step() -> None:
+    trial = ToyTrial(small_trial(model=DROPPED_OUT))
+    state = trained(trial)
+    nll = dev_nll(state.model, DEV, trial.config, Worker())
+    assert trial.reports[10]["dev/nll"] == nll
+    assert trial.reports[10]["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_loss_falls_at_each_precision(precision: str, tmp_path: Path) -> None:
-    trial = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
-    state, reports = trained(trial, tmp_path)
-    losses = [report.metrics["train/loss"] for report in reports if "train/loss" in report.metrics]
+def test_the_loss_falls_at_each_precision(precision: str) -> None:
+    config = small_trial(precision=precision, steps=60, warmup_steps=20, tokens_per_batch=400, log_every=10)
+    trial = ToyTrial(config)
+    state = trained(trial)
+    losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses[-1] < losses[0] - 0.25
     assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
     kept = [*state.model.parameters(), *(m for s in state.optimizer.state.values() for m in s.values())]

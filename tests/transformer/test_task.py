@@ -1,0 +1,78 @@
+"""Translation as the platform sees it."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_trials import DECODE, SMALL, SYNTHETIC, copy_data, prepared_text, small_trial
+
+from sweeps.task import Keep
+from transformer.cost import parameters
+from transformer.task import TRANSLATION
+
+HEAVY = ("torch", "numpy", "sentencepiece", "sacrebleu", "ray", "mlflow", "hydra")
+
+
+def test_a_plan_imports_nothing_heavy() -> None:
+    code = f"import sys, transformer.task; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_steps_of_an_average_are_kept_whatever_else_is() -> None:
+    averaged = replace(DECODE, average_checkpoints=2, average_every=3)
+    assert TRANSLATION.keep(small_trial(keep_checkpoints=4)) == Keep(4, best=True)
+    assert TRANSLATION.keep(small_trial(decode=averaged, steps=10)) == Keep(2, best=True, steps=[6, 9])
+
+
+@pytest.mark.parametrize(
+    ("average", "train", "kept"),
+    [
+        (1, {"checkpoint_every": 5, "keep_checkpoints": 9}, 2),
+        (1, {"checkpoint_every": 3, "keep_checkpoints": 9}, 4),
+        (1, {"checkpoint_every": 50, "keep_checkpoints": 9}, 1),
+        (1, {"checkpoint_every": 1, "keep_checkpoints": 4}, 4),
+        (2, {"checkpoint_every": 5, "keep_checkpoints": 1}, 3),
+        (2, {"checkpoint_every": 3, "keep_checkpoints": 2}, 3),
+    ],
+)
+def test_a_plan_counts_the_bytes_of_all_checkpoints_that_stay(average: int, train: dict[str, Any], kept: int) -> None:
+    decode = replace(DECODE, average_checkpoints=average, average_every=3)
+    config = small_trial(decode=decode, steps=10, **train)
+    assert TRANSLATION.costs(config).checkpoint_bytes == 12 * parameters(SMALL, 1000) * kept
+
+
+def test_prepared_sentences_must_fit_the_positions(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    prepared = prepared_text(data, tmp_path)
+    assert list(TRANSLATION.data_problems(small_trial(data), prepared.folder)) == []
+    short = small_trial(data, replace(SMALL, max_positions=5))
+    assert {problem.key for problem in TRANSLATION.data_problems(short, prepared.folder)} == {"model.max_positions"}
+    (tmp_path / "dev.txt").unlink()
+    assert [problem.key for problem in TRANSLATION.data_problems(small_trial(data), None)] == ["data.dev"]
+
+
+def test_the_texts_of_a_set_are_its_sources_and_references(tmp_path: Path) -> None:
+    prepared = prepared_text(copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270), tmp_path)
+    assert TRANSLATION.texts is not None
+    found = TRANSLATION.texts(prepared.folder, "test")
+    assert list(found) == ["source", "reference"]
+    assert found["source"] == found["reference"] == prepared.sources("test")
+    assert TRANSLATION.texts(prepared.folder, "wmt14") == {}
+
+
+def test_preparing_fills_a_folder(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
+    made = tmp_path / "made"
+    made.mkdir()
+    assert TRANSLATION.prepare is not None
+    TRANSLATION.prepare([small_trial(data), small_trial(data, seed=2)], made, lambda step, share: None)
+    assert TRANSLATION.texts is not None
+    assert len(TRANSLATION.texts(made, "dev")["source"]) == 12
+
+
+def test_the_first_row_is_named_after_its_corpus() -> None:
+    assert TRANSLATION.title(small_trial(SYNTHETIC)) == "synthetic"

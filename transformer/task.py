@@ -1,0 +1,157 @@
+"""Translation, the task of the paper: Table 3 is a study of it. Its configuration lies in ``conf/`` itself.
+
+Every command imports this: torch, NumPy and SentencePiece are imported inside the functions that need them.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from sweeps.task import Costs, Keep, Problem, Task, Told, Trial
+from transformer.card import CARD, words
+from transformer.config import SEMANTICS, TrialConfig
+from transformer.cost import parameters, planned_lengths, training_flops
+from transformer.data.corpora import corpus
+from transformer.data.fingerprint import fingerprint
+
+BYTES_PER_PARAMETER = 12
+"""Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
+
+
+def _work(trial: Trial[TrialConfig]) -> None:
+    from transformer.work import work
+
+    work(trial)
+
+
+def _cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
+    """A smoke run needs such settings, a study hardly does."""
+    train = config.train
+    if train.warmup_steps > train.steps:
+        share = f"{100 * train.steps / train.warmup_steps:.3g}% of its peak"
+        found = f"train.warmup_steps is {train.warmup_steps}, but there are only {train.steps} steps"
+        yield f"{found}; the learning rate only reaches {share}"
+    tokens = _training_tokens(config, prepared)
+    if tokens is not None and train.tokens_per_batch >= tokens:
+        found = f"train.tokens_per_batch is {train.tokens_per_batch}, but the training text has {tokens} tokens"
+        yield f"{found}; each step is a whole epoch"
+
+
+def _training_tokens(config: TrialConfig, prepared: Path) -> int | None:
+    """Of the longer side; from the corpus's declared size unless its text is prepared. None if it is unknown."""
+    if prepared.is_dir():
+        return _prepared_tokens(prepared)
+    declared = corpus(config.data)
+    return None if declared.train_pairs is None else round(declared.train_pairs * max(declared.mean_lengths))
+
+
+@cache
+def _prepared_tokens(folder: Path) -> int | None:
+    """The last offset of the longer side, an int64 at the end of its file; None if the files are damaged."""
+    try:
+        files = [folder / f"train.{side}.offsets.npy" for side in ("source", "target")]
+        return max(int.from_bytes(_end(file, 8), "little") for file in files)
+    except OSError:  # refused when the text is opened
+        return None
+
+
+def _end(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-size, os.SEEK_END)
+        return file.read()
+
+
+def _data_problems(config: TrialConfig, prepared: Path | None) -> Iterable[Problem]:
+    """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
+    if prepared is None:
+        return corpus(config.data).problems(config.data)
+    from transformer.data.lengths import check_lengths
+    from transformer.data.prepare import Prepared
+
+    return check_lengths(Prepared(prepared), config.model, config.data)
+
+
+def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
+    from transformer.data.prepare import prepare
+
+    prepare(configs[0].data, folder, told)
+
+
+def _texts(prepared: Path, set_name: str) -> Mapping[str, Sequence[str]]:
+    from transformer.data.prepare import Prepared
+
+    text = Prepared(prepared)
+    if set_name not in text.evaluation_sets:
+        return {}
+    return {"source": text.sources(set_name), "reference": text.references(set_name)}
+
+
+def _keep(config: TrialConfig) -> Keep:
+    """The steps to average stay whatever ``keep_checkpoints`` is: that key only observes."""
+    averaged = config.averaged_steps if config.decode.average_checkpoints > 1 else ()
+    return Keep(config.train.keep_checkpoints, best=True, steps=averaged)
+
+
+def _costs(config: TrialConfig) -> Costs:
+    """FLOPs as if every batch were full and every sentence of the corpus's declared mean length."""
+    train, size = config.train, config.data.vocab_size
+    params = parameters(config.model, size)
+    lengths = planned_lengths(train.tokens_per_batch, train.steps, *corpus(config.data).mean_lengths)
+    return Costs(params, training_flops(config.model, size, lengths), BYTES_PER_PARAMETER * params * _kept(config))
+
+
+def _kept(config: TrialConfig) -> int:
+    """The number of checkpoints at the end; the best is one of them, as a rule."""
+    train, averaged = config.train, config.averaged_steps
+    regular = range(train.steps - train.steps % train.checkpoint_every, 0, -train.checkpoint_every)
+    newest = sorted({train.steps, *regular[: train.keep_checkpoints], *averaged})[-train.keep_checkpoints :]
+    return len({*newest, *averaged})
+
+
+def _resolved(config: TrialConfig, here: Path) -> TrialConfig:
+    data = config.data
+    train, dev, test = (_files(files, here) for files in (data.train, data.dev, data.test))
+    mirror = data.mirror and (data.mirror if "://" in data.mirror else os.path.realpath(here / _at_home(data.mirror)))
+    return replace(config, data=replace(data, mirror=mirror, train=train, dev=dev, test=test))
+
+
+def _files(names: list[str] | None, here: Path) -> list[str] | None:
+    return names and [_absolute_file(name, here) for name in names]
+
+
+def _absolute_file(name: str, here: Path) -> str:
+    """Where the file lies; a link that leads to no file, and a pipe, keep their names for the refusal."""
+    if "://" in name:
+        return name
+    path = here / _at_home(name)
+    return str(path.resolve()) if path.is_file() else os.path.abspath(path)  # noqa: PTH100 - follows no link
+
+
+def _at_home(text: str) -> str:
+    return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for an unknown user
+
+
+TRANSLATION = Task(
+    "translation",
+    version=SEMANTICS,
+    schema=TrialConfig,
+    metrics=CARD.metrics,
+    steps=lambda config: config.train.steps,
+    work=_work,
+    problems=TrialConfig.problems,
+    cautions=_cautions,
+    data_problems=_data_problems,
+    title=lambda config: config.data.name,
+    words=words,
+    costs=_costs,
+    costs_note="params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length",
+    keep=_keep,
+    fingerprint=lambda config: fingerprint(config.data),
+    prepare=_prepare,
+    texts=_texts,
+    resolved=_resolved,
+    watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},
+    card=CARD,
+)

@@ -1,0 +1,112 @@
+"""The state of training: the model, its Adam, and how far they are; saved, loaded, and compared between workers."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sweeps.task import Saved, StateError
+from transformer.config import TrialConfig
+from transformer.cost import Lengths
+from transformer.model.encoder_decoder import Transformer
+from transformer.training.optimizer import adam, load_adam
+from transformer.training.parallel import Worker
+
+DIGITS = 12  # of a digest, in a message
+
+
+class DisagreementError(Exception):
+    """The workers of a trial start from different states: the state of each rank, in one line."""
+
+
+@dataclass
+class TrainState:
+    """Everything that training changes. The data order depends only on the step, so it is not stored."""
+
+    model: Transformer
+    optimizer: torch.optim.Adam
+    step: int = 0
+    lengths: Lengths = field(default_factory=Lengths)  # of all sentences so far
+    best_nll: float = math.inf  # on dev
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain tensors and numbers, which training goes on to change."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "lengths": dict(vars(self.lengths)),
+            "best_nll": self.best_nll,
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Go on from a saved state. Raises StateError."""
+        weights, state = fitting_weights(saved, self.model), saved.state
+        shapes = enumerate(_shapes(list(self.model.parameters())))
+        moments = {number: {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for number, shape in shapes}
+        if state.keys() != self.to_dict().keys() or _shapes(state["optimizer"]["state"]) != moments:
+            raise _misfit(saved)
+        self.model.load_state_dict(weights)
+        load_adam(self.optimizer, state["optimizer"])
+        self.step, self.lengths, self.best_nll = saved.step, Lengths(**state["lengths"]), state["best_nll"]
+
+    def digest(self) -> str:
+        """SHA-256 of weights and moments with their names, shapes and types; takes about a second per gigabyte."""
+        sha256 = hashlib.sha256()
+        for name, tensor in _tensors([self.model.state_dict(), self.optimizer.state_dict()["state"]]):
+            sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            sha256.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        return sha256.hexdigest()
+
+
+def start(config: TrialConfig, vocab_size: int, device: torch.device) -> TrainState:
+    """A fresh model, initialized only by the seed, and its Adam (section 5.3)."""
+    torch.manual_seed(config.train.seed)
+    model = Transformer(config.model, vocab_size).to(device)
+    return TrainState(model, adam(model, capturable=device.type == "cuda"))
+
+
+def fitting_weights(saved: Saved, model: nn.Module) -> dict[str, Tensor]:
+    """The weights in a saved state. Raises StateError, in one line, unless they fit ``model``."""
+    weights: dict[str, Tensor] | None = saved.state.get("model") if isinstance(saved.state, dict) else None
+    if weights is None or _shapes(weights) != _shapes(model.state_dict()):
+        raise _misfit(saved)
+    return weights
+
+
+def compare(state: TrainState, worker: Worker) -> None:
+    """Raises DisagreementError unless all workers hold the same step, weights and moments, bit for bit."""
+    if worker.world == 1:
+        return
+    held = worker.gather((state.step, state.digest()))
+    if len(set(held)) > 1:
+        ranks = ", ".join(f"rank {rank} step {step} ({sha[:DIGITS]})" for rank, (step, sha) in enumerate(held))
+        fix = "give all workers the same code, packages and kind of device"
+        raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
+
+
+def _misfit(saved: Saved) -> StateError:
+    fix = "use the code that wrote it, or remove it"
+    return StateError(f"the checkpoint of step {saved.step} does not fit the model or its training; {fix}")
+
+
+def _shapes(value: Any) -> Any:
+    """The shape of each tensor in a nested value."""
+    if isinstance(value, dict):
+        return {name: _shapes(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shapes(inner) for inner in value]
+    return tuple(value.shape) if isinstance(value, Tensor) else None
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a nested value, by its path."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from _tensors(inner, f"{name}/{key}")
+    elif isinstance(value, Tensor):
+        yield name, value

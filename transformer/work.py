@@ -1,0 +1,80 @@
+"""One trial from its configuration to its scores, as one worker of its group runs it."""
+
+from dataclasses import asdict
+
+import torch
+
+from sweeps.task import Costs, Trial
+from transformer.config import TrialConfig
+from transformer.cost import parameters, training_flops
+from transformer.data.batches import TrainingBatches
+from transformer.data.left_out import PairCounts
+from transformer.data.prepare import Prepared
+from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
+from transformer.decoding.greedy_scores import GreedyScores
+from transformer.decoding.load import mean_weights
+from transformer.decoding.translate import Translator
+from transformer.training.parallel import StopRequested, Worker
+from transformer.training.precision import efficient
+from transformer.training.state import TrainState, compare, start
+from transformer.training.train import fit
+
+
+def work(trial: Trial[TrialConfig]) -> None:
+    """Train, then score each set; a trial that is told to stop returns earlier.
+
+    Raises StateError, MissingStepError, DisagreementError, DivergedError, NotFiniteError.
+    """
+    config = trial.config
+    torch.set_num_threads(trial.threads)
+    with trial.process_group():
+        worker, prepared = Worker.of(trial), Prepared(trial.data)
+        with efficient(config.model, config.train.precision, worker.device):
+            state = _trained(trial, prepared, worker)
+            if state.step == config.train.steps:
+                trial.spent(_costs(state, config))
+                _score(trial, state, prepared, worker)
+
+
+def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> TrainState:
+    """The state at the end of training, or where it was told to stop."""
+    config = trial.config
+    state = start(config, len(prepared.vocabulary), worker.device)
+    if trial.saved is not None:
+        state.load(trial.saved)
+    compare(state, worker)
+    train, longest = config.train, config.model.max_positions
+    batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, longest, train.seed)
+    _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped))
+    scored = GreedyScores.of(config, prepared, worker) if train.score_every else None
+    fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
+    return state
+
+
+def _tell(trial: Trial[TrialConfig], prepared: Prepared, counts: PairCounts) -> None:
+    trial.about({"vocabulary": prepared.vocabulary_sha256, "pairs": asdict(counts)})
+    if trial.saved is None:  # once per trial
+        for line in counts.notices(trial.config.model.max_positions):
+            trial.notice(line)
+
+
+def _costs(state: TrainState, config: TrialConfig) -> Costs:
+    vocab_size = state.model.vocab_size
+    return Costs(parameters(config.model, vocab_size), training_flops(config.model, vocab_size, state.lengths))
+
+
+def _score(trial: Trial[TrialConfig], state: TrainState, prepared: Prepared, worker: Worker) -> None:
+    """Evaluate each set that has no scores yet; the workers share each of them."""
+    config, model = trial.config, state.model
+    names = [name for name in prepared.evaluation_sets if name not in trial.scored]
+    if names and config.decode.average_checkpoints > 1:
+        model.load_state_dict(mean_weights(trial.states(config.averaged_steps), model))
+    translator = Translator(model.eval(), prepared.vocabulary, config.decode, config.train.precision)
+    for name in names:
+        try:
+            found = evaluate_set(translator, EvaluationSet.of(prepared, name, config.data.target), worker)
+        except StopRequested:
+            return
+        if found is not None:
+            texts = {f"hypotheses/{name}.txt": "".join(f"{line}\n" for line in found.hypotheses)}
+            trial.evaluated(name, found.scores, texts, found.samples)
