@@ -1,15 +1,14 @@
-"""Where `ablate report` may write, and what rows of a translation read and should write."""
+"""Where `ablate report` may write, and the texts of a study's samples."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from sweeps.comparing.texts import prepared_texts
 from sweeps.planning.settings import Settings
 from sweeps.schema import Problem, RefusedError
-from tracking.damage import DamagedFileError
 from tracking.study import Study
-from tracking.translation_card import TRANSLATION
 
 PAGES = (".html", ".htm")
 
@@ -46,14 +45,10 @@ def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
 
 
 def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
-    """Source and reference of the headline's set, from the prepared text of a finished trial. Empty without it."""
-    if study.task.name != TRANSLATION.name:
-        return {}
-    from sweeps.trained.saved_trial import read_trial
-
+    """What the task shows of the headline's set, such as sources and references. Empty without it."""
     for trial in study.trials:
-        with suppress(RefusedError, DamagedFileError, OSError, ValueError):
-            texts = read_trial(study.folder / trial.name, settings).kept_texts(study.task.headline.set)
-            if texts is not None:
-                return dict(zip(("source", "reference"), texts, strict=True))
+        with suppress(OSError, ValueError):
+            texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            if texts:
+                return {name: list(lines) for name, lines in texts.items()}
     return {}

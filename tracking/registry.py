@@ -1,8 +1,6 @@
-"""Models for MLflow: saved in the format that it serves, and registered under a name."""
+"""Models in MLflow's format, registered under a name."""
 
-import warnings
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +9,9 @@ from tracking.local_store import follow_move
 from tracking.mlflow_tracker import connected, silence
 from tracking.uri import default_uri
 
-INPUT, OUTPUT = "text", "translation"
-
 
 class RegistryError(Exception):
     """MLflow refused, was out of reach, or lacks a package for the store. The message is one line."""
-
-
-def save_model(folder: Path, loader_module: str, data: Path, code: Path, packages: list[str]) -> None:
-    """Write an MLflow model into ``folder``: it maps a column of text to a column of text.
-
-    ``loader_module`` opens ``data``. The model includes the package ``code`` with that module, and the versions of
-    the ``packages`` that it needs.
-    """
-    silence()
-    import mlflow.pyfunc
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
-
-    columns = (Schema([ColSpec(DataType.string, name)]) for name in (INPUT, OUTPUT))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*An input example was not provided")
-        mlflow.pyfunc.save_model(
-            path=str(folder),
-            loader_module=loader_module,
-            data_path=str(data),
-            code_paths=[str(code)],
-            signature=ModelSignature(*columns),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in packages],
-        )
 
 
 def register(

@@ -21,7 +21,7 @@ def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differ
     if found.trials is None or not found.samples:
         return found
     (first, second), (ours, theirs) = sides, found.trials
-    prepared, note = _prepared(first.study, ours, found.set_name, data)
+    prepared, note = prepared_texts(first.study, ours, found.set_name, data)
     outputs = _outputs(_name(first, ours), first.study, ours, found.set_name)
     outputs |= _outputs(_name(second, theirs), second.study, theirs, found.set_name)
     lines = {**prepared, **outputs}
@@ -57,7 +57,7 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
     return found
 
 
-def _prepared(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
+def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
     """Sources, references and the like; none with the reason."""
     try:
         config = study.trial_folder(trial).trained_config() or {}

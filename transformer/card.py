@@ -1,0 +1,103 @@
+"""Translation, as files and tables know it: Table 3 of "Attention Is All You Need", in the paper's words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sweeps.task import Card, Metric
+from transformer.config import SEMANTICS
+
+OF_WEIGHTS = ("average_checkpoints", "average_every")
+"""The settings of `decode` that change the score of a reference."""
+ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
+POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
+
+CARD = Card(
+    name="translation",
+    version=SEMANTICS,
+    metrics=(
+        Metric(
+            *("nll", "NLL", "nats per target piece, end-of-sentence included", "down", 4),
+            tabled=False,
+            printed=False,
+            changed_by=OF_WEIGHTS,
+            from_counts=("ratio", "nats", "pieces"),
+        ),
+        Metric(
+            *("ppl", "PPL", "e^(nats per target piece), end-of-sentence included", "down", 2),
+            changed_by=OF_WEIGHTS,
+            exp_of="nll",
+            negligible=0.02,
+            margin=0.02,
+            from_counts=("exp_ratio", "nats", "pieces"),
+        ),
+        Metric(
+            *("bleu", "BLEU", "0 to 100", "up", 2),
+            table_decimals=1,  # as the paper prints it
+            signature="signature",
+            note="sacreBLEU's 13a (published BLEU, like bleu_paper in result.json, is on tokenized text)",
+            negligible=0.1,
+            margin=0.5,
+            from_counts=("ngram_precision", "bleu"),
+        ),
+        Metric(
+            *("bleu_paper", "BLEU paper", "0 to 100", "up", 2),
+            tabled=False,
+            signature="bleu_paper_signature",
+            from_counts=("ngram_precision_unsmoothed", "bleu_paper"),
+        ),
+        Metric(
+            *("chrf", "chrF", "0 to 100", "up", 2),
+            tabled=False,
+            signature="chrf_signature",
+            from_counts=("ngram_f", "chrf"),
+        ),
+    ),
+    symbols={
+        "n_layers": "N",
+        "d_model": "d_model",
+        "d_ff": "d_ff",
+        "n_heads": "h",
+        "d_k": "d_k",
+        "d_v": "d_v",
+        "p_drop": "P_drop",
+        "label_smoothing": "ε_ls",
+        "steps": "steps",
+    },
+    change_phrases={"positions": "{value} positional embedding"},
+    setting_phrases={
+        "beam": "beam {value}",
+        "alpha": "α {value}",
+        "average_checkpoints=1": "last checkpoint",
+        "average_checkpoints": "mean of the last {value} checkpoints",
+    },
+    scoring_group="decode",
+    groups=("model", "train", "decode", "data"),
+    artifacts=("hypotheses",),
+    cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},
+    millions=True,
+    published_note=(
+        "Published values come from another vocabulary and corpus: compare the differences, not the values."
+    ),
+    tags="table3",
+    sample="sentence",
+)
+
+
+def words(values: Mapping[str, Any]) -> str:
+    """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
+    changed, heads = dict(values), []
+    positions = changed.pop("positions", None)
+    if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
+        del changed["d_k"]
+        heads = [f"d_k = d_v = {changed.pop('d_v')}"]
+    order = [name for name in (*CARD.symbols, *changed) if name in changed]
+    before = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name in ARCHITECTURE]
+    after = [_phrase(name, changed[name]) for name in dict.fromkeys(order) if name not in ARCHITECTURE]
+    last = [] if positions is None else [POSITIONS.get(str(positions), str(positions))]
+    return ", ".join([*before, *heads, *after, *last])
+
+
+def _phrase(name: str, value: Any) -> str:
+    if name == "steps" and isinstance(value, int):
+        return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
+    return f"{CARD.symbols.get(name, name)} {value}"
