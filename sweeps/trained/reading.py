@@ -94,7 +94,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
 
 def _card(path: Path, task: Task[Any]) -> Card:
     """The card of the trial's study. Raises RefusedError if that is of another task."""
-    card = unless_damaged(partial(task_of, path.parent), task_card(task))
+    card = unless_damaged(partial(task_of, path.parent), None) or task_card(task)
     if card.name != task.name:
         allowed = f"must be one of the task {task.name}; `ablate table` shows the results of any task"
         raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])

@@ -60,9 +60,8 @@ class TrainedTrial:
         gone = data_place(task, place, self.fingerprint)
         if not gone.is_dir() and task.fingerprint(self.own) != self.fingerprint:
             found = f"{self.name} was trained on other data than its settings name now"
-            raise RefusedError(
-                [Problem("paths.data", found, f"must hold {gone.relative_to(place)}, its prepared data")]
-            )
+            allowed = f"must hold {gone.relative_to(place)}, its prepared data"
+            raise RefusedError([Problem("paths.data", found, allowed)])
         identity = self._files.provenance().get("data_identity") or ""
         return prepared_folder(task, [self.own], place, self.fingerprint, identity)
 
@@ -107,7 +106,7 @@ class TrainedTrial:
             try:
                 yield from checkpoints.states(steps or [self.step])
             except MissingStepError as missing:
-                allowed = "choose steps whose checkpoints were kept"
+                allowed = "must be of steps whose checkpoints were kept"
                 raise RefusedError([Problem(self.name, f"lacks a state: {missing}", allowed)]) from None
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:

@@ -23,7 +23,7 @@ from transformer.verbs.models import EXPORTED, translator_of
 
 SERVED = ("transformer", "sweeps", "tracking")
 """Our packages that a served model brings along: its code, and the interface of tasks, which that needs."""
-SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors", "filelock", "pooch")
+SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors")
 """The packages that the exported code imports."""
 
 
