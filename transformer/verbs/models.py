@@ -68,9 +68,8 @@ def _decoding(exported: DecodeConfig, average: int | None, typed: Typed) -> Deco
 
 def _check_once(typed: Typed) -> None:
     if AVERAGE_KEY in typed:
-        raise RefusedError(
-            [Problem("--average", f"is given with {AVERAGE_KEY}", "use only one of them", None, "command line")]
-        )
+        found, allowed = f"is given with {AVERAGE_KEY}", "use only one of them"
+        raise RefusedError([Problem("--average", found, allowed, None, "command line")])
 
 
 def _exported(path: Path) -> Path:
