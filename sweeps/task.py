@@ -169,7 +169,7 @@ class Trained(Protocol[Config_co]):
 
     @property
     def step(self) -> int:
-        """The step at which training ended."""
+        """The step at which training ended; for a checkpoint that was named, its own."""
 
     @property
     def data(self) -> Path:
@@ -212,7 +212,7 @@ class Trained(Protocol[Config_co]):
 class Typed(dict[str, Any]):
     """The settings that were typed after a verb's names, by dotted key: a parameter of this type gets them.
 
-    A ``Trained`` has them in its ``config``; only another folder needs them.
+    A ``Trained`` has them in its ``config`` already; another folder has not.
     """
 
 

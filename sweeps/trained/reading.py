@@ -17,6 +17,7 @@ from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Task
 from sweeps.trained.names import KINDS, trials_of
 from sweeps.trained.trained_trial import TrainedTrial, not_finished
+from tracking.card import Card
 from tracking.damage import unless_damaged
 from tracking.study import STUDY_FILE, task_of
 from tracking.trial_folder import TrialFolder
@@ -64,11 +65,10 @@ def _owner(checkpoints: Path, settings: Settings) -> Path:
 
 def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     """A trial that has begun."""
-    task, folder = source.task, TrialFolder(path, task_card(source.task))
-    if not folder.config_path.exists():
+    task, folder = source.task, TrialFolder(path, _card(path, source.task))
+    stored = folder.trained_config()
+    if stored is None:
         raise RefusedError([_no_trial(path, folder)])
-    _check_task(path, task)
-    stored = folder.trained_config() or {}
     config, problems = parse(task.schema, {group: stored.get(group) for group in Schema.of(task).groups})
     if config is None:
         raise RefusedError(replace(problem, place=str(folder.config_path)) for problem in problems)
@@ -78,7 +78,7 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     step, attempt = (result["step"], result["attempt"]) if result and result["key"] == stored["key"] else (0, 0)
     return TrainedTrial(
         source=source,
-        folder=path,
+        files=folder,
         own=config,
         config=config,
         key=stored["key"],
@@ -92,12 +92,14 @@ def _read(path: Path, source: TaskSource, settings: Settings) -> TrainedTrial:
     )
 
 
-def _check_task(path: Path, task: Task[Any]) -> None:
-    """Raises RefusedError if the trial's study is of another task. A damaged study hides its task alone."""
-    card = unless_damaged(partial(task_of, path.parent), None)
-    if card is not None and card.name != task.name:
+def _card(path: Path, task: Task[Any]) -> Card:
+    """That of the trial's study. Raises RefusedError if it is of another task."""
+    known = (path.parent / STUDY_FILE).exists()
+    card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or task_card(task)
+    if card.name != task.name:
         allowed = f"must be one of the task {task.name}; `ablate table` shows the results of any task"
         raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])
+    return card
 
 
 def _with_places(config: Any, task: Task[Any], settings: Settings, before: str, now: Path) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 from sweeps.planning.data_place import data_place
 from sweeps.planning.schema import Schema
-from sweeps.planning.task_card import task_card
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.checkpoints import Checkpoints, OwnFormat
@@ -36,7 +35,7 @@ class TrainedTrial:
     """
 
     source: TaskSource
-    folder: Path
+    files: TrialFolder
     own: Any
     config: Any
     key: str
@@ -47,6 +46,10 @@ class TrainedTrial:
     checkpoints: str
     places: tuple[Path, ...]
     tracking_uri: str | None
+
+    @property
+    def folder(self) -> Path:
+        return self.files.path
 
     @property
     def name(self) -> str:
@@ -62,32 +65,32 @@ class TrainedTrial:
             found = f"{self.name} was trained on other data than its settings name now"
             allowed = f"must hold {gone.relative_to(place)}, its prepared data"
             raise RefusedError([Problem("paths.data", found, allowed)])
-        identity = self._files.provenance().get("data_identity") or ""
+        identity = self.files.provenance().get("data_identity") or ""
         return prepared_folder(task, [self.own], place, self.fingerprint, identity)
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
         """Without a set of which a file is lost, so that it is scored again."""
         found = {} if self._has_samples else self._scored_without_samples()
-        for label, head in self._files.evaluated().items():
+        for label, head in self.files.evaluated().items():
             on, at, settings = label.partition("@")
             known = head["key"], head["step"], head["scores"]["decode"]
-            whole = unless_lost(partial(self._files.statistics, label), None) is not None
+            whole = unless_lost(partial(self.files.statistics, label), None) is not None
             if at + settings == self._suffix and known == (self.key, self.step, self._settings) and whole:
                 found[on] = head["scores"]
         return found
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        result = self._files.finished_result(self.key) or {}
+        result = self.files.finished_result(self.key) or {}
         costs = {name: value for name, value in result.items() if name != "scores"}
-        return {**self._files.provenance(), **costs, "key": self.key, "data_fingerprint": self.fingerprint}
+        return {**self.files.provenance(), **costs, "key": self.key, "data_fingerprint": self.fingerprint}
 
     def result(self) -> dict[str, Any]:
         """``result.json``. Raises RefusedError if the trial is not finished."""
-        result = self._files.result()
+        result = self.files.result()
         if result is None or result["key"] != self.key:
-            raise RefusedError([not_finished(self.folder, self._files.state(self.key))])
+            raise RefusedError([not_finished(self.folder, self.files.state(self.key))])
         return result
 
     def configured(self, config: Any) -> "TrainedTrial":
@@ -117,9 +120,9 @@ class TrainedTrial:
         named = {self._renamed(name): text for name, text in checked_artifacts(texts).items()}
         if self._suffix:  # otherwise result.json keeps the scores of a set without samples
             named[statistics_name(label)] = statistics_text(head, ())
-        with trial_lock(self._files, "wait for it"):
+        with trial_lock(self.files, "wait for it"):
             for name, text in (named | samples_text(label, head, samples)).items():
-                self._files.write_artifact(name, text)
+                self.files.write_artifact(name, text)
             if not self._suffix:
                 self._add_to_result(on, kept)
 
@@ -128,10 +131,6 @@ class TrainedTrial:
 
     def register(self, model: Path, name: str) -> str:
         return registered(self.folder, self.key, self.tracking_uri, model, name)
-
-    @property
-    def _files(self) -> TrialFolder:
-        return TrialFolder(self.folder, task_card(self.source.task))
 
     @property
     def _schema(self) -> Schema:
@@ -148,7 +147,7 @@ class TrainedTrial:
 
     @property
     def _suffix(self) -> str:
-        """Behind a set's name: what differs from the trial's own evaluation, such as @beam8; "" if nothing does."""
+        """Behind a set's name: what differs from the trial's own evaluation, such as @cut0.7; "" if nothing does."""
         steps = {"step": self.step} if self.step != self.ended else {}
         changed = {self._schema.short(key): value for key, value in self._changed(self.config).items()}
         other = "-".join(f"{name}{_short(value)}" for name, value in (steps | changed).items())
@@ -166,7 +165,7 @@ class TrainedTrial:
     def _scored_without_samples(self) -> dict[str, Numbers]:
         if self._suffix:
             return {}
-        scores = (self._files.finished_result(self.key) or {}).get("scores", {})
+        scores = (self.files.finished_result(self.key) or {}).get("scores", {})
         return {on: of for on, of in scores.items() if of["decode"] == self._settings}
 
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
@@ -174,7 +173,7 @@ class TrainedTrial:
         result = self.result()
         scores = result["scores"] | {on: kept}
         if all(of["decode"] == kept["decode"] for of in scores.values()):
-            self._files.write_result(result | {"scores": scores})
+            self.files.write_result(result | {"scores": scores})
 
 
 def not_finished(path: Path, state: str) -> Problem:

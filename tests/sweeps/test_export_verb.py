@@ -91,6 +91,8 @@ def test_an_exported_model_translates_like_its_trial(trained: Path, expected: li
         assert typed(trained, "translate", name, *words).exit_code == 0
         assert (trained / "target.txt").read_text("utf-8").splitlines() == expected
     assert "an exported model has no checkpoints" in refusal(trained, "translate", "mine", "--average", "2")
+    assert "decode.beam is 0 must be a whole number" in refusal(trained, "translate", "mine", "decode.beam=0")
+    assert typed(trained, "translate", "mine", "decode.beam=1", *words).exit_code == 0
 
 
 def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:

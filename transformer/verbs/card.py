@@ -9,7 +9,7 @@ from sweeps.task import Numbers, Trained
 from transformer.card import CARD
 from transformer.config import TrialConfig
 from transformer.cost import parameters
-from transformer.verbs.export import ExportKind
+from transformer.verbs.export_kind import ExportKind
 from transformer.verbs.scores import signatures
 
 PENALTY = (

@@ -1,7 +1,6 @@
 """``ablate export``: a finished trial's model in a format of another tool, with a model card."""
 
 import shlex
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,8 @@ from rich.markup import escape
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
+from transformer.verbs.export_kind import ExportKind
 from transformer.verbs.models import Average, averaging
-
-
-class ExportKind(StrEnum):
-    """A format, by its name in ``--to``."""
-
-    ctranslate2 = "ctranslate2"
-    safetensors = "safetensors"
-    mlflow = "mlflow"
 
 
 def export(

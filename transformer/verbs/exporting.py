@@ -18,7 +18,7 @@ from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.export import export_weights, new_folder
 from transformer.decoding.translate import Translator
 from transformer.verbs.card import ModelCard
-from transformer.verbs.export import ExportKind
+from transformer.verbs.export_kind import ExportKind
 from transformer.verbs.models import EXPORTED, translator_of
 
 SERVED = ("transformer", "sweeps", "tracking")
