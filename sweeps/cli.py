@@ -1,4 +1,4 @@
-"""``ablate VERB [key=value …]``: the verbs, in the order in which `--help` lists them.
+"""``ablate VERB [key=value …]``: the verbs, in the order in which `--help` lists them, before those of a task.
 
 Exit codes: 0 done, 1 a trial or a check failed or `sync` is incomplete, 2 refused, 129 terminal closed,
 130 interrupted (also by `ablate stop`), 143 terminated.
@@ -17,18 +17,21 @@ from sweeps.commands.remove import drop, rm
 from sweeps.commands.report import report
 from sweeps.commands.run import plan, sweep, train
 from sweeps.commands.table import table
-from sweeps.commands.use import evaluate, export, translate
-from sweeps.verbs import TAKES_ALL, print_version, program
+from sweeps.commands.task_verbs import Verbs
+from sweeps.verbs import TAKES_ALL, print_version
 
-app = program(
-    "Ablation studies of any model: a base, and rows that change one named thing. See the cost, run it, get the table."
+app = typer.Typer(
+    cls=Verbs,
+    help="Ablation studies of any model: a base, and rows that change one named thing. See the cost, run it, get the "
+    "table.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
 STUDIES = (init, plan, sweep, train, studies, status, stop, logs, table, report, compare, ui, sync, drop, rm)
-MODELS = (translate, evaluate, export)
 for verb in (*STUDIES, config):
     app.command(context_settings=TAKES_ALL)(verb)
-for verb in MODELS:
-    app.command(context_settings=TAKES_ALL, rich_help_panel="Trained translation models")(verb)
 app.command()(doctor)
 
 

@@ -120,11 +120,13 @@ ERR = DiscreetConsole(file=cast(IO[str], StandardStream("stderr")), highlight=Fa
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
     """Print the next verb to run."""
-    next_command(shell_line([_program(), verb, *(overrides or [])]))
+    next_command(shell_line(["ablate", verb, *(overrides or [])]))
 
 
 def next_command(command: str) -> None:
-    """Print the next command to run."""
+    """Print the next command to run: `ablate` by the name under which it can be typed."""
+    program, _, rest = command.partition(" ")
+    command = f"{shell_line([_program()])} {rest}" if program == "ablate" else command
     OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
 
 

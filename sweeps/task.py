@@ -169,7 +169,7 @@ class Trained(Protocol[Config_co]):
 
     @property
     def step(self) -> int:
-        """The step at which training ended."""
+        """The step at which training ended; for a checkpoint that was named, its own."""
 
     @property
     def data(self) -> Path:
@@ -185,19 +185,35 @@ class Trained(Protocol[Config_co]):
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """How the trial came about."""
+        """How the trial came about: provenance.json, with key, seed and costs of a finished one."""
 
     def configured(self, config: Any) -> "Trained[Config_co]":
-        """The same with other settings that only score: ``scored`` and ``evaluated`` are then about those."""
+        """The same with other settings that only score: ``scored`` and ``evaluated`` are then about those.
+
+        Raises RefusedError for conflicts between keys.
+        """
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         """The saved states of these steps, or that of the last step. Raises RefusedError for one that is missing."""
 
     def evaluated(self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()) -> None:
-        """Keep the scores of a set, beside those that the trial has."""
+        """Keep the scores of a set, beside those that the trial has. Raises RefusedError while a sweep runs it."""
+
+    def kept(self, text: str) -> Path:
+        """Where ``evaluated`` keeps a text; settings other than the trial's own are part of the file's name."""
 
     def register(self, model: Path, name: str) -> str:
-        """Register an MLflow model under ``NAME`` or ``NAME@ALIAS``; returns its URI. Raises RefusedError."""
+        """Register an MLflow model in the trial's run, under ``NAME`` or ``NAME@ALIAS``; its README.md is shown there.
+
+        Returns the command that serves it. Raises RefusedError.
+        """
+
+
+class Typed(dict[str, Any]):
+    """The settings that were typed after a verb's names, by dotted key: a parameter of this type gets them.
+
+    A ``Trained`` has them in its ``config`` already; another folder has not.
+    """
 
 
 def _nothing(*_: Any) -> Iterable[Any]:
@@ -275,7 +291,8 @@ class Task(Generic[Config]):
     """Reported metrics that the live table shows, with their headings."""
     verbs: tuple[Callable[..., Any], ...] = ()
     """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence of them. With
-    ``Trained | Path`` it may also be a folder that is no trial, such as one that another verb wrote."""
+    ``Trained | Path`` it may also be a folder that is no trial, such as one that another verb wrote. A returned int is
+    the exit code; a returned text is the next command, which is shown."""
     card: Card | None = None
     """What files and tables know of the task, where it is more than follows from this."""
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 from sweeps.schema import Problem, RefusedError, nearest
@@ -14,15 +13,6 @@ from sweeps.schema import Problem, RefusedError, nearest
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
 COMMAND_LINE = "command line"
-
-
-class Verbs(TyperGroup):
-    """The verbs, with a hint for an override without a verb."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if "=" in args[0]:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'ablate sweep {args[0]}'?")
-        return super().resolve_command(ctx, args)
 
 
 def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
@@ -64,15 +54,3 @@ def print_version(asked: bool) -> None:
 
         print(f"ablate {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
         raise typer.Exit
-
-
-def program(help_text: str) -> typer.Typer:
-    """The program without its verbs."""
-    return typer.Typer(
-        cls=Verbs,
-        help=help_text,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-    )

@@ -7,9 +7,7 @@ import typer
 OverrideList = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE …]", help="Overrides, in Hydra's grammar.")
 ]
-SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
-Models = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
-Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
+Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
 Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -1,4 +1,4 @@
-"""The arguments of a verb that takes finished models: which models, and how to decode with them."""
+"""The arguments of a task's verb: names of trained trials, and overrides of the settings that only score."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -8,52 +8,101 @@ from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import naming
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.settings import Settings
-from sweeps.planning.task_named import library_of
+from sweeps.planning.stored_study import damaged
+from sweeps.planning.task_source import TaskSource
+from sweeps.planning.yaml_files import Library
 from sweeps.schema import Problem, RefusedError, parse
-from transformer.config import DecodeConfig
+from sweeps.task import Typed
+from sweeps.trained.names import find
+from sweeps.trained.reading import is_of_study, read_trained
+from sweeps.trained.trained_trial import TrainedTrial
+from tracking.damage import DamagedFileError
 
 
 @dataclass(frozen=True)
 class Request:
-    """Names of models, overrides of ``decode``, the set if one was named, and the settings that locate the study."""
+    """Names, the typed settings that only score, and the settings that locate the study."""
 
+    source: TaskSource
     names: list[str]
-    decode: dict[str, Any]
-    set_name: str | None
-    shared: Settings
+    typed: Typed
+    settings: Settings
 
-    def decoding(self, trained: DecodeConfig) -> DecodeConfig:
-        """The decode settings: the overrides, and otherwise those of the trial. Raises RefusedError."""
-        decode, problems = parse(DecodeConfig, asdict(trained) | self.decode, "decode")
-        if decode is None:
-            raise RefusedError(replace(problem, place=COMMAND_LINE) for problem in problems)
-        return decode
+    def trials(self) -> list[TrainedTrial]:
+        """The named trials, each once. Raises RefusedError with all their problems."""
+        found: dict[tuple[Path, int], TrainedTrial] = {}
+        problems: list[Problem] = []
+        for name in self.names:
+            try:
+                trial = self._read(find(name, self.settings))
+                found[trial.folder, trial.step] = trial
+            except RefusedError as error:
+                problems += error.problems
+            except DamagedFileError as error:
+                problems.append(damaged(error))
+        if problems:
+            raise RefusedError(problems)
+        return list(found.values())
+
+    def trial(self) -> TrainedTrial:
+        """The one named trial. Raises RefusedError."""
+        self._check_one("trial")
+        return self.trials()[0]
+
+    def trial_or_folder(self) -> TrainedTrial | Path:
+        """The one named trial, or a folder that is none. Raises RefusedError."""
+        self._check_one("trial or folder")
+        path = find(self.names[0], self.settings)
+        return self._read(path) if is_of_study(path) else path
+
+    def _check_one(self, what: str) -> None:
+        if len(self.names) > 1:
+            found = f"names {len(self.names)}: {', '.join(self.names)}"
+            raise RefusedError([Problem("TRIAL", found, f"must name one {what}")])
+
+    def _read(self, path: Path) -> TrainedTrial:
+        """Raises RefusedError or DamagedFileError."""
+        trial = read_trained(path, self.source, self.settings)
+        try:
+            return trial.configured(_changed(self.source.task.schema, trial.own, self.typed)) if self.typed else trial
+        except RefusedError as error:
+            raise RefusedError(replace(each, place=COMMAND_LINE) for each in error.problems) from None
 
 
-def read_request(verb: str, arguments: list[str], average: int | None = None, set_name: str | None = None) -> Request:
-    """Arguments without ``=`` name models, the others are overrides. Raises RefusedError with every problem."""
+def _changed(schema: type, config: Any, typed: Typed) -> Any:
+    """The configuration with these values. Raises RefusedError."""
+    tree = asdict(config)
+    for key, value in typed.items():
+        group, _, name = key.partition(".")
+        tree[group][name] = value
+    found, problems = parse(schema, tree)
+    if found is None:
+        raise RefusedError(problems)
+    return found
+
+
+def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request:
+    """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]
-    parsed, problems = parse_overrides(overrides, library_of([], Path.cwd()))
-    decode = {k.removeprefix("decode."): v for k, v in parsed.values.items() if k.startswith("decode.")}
-    problems += [_foreign(verb, key) for key in (*parsed.choices, *parsed.values) if not _means(key)]
-    if average is not None and "average_checkpoints" in decode:
-        found = "is given with decode.average_checkpoints"
-        problems.append(Problem("--average", found, "use only one of them", None, COMMAND_LINE))
+    library = Library(Path.cwd(), source)
+    parsed, problems = parse_overrides(overrides, library)
+    problems += [_foreign(verb, key, library) for key in (*parsed.choices, *parsed.values) if not _means(key, library)]
     if not names:
         problems.append(Problem("TRIAL", "is missing", "must name a trial; `ablate status` lists them"))
     if problems:
         raise RefusedError(problems)
-    decode |= {"average_checkpoints": average} if average is not None else {}
-    return Request(names, decode, set_name, compose_settings(naming(overrides)))
+    typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
+    return Request(source, names, typed, compose_settings(naming(overrides)))
 
 
-def _means(key: str) -> bool:
-    return key.startswith("decode.") or bool(naming([f"{key}="]))
+def _means(key: str, library: Library) -> bool:
+    return key in library.schema.scores or bool(naming([f"{key}="]))
 
 
-def _foreign(verb: str, key: str) -> Problem:
-    ways = ", ".join(f"decode.{name}" for name in DecodeConfig.__dataclass_fields__)
-    where = "data=, scale=, sweep.name=, paths. and tracking., to find the study and its runs"
-    allowed = f"`ablate {verb}` takes {ways}; and {where}"
+def _foreign(verb: str, key: str, library: Library) -> Problem:
+    ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
+    data = "data=, " if "data" in library.groups else ""
+    where = f"{data}scale=, sweep.name=, paths. and tracking., to find the study and its runs"
+    allowed = f"`ablate {verb}` takes {f'{ways}; and ' if ways else ''}{where}"
     return Problem(key, "cannot be changed once a model is trained", allowed, None, COMMAND_LINE)

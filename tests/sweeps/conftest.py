@@ -84,7 +84,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     settings = [*(f"model.{word}" for word in MODEL), *(f"train.{word}" for word in TRAIN)]
     data = ["data=files", *files, "data.source=en", "data.target=de", "data.vocab_size=276"]
-    often = ["train.checkpoint_every=100", "train.evaluate_every=200"]
+    often = ["train.checkpoint_every=100", "train.evaluate_every=200", "decode.average_every=100"]
     done = typed(folder, "train", "sweep.name=copies", *data, *settings, *often, "decode.max_extra=10")
     assert done.exit_code == 0, done.output
     return folder

@@ -8,10 +8,13 @@ import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 import yaml
 from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from sweeps.cli import app
@@ -21,7 +24,8 @@ from sweeps.planning.plan import recorded
 from sweeps.running.recorder import Recorder
 from tracking.study import write_study
 
-VERBS = sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback)
+GROUP: Any = get_command(app)
+VERBS = sorted(GROUP.list_commands(typer.Context(GROUP)))
 ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
 CSV_HEAD = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 

@@ -124,7 +124,7 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
     assert done.returncode == 2
     assert "base-s1 is being run by another process" in done.stderr
     assert "wait for it" in done.stderr
-    assert done.stderr.splitlines()[-1] == "Nothing was evaluated."
+    assert done.stderr.splitlines()[-1] == "Nothing was done."
 
 
 def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:

@@ -91,6 +91,8 @@ def test_an_exported_model_translates_like_its_trial(trained: Path, expected: li
         assert typed(trained, "translate", name, *words).exit_code == 0
         assert (trained / "target.txt").read_text("utf-8").splitlines() == expected
     assert "an exported model has no checkpoints" in refusal(trained, "translate", "mine", "--average", "2")
+    assert "decode.beam is 0 must be a whole number" in refusal(trained, "translate", "mine", "decode.beam=0")
+    assert typed(trained, "translate", "mine", "decode.beam=1", *words).exit_code == 0
 
 
 def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
@@ -175,13 +177,13 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: P
     if not study.exists():
         shutil.copytree(trial.parent, study)
         config = study / trial.name / "config.yaml"
-        mirrored = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:secret@mirror.example/text")
-        assert "secret" in mirrored
+        mirrored = config.read_text("utf-8").replace("mirror: null", "mirror: https://anna:sesame@mirror.example/text")
+        assert "sesame" in mirrored
         config.write_text(mirrored, "utf-8")
     export(trained, "mirrored/base-s1", "--to", kind, "--output", f"shipped-{kind}")
     files = [path for path in (trained / f"shipped-{kind}").rglob("*") if path.is_file()]
     assert {"README.md", "vocabulary.model"} <= {path.name for path in files}
-    for private in (str(trained), "secret", "mirror.example"):
+    for private in (str(trained), "sesame", "mirror.example"):
         assert not [path for path in files if private.encode() in path.read_bytes()]
 
 
@@ -193,7 +195,10 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(trained: Path, trial: P
         (["--to", "mlflow", "--register", "a/b"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a@v3"], "must be NAME or NAME@ALIAS"),
         (["--to", "mlflow", "--register", "a", "tracking.uri=sqlite:////x.db"], "has no run at sqlite:////x.db"),
-        (["--to", "mlflow", "--average", "9"], "must be at most 4, the number of checkpoints kept"),
+        (
+            ["--to", "mlflow", "--average", "9"],
+            "times decode.average_every (100), it must be at most",
+        ),
     ],
 )
 def test_impossible_requests_are_refused_and_leave_no_file(trained: Path, words: list[str], said: str) -> None:

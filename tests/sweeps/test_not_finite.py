@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from typed import typed
 
-from transformer.training.checkpoint import Checkpoints
+from sweeps.running.checkpoints import Checkpoints
+from sweeps.task import Keep
 
 SAID = "the model's output is not a finite number. Use an earlier checkpoint,"
 
@@ -45,11 +46,11 @@ def damaged(trained: Path, trial: Path) -> Path:
     (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
     folder = study / trial.name
     result = json.loads((folder / "result.json").read_text("utf-8"))
-    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], keep=1)
-    (state,) = checkpoints.last(1)
-    state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
-    checkpoints.save(state["step"], state)
-    checkpoints.wait()
+    checkpoints = Checkpoints(str(folder / "checkpoints"), result["key"], result["attempt"], Keep())
+    (saved,) = checkpoints.states([result["step"]])
+    saved.state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
+    checkpoints.save(saved.step, saved.state, seconds=0.0, score=None, reports=())
+    checkpoints.settle()
     return folder
 
 

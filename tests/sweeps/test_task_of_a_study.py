@@ -48,4 +48,4 @@ def test_verbs_for_translations_refuse_another_task_by_name(folder: Path, words:
     for name in ("base-s1", "digits/base-s1", str(folder / "runs/digits/base-s1")):
         text = refusal(folder, verb, name, "sweep.name=digits", *options)
         assert "base-s1 is a trial of the task digits" in text
-        assert "must be a translation" in text
+        assert "must be one of the task translation" in text

@@ -153,7 +153,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(trained: Path) -> None:
     assert "did you mean copies/base-s1?" in refusal(trained, "translate", "base-s1")
     assert "studies there: copies" in refusal(trained, "translate", "base-s1")
     assert "TRIAL is missing" in refusal(trained, "translate", "sweep.name=copies")
-    assert "must name one model" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
+    assert "must name one trial or folder" in refusal(trained, "translate", "base-s1", "big-s1", "sweep.name=copies")
 
 
 def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:
@@ -171,7 +171,8 @@ def test_settings_of_training_cannot_be_overridden(trained: Path) -> None:
     [
         (["decode.beam=0"], "decode.beam (command line) is 0 must be a whole number between 1 and 32"),
         (["--nbest", "5"], "--nbest is 5 must be at most decode.beam, which is 4"),
-        (["--average", "9"], "decode.average_checkpoints is 9 must be at most 4, the number of checkpoints kept"),
+        (["--average", "9"], "decode.average_checkpoints is 9 times decode.average_every (100), it must be at most"),
+        (["--average", "2", "decode.average_every=150"], "no whole checkpoint of step 150; of other steps: 100, 200,"),
         (
             ["--average", "2", "decode.average_checkpoints=3"],
             "--average (command line) is given with decode.average_checkpoints",

@@ -1,4 +1,4 @@
-"""``ablate translate``: lines in, translations out, in order and as soon as they are ready."""
+"""Lines in, translations out, in order and as soon as they are ready."""
 
 import os
 import sys
@@ -11,31 +11,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from sweeps.discarded import discard
-from sweeps.schema import Problem, RefusedError
-from sweeps.trained.lines import arriving, decode, windows
-from sweeps.trained.models import open_model
-from sweeps.trained.request import Request
+from sweeps.task import RefusedError
 from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
 from transformer.decoding.translate import Translation, Translator
 from transformer.finite import NotFiniteError
+from transformer.verbs.lines import arriving, decode, windows
 
 WINDOW = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = Translation("", float("-inf"))
 
 
-def translate(request: Request, source: Path | None, target: Path | None, nbest: int | None, err: Console) -> int:
-    """Translate ``source`` or standard input to ``target`` or standard output; the exit code.
-
-    Raises RefusedError, NotFiniteError.
-    """
-    translator = open_model(request, err)
-    if nbest is not None and nbest > translator.decode.beam:
-        found, allowed = f"is {nbest}", f"must be at most decode.beam, which is {translator.decode.beam}"
-        raise RefusedError([Problem("--nbest", found, allowed)])
+def translate_lines(
+    translator: Translator, source: Path | None, target: Path | None, nbest: int | None, err: Console
+) -> int:
+    """Translate ``source`` or standard input to ``target`` or standard output; the exit code. Raises NotFiniteError."""
     with ExitStack() as stack:
         given = stack.enter_context(source.open("rb")) if source else None
-        descriptor = given.fileno() if given else _standard_input()
+        descriptor = given.fileno() if given else sys.stdin.fileno()
         out = stack.enter_context(target.open("wb")) if target else sys.stdout.buffer
         stack.enter_context(translator.efficient())
         if source and given and source.is_file():
@@ -113,12 +105,8 @@ class Translating:
         return 2
 
 
-def _standard_input() -> int:
-    if sys.stdin is None:
-        raise RefusedError([Problem("--input", "is missing, and standard input is closed", "must name a file")])
-    return sys.stdin.fileno()
-
-
 def _forget(out: BinaryIO) -> None:
     """No process reads the output: the rest of the buffer must not fail again when Python closes it."""
-    discard(out.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out.fileno())
+    os.close(nowhere)

@@ -1,18 +1,16 @@
 """The README.md of an exported model: its size, use, scores, data and provenance."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from sweeps.trained.export_kind import ExportKind
-from sweeps.trained.saved_trial import SavedTrial
-from sweeps.trained.scores import signatures
-from tracking import formats
-from tracking.provenance import changes
-from tracking.translation_card import TRANSLATION
+from sweeps.task import Numbers, Trained
+from transformer.card import CARD
 from transformer.config import TrialConfig
 from transformer.cost import parameters
+from transformer.verbs.export_kind import ExportKind
+from transformer.verbs.scores import signatures
 
 PENALTY = (
     "CTranslate2 divides log P by |Y|^α where the paper has ((5 + |Y|) / 6)^α: with a length penalty its translations "
@@ -22,14 +20,16 @@ PENALTY = (
 
 
 @dataclass(frozen=True)
-class Card:
-    """``config`` is the exported one, ``scores`` belong to its weights and settings, ``example`` is a source line."""
+class ModelCard:
+    """Of a trained trial with the settings of its export; ``example`` is a source line."""
 
-    trial: SavedTrial
-    config: TrialConfig
-    scores: dict[str, dict[str, Any]]
+    trial: Trained[TrialConfig]
     vocab_size: int
     example: str
+
+    @property
+    def config(self) -> TrialConfig:
+        return self.trial.config
 
     def text(self, to: ExportKind) -> str:
         """The card in Markdown, for a model exported ``to`` this format."""
@@ -38,7 +38,7 @@ class Card:
 
     def _head(self) -> str:
         model, data = self.config.model, self.config.data
-        size = formats.millions(parameters(model, self.vocab_size))
+        size = f"{parameters(model, self.vocab_size) / 1e6:.3f}M"
         shape = f"N {model.n_layers}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.n_heads}"
         shape += f", d_k {model.d_k}, d_v {model.d_v}, {model.positions}"
         what = f"A Transformer (Vaswani et al., 2017) that translates {data.source} to {data.target}"
@@ -93,40 +93,47 @@ class Card:
     def _scores(self) -> Iterable[str]:
         yield "## Scores"
         decode = self.config.decode
-        weights = (
-            f"mean of the last {decode.average_checkpoints} checkpoints"
-            if decode.average_checkpoints > 1
-            else "last checkpoint"
-        )
+        several = f"mean of {decode.average_checkpoints} checkpoints, {decode.average_every} steps apart"
+        weights = several if decode.average_checkpoints > 1 else "last checkpoint"
         yield f"Of the {weights}; beam {decode.beam}, α {decode.alpha:g}, at most {decode.max_extra} extra pieces."
-        if not self.scores:
+        scores = self.trial.scored
+        if not scores:
             yield "Not measured with these settings: `ablate evaluate` does it."
             return
-        yield _table(["set", *(metric.label for metric in TRANSLATION.printed)], map(self._score_line, self.scores))
-        yield "\n".join(f"- {label}: `{each}`" for label, each in signatures(self.scores.values()))
-
-    def _score_line(self, name: str) -> list[str]:
-        values = TRANSLATION.scores(self.scores[name]).values
-        return [name, *(metric.text(values[metric.name]) for metric in TRANSLATION.printed)]
+        lines = (_score_line(name, of_set) for name, of_set in scores.items())
+        yield _table(["set", *(metric.label for metric in CARD.printed)], lines)
+        yield "\n".join(f"- {label}: `{each}`" for label, each in signatures(scores.values()))
 
     def _data(self) -> Iterable[str]:
         data = self.config.data
         yield "## Data"
         vocabulary = f"one SentencePiece vocabulary of {self.vocab_size} pieces for both languages"
-        yield f"{data.name}, {data.source} to {data.target}, {vocabulary}; fingerprint `{self.trial.data_fingerprint}`."
+        fingerprint = self.trial.provenance["data_fingerprint"]
+        yield f"{data.name}, {data.source} to {data.target}, {vocabulary}; fingerprint `{fingerprint}`."
 
     def _provenance(self) -> Iterable[str]:
         yield "## Provenance"
         yield _table(["", ""], ([name, value] for name, value in self._origin()))
 
     def _origin(self) -> Iterable[tuple[str, str]]:
-        result, provenance = self.trial.result(), self.trial.folder.provenance()
-        yield "trial key", f"`{self.trial.key}`"
-        yield "trained", f"{result['step']} steps, seed {result['seed']}, {formats.flops(result['flops'])} FLOPs"
-        yield "code", f"{provenance.get('commit') or 'of no commit'}{changes(provenance)}"
-        yield "machine", f"{provenance.get('host')}, {provenance.get('device')}"
-        versions = provenance.get("versions") or {}
+        about, config = self.trial.provenance, self.config
+        spent = f"{about['flops']:.2e}".replace("e+", "e")
+        yield "trial key", f"`{about['key']}`"
+        yield "trained", f"{self.trial.step} steps, seed {config.train.seed}, {spent} FLOPs"
+        yield "code", f"{about.get('commit') or 'of no commit'}{_changes(about)}"
+        yield "machine", f"{about.get('host')}, {about.get('device')}"
+        versions = about.get("versions") or {}
         yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def _score_line(name: str, scores: Numbers) -> list[str]:
+    values = CARD.scores(scores).values
+    return [name, *(metric.text(values[metric.name]) for metric in CARD.printed)]
+
+
+def _changes(about: Mapping[str, Any]) -> str:
+    """Of the code since its commit."""
+    return f" with changes in {', '.join(about.get('changes') or ())}" if about.get("dirty") else ""
 
 
 def _quoted(text: str) -> str:

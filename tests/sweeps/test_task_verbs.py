@@ -1,0 +1,136 @@
+"""Verbs of a user's task: found by its name, they get trained trials, and keep scores."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_task import write_task
+from typed import refusal, typed
+
+VERBS = '''
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweeps.task import Trained, Typed
+
+
+def reveal(trained: Trained[Config] | Path, typed: Typed, as_code: bool = False) -> int:
+    """Reveal what a trial has learned."""
+    if isinstance(trained, Path):
+        print(trained.name, dict(typed))
+        return 0
+    (saved,) = trained.states()
+    print(trained.name, trained.step, saved.step, saved.state, trained.config.train.cut, dict(typed))
+    return 3 if as_code else 0
+
+
+def rescore(trials: Sequence[Trained[Config]], steps: str = "2,4") -> str:
+    """Score trials by the sum of their states."""
+    for trained in trials:
+        total = sum(saved.state for saved in trained.states([int(step) for step in steps.split(",")]))
+        score = total * trained.config.train.cut
+        trained.evaluated("dev", {"score": score}, {"texts/dev.txt": "kept\\n"}, [{"part": total}])
+        print(json.dumps([trained.name, dict(trained.scored), str(trained.kept("texts/dev.txt"))]))
+    return "ablate table sweep.name=s"
+
+
+task = replace(task, verbs=(reveal, rescore))
+'''
+SOURCE = {"from dataclasses import dataclass\n": "import json\nfrom dataclasses import dataclass, replace\n"}
+BASE = ["task=small", "sweep.name=s"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two finished trials: their states are 1 and 2 with seed 1, 2 and 4 with seed 2, after steps 2 and 4."""
+    folder = write_task(tmp_path_factory.mktemp("verbs").resolve(), SOURCE)
+    with (folder / "small.py").open("a") as file:
+        file.write(VERBS)
+    for seed in (1, 2):
+        done = typed(folder, "train", *BASE, f"sweep.seeds=[{seed}]", "--add")
+        assert done.exit_code == 0, done.output
+    return folder
+
+
+def printed(folder: Path, *words: str) -> list[str]:
+    done = typed(folder, *words)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    return done.stdout.splitlines()
+
+
+def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None:
+    for words in (["--help", "task=small"], ["reveal", "--help", "task=small"]):
+        done = typed(folder, *words)
+        assert done.exit_code == 0
+        assert "Reveal what a trial has learned" in done.stdout
+    assert "reveal" not in typed(folder, "--help").stdout
+    assert typed(folder, "reveal", "base-s1", "sweep.name=s").exit_code == 2
+    assert typed(folder, "translate", "base-s1", *BASE).exit_code == 2
+
+
+def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
+    (checkpoint,) = (folder / "runs/s/base-s1/checkpoints").glob("*/a1/step-2")
+    own = "s/base-s1 4 4 2.0 0.5 {}"
+    assert printed(folder, "reveal", "base-s1", *BASE) == [own]
+    assert printed(folder, "reveal", "s/base-s1", "task=small") == [own]
+    assert printed(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
+    assert printed(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 2 2 1.0 0.5 {}"]
+    typed_cut = "s/base-s1 4 4 2.0 0.75 {'train.cut': 0.75}"
+    assert printed(folder, "reveal", "base-s1", *BASE, "train.cut=0.75") == [typed_cut]
+    assert typed(folder, "reveal", "base-s1", *BASE, "--as-code").exit_code == 3
+    (folder / "elsewhere").mkdir()
+    assert printed(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == ["elsewhere {'train.cut': 1}"]
+
+
+def result(folder: Path, trial: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs/s" / trial / "result.json").read_text())
+    return found
+
+
+def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
+    trial, before = folder / "runs/s/base-s1", result(folder, "base-s1")
+    line, advice = printed(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
+    name, scored, place = json.loads(line)
+    assert (name, scored["dev"]["score"], place) == ("s/base-s1", 2.25, str(trial / "texts/dev@cut0.75.txt"))
+    assert Path(place).read_text() == "kept\n"
+    head, sample = map(json.loads, (trial / "statistics/dev@cut0.75.jsonl").read_text().splitlines())
+    assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
+    assert advice == "Next: ablate table sweep.name=s"
+    assert result(folder, "base-s1") == before
+    *lines, _ = printed(folder, "rescore", "base-s1", "base-s2", "base-s1", *BASE)
+    assert [json.loads(line)[1]["dev"]["score"] for line in lines] == [1.5, 3.0]
+    assert result(folder, "base-s1")["scores"]["dev"]["score"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rescore", "base-s1", "--steps", "3,4"], "no whole checkpoint of step 3; of other steps: 2, 4"),
+        (["rescore", "base-s1", "train.rate=1"], "train.rate (command line) cannot be changed once a model is trained"),
+        (["rescore", "base-s1", "train.rate=1"], "`ablate rescore` takes train.cut; and scale="),
+        (["rescore", "base-s1", "--stops", "1"], "--stops (command line) is not an option of `ablate rescore`"),
+        (["rescore", "bse-s1"], "did you mean base-s1?"),
+        (["reveal", "base-s1", "base-s2"], "must name one trial or folder"),
+        (["reveal"], "TRIAL is missing"),
+        (["reveal", "runs/s"], "runs/s is a study must be one of its trials, such as"),
+    ],
+)
+def test_what_is_wrong_is_refused(folder: Path, words: list[str], said: str) -> None:
+    verb, *names = words
+    text = refusal(folder, verb, *names, *BASE)
+    assert said in text
+    assert text.endswith("Nothing was done.")
+
+
+def test_verbs_of_another_task_refuse_it(folder: Path) -> None:
+    said = refusal(folder, "translate", "base-s1", "sweep.name=s")
+    assert "base-s1 is a trial of the task small must be one of the task translation" in said
+
+
+def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    with (tmp_path / "small.py").open("a") as file:
+        file.write("\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': (reveal,)})\n")
+    said = refusal(tmp_path, "reveal", "base-s1", "task=small")
+    assert "whose verb reveal cannot be called its first parameter must be annotated with Trained" in said
