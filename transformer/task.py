@@ -15,6 +15,9 @@ from transformer.config import SEMANTICS, TrialConfig
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
 from transformer.data.fingerprint import fingerprint
+from transformer.verbs.evaluate import evaluate
+from transformer.verbs.export import export
+from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
 """Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
@@ -154,4 +157,5 @@ TRANSLATION = Task(
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},
     card=CARD,
+    verbs=(translate, evaluate, export),
 )

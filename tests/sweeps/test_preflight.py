@@ -213,7 +213,7 @@ def test_a_worker_group_must_fit_on_the_nodes(
     workers: int, cpus: int, gpus: float, nodes: list[dict[str, float]], line: str | None
 ) -> None:
     """Machines with GPUs cannot be had here."""
-    cluster = Cluster("head:6379", workers, cpus, gpus, 8000)
+    cluster = Cluster("head:6379", workers, cpus, gpus)
     found = [str(problem) for problem in group_problems(cluster, [Node(total, total) for total in nodes])]
     assert len(found) == (line is not None)
     assert all(text.startswith(f"cluster.{line}") for text in found), found

@@ -23,6 +23,7 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.load_task import load_task
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.planning.same_data import check_data
+from sweeps.planning.task_card import task_card
 from sweeps.processes.alive import signs
 from sweeps.running.prepared import prepare_once, prepared_folder
 from sweeps.running.preparing import prepare_data
@@ -226,7 +227,7 @@ def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
 def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
-    folder, place = TrialFolder(here / "base-s1"), trial.prepared_folder
+    folder, place = TrialFolder(here / "base-s1", task_card(trial.task)), trial.prepared_folder
     folder.path.mkdir()
     folder.provenance_path.write_text(json.dumps({"commit": "", "data_identity": trial.prepared_as()}))
     assert check_data(folder, trial.prepared_as(), place) == []

@@ -40,7 +40,12 @@ DECIDING = {
     "label_smoothing": 0.1,
     "precision": "bf16",
 }
-OBSERVING = {"log_every": 100, "evaluate_every": 5000, "checkpoint_every": 1000, "keep_checkpoints": 5}
+OBSERVING: dict[str, int | None] = {
+    "log_every": 100,
+    "evaluate_every": 5000,
+    "checkpoint_every": 1000,
+    "keep_checkpoints": 5,
+}
 OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None}
 DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1, "average_every": 1000}
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from sweeps.task import (
-    Costs, Divided, Fingerprinted, Keep, Metric, Observes, Problem, Range, Scores, Symbol, Task, Trial,
+    Costs, Divided, Fingerprinted, Keep, Metric, Observes, Problem, Range, Scores, Symbol, Task, Trained, Trial,
 )
 
 
@@ -128,7 +128,7 @@ def work(trial: Trial[Config]) -> None:
     trial.notice(f"scored over the steps {named}")
 
 
-def mean_error(trained):
+def mean_error(trained: Trained[Config]):
     """Print the error of a trained line."""
     (saved,) = trained.states()
     print(f"{trained.name} {saved.step} {saved.state['loss']:.6f} {trained.config.score.average}")
@@ -147,6 +147,7 @@ task = Task(
     prepare=prepare,
     data_problems=data_problems,
     texts=texts,
+    verbs=(mean_error,),
     words=lambda changed: ", ".join(f"{name} is {value}" for name, value in changed.items()),
 )
 '''
