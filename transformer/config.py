@@ -68,7 +68,7 @@ class DecodeConfig:
     beam: Annotated[int, Range(1, 32), Scores()]
     alpha: Annotated[float, Range(0), Scores()]
     max_extra: Annotated[int, Range(0, LARGEST), Scores()]
-    average_checkpoints: Annotated[Count, Scores()]
+    average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[Count, Scores()]
 
 

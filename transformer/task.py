@@ -3,6 +3,7 @@
 Every command imports this: torch, NumPy and SentencePiece are imported inside the functions that need them.
 """
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -106,11 +107,9 @@ def _costs(config: TrialConfig) -> Costs:
 
 
 def _kept(config: TrialConfig) -> int:
-    """The number of checkpoints at the end; the best is one of them, as a rule."""
-    train, averaged = config.train, config.averaged_steps
-    regular = range(train.steps - train.steps % train.checkpoint_every, 0, -train.checkpoint_every)
-    newest = sorted({train.steps, *regular[: train.keep_checkpoints], *averaged})[-train.keep_checkpoints :]
-    return len({*newest, *averaged})
+    """How many checkpoints there are at the end, at least."""
+    written = math.ceil(config.train.steps / config.train.checkpoint_every)
+    return max(min(config.train.keep_checkpoints, written), config.decode.average_checkpoints)
 
 
 def _resolved(config: TrialConfig, here: Path) -> TrialConfig:

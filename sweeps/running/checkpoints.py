@@ -8,7 +8,7 @@ import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.owner import Owner
-from sweeps.processes.storage import at_place, patiently, telling
+from sweeps.processes.storage import StorageError, at_place, patiently, telling
 from sweeps.running.checkpoint_files import CheckpointFiles, DamagedCheckpointError, Manifest, described, finite
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.plain_state import Parts
@@ -30,6 +30,10 @@ KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 LOOK_S = 1.0
 """How often to look for notices of a write that is waited for."""
 T = TypeVar("T")
+
+
+class CheckpointError(Exception):
+    """A checkpoint that could not be written, where, and why: in one line."""
 
 
 @dataclass(frozen=True, order=True)
@@ -91,7 +95,8 @@ class Checkpoints:
     def claim(self, run: str) -> None:
         """Own the checkpoints: earlier attempts that still live stop writing and removing. Raises SupersededError."""
         self._owner = Owner(self.files.filesystem, self.root, self.attempt, run)
-        self._patiently(self._owner.claim)
+        with self._named(f"cannot write checkpoints to {self.url}"):
+            self._patiently(self._owner.claim)
 
     def newest(self) -> tuple[Start, Manifest, Saved] | None:
         """The newest whole checkpoint. Raises StorageError: to start anew would throw away finished training."""
@@ -228,11 +233,21 @@ class Checkpoints:
         manifest = replace(manifest, files=described(parts))
         place = Place(manifest.step, self.attempt)
         folder = self._folder(place)
-        self._patiently(partial(self._as_owner, partial(self.files.write, folder, manifest, parts)), folder)
-        self._own_places.add(place)
-        self._scores[place] = manifest.score
-        self._patiently(partial(self._as_owner, self._prune), folder)  # a successor may have begun meanwhile
+        with self._named(f"cannot write checkpoint {self.url}/{place}"):
+            self._patiently(partial(self._as_owner, partial(self.files.write, folder, manifest, parts)), folder)
+            self._own_places.add(place)
+            self._scores[place] = manifest.score
+            self._patiently(partial(self._as_owner, self._prune), folder)  # a successor may have begun meanwhile
         return manifest.step
+
+    @contextmanager
+    def _named(self, fault: str) -> Iterator[None]:
+        """An error of storage says what could not be done. Raises CheckpointError."""
+        try:
+            yield
+        except OSError as error:
+            words = error.with_fix if isinstance(error, StorageError) else error.strerror or str(error)
+            raise CheckpointError(f"{fault}: {words}") from error
 
     def _as_owner(self, act: Callable[[], None]) -> None:
         """Raises SupersededError."""

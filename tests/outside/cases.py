@@ -127,11 +127,11 @@ OF_STUDY = [
 
 FIELDS = {
     "study.json": "name task settings rows seeds chosen trials cells",
-    "base-s1/result.json": "key row seed step attempt params flops pairs scores",
-    "base-s1/provenance.json": "cpu device data_fingerprint data_identity",
+    "base-s1/result.json": "key row seed step attempt params flops scores",
+    "base-s1/provenance.json": "cpu device data_fingerprint data_identity pairs vocabulary",
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
-    "base-s1/config.yaml": "key data_fingerprint row scale model train decode data cluster sweep tracking paths",
+    "base-s1/config.yaml": "key data_fingerprint task row scale model train decode data cluster sweep tracking paths",
     "base-s1/log.txt": "",
     "base-s1/hypotheses/dev.txt": "",
     "base-s1/statistics/test.jsonl": "key scores step",
@@ -145,7 +145,7 @@ POINTS = (
 )
 TAGS = (
     "sweep.id table3.group table3.row table3.change table3.order trial.key seed attempt device data.fingerprint"
-    " decode.beam decode.alpha decode.max_extra decode.average_checkpoints mlflow.runName"
+    " decode.beam decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
 """The folders where commands are typed, in this order."""

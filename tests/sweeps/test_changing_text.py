@@ -60,7 +60,8 @@ def test_left_out_pairs_are_reported_and_counted_in_the_result(workplace: Path) 
     assert done.exit_code == 0, done.output
     told = "75 of 375 training pairs are left out: 25 blank, 50 longer than model.max_positions (64)"
     assert done.stdout.count(told) == 1
-    assert result(workplace, "base-s1")["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
+    about = json.loads((workplace / "runs" / "own" / "base-s1" / "provenance.json").read_text())
+    assert about["pairs"] == {"train": 300, "blank": 25, "too_long": 50}
 
 
 @pytest.mark.parametrize("verb", ["train", "sweep"])
