@@ -27,7 +27,7 @@ test-fast: install
 outside: install
 	$(BIN)/python tests/outside/two_versions.py $(OLD)
 
-# Processes that are killed, stopped and starved, as root on Linux, for half an hour to an hour. What cannot run here fails.
+# Processes that are killed, stopped and starved, as root on Linux, for about half an hour. What cannot run here fails.
 # `make test` has the quickest of them.
 faults: install
 	CI=true $(BIN)/python -m pytest -m faults -n 2 --dist loadfile --no-loadscope-reorder

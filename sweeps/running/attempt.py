@@ -73,7 +73,9 @@ class Attempt:
         self._vote = StopVote()
         self._asked_to_stop = False
         self._began = False
-        self._seconds, self._since = self._restored.seconds if self._restored else 0.0, time.monotonic()
+        self._evaluates = False
+        self._seconds = self._restored.seconds if self._restored else 0.0
+        self._since = 0.0 if resumed_at_end else time.monotonic()
 
     @property
     def folder(self) -> Path:
@@ -89,7 +91,7 @@ class Attempt:
         step = next_step(step, self._reported, "report")
         found = numbers(metrics, f"the report of step {step}")
         self._tell_not_finite(step, found)
-        self._train_on()
+        self._train_until(step)
         self._reported = step
         self._held = Report(step, self._system.with_metrics(finite(found)))
         if not self._asked_to_stop and step < self.steps:
@@ -100,7 +102,7 @@ class Attempt:
         if self.rank:
             return
         step = next_step(step, self._saved_step, "checkpoint")
-        self._train_on()
+        self._train_until(step)
         self._forget_reports()
         self._settle()
         self.store.save(step, state, self._trained_for(), score, [each for each in self._so_far() if each.step <= step])
@@ -110,9 +112,7 @@ class Attempt:
         self._heard()
         if self.rank:
             return
-        self._seconds, self._since = self._trained_for(), 0.0
-        if not self._scores:
-            self.tell(Evaluating(self._last))
+        self._tell_evaluating()
         on, signatures = name(on, "an evaluated set"), [each.signature for each in self.task.metrics if each.signature]
         measured = numbers(scores, f"the evaluation of {on}", signatures)
         self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
@@ -189,6 +189,8 @@ class Attempt:
         if release and self._held is not None:
             self._settle()
             self._release()
+            if self._last >= self.steps:
+                self._tell_evaluating()
 
     def _release(self) -> None:
         """Tell the report. The last one waits for the last checkpoint, and tells of it."""
@@ -236,9 +238,18 @@ class Attempt:
             self._not_finite.add(each)
             self.tell(Noticed(f"{each} is {metrics[each]} at step {step}; the journal omits non-finite values"))
 
-    def _train_on(self) -> None:
-        """Training may go on after an evaluation."""
-        self._since = self._since or time.monotonic()
+    def _train_until(self, step: int) -> None:
+        """Training goes on, perhaps after an evaluation, or ends with this step."""
+        if step < self.steps:
+            self._since = self._since or time.monotonic()
+        else:
+            self._seconds, self._since = self._trained_for(), 0.0
+
+    def _tell_evaluating(self) -> None:
+        if not self._evaluates:
+            self._evaluates = True
+            self._seconds, self._since = self._trained_for(), 0.0
+            self.tell(Evaluating(self._last))
 
     def _trained_for(self) -> float:
         """Seconds of training over all attempts, without evaluation."""

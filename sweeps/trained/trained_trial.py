@@ -53,7 +53,8 @@ class TrainedTrial:
 
     @property
     def name(self) -> str:
-        return f"{self.folder.parent.name}/{self.folder.name}"
+        name = f"{self.folder.parent.name}/{self.folder.name}"
+        return name if self.is_last else f"{name} at step {self.step}"
 
     @property
     def data(self) -> Path:

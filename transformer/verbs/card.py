@@ -117,9 +117,10 @@ class ModelCard:
 
     def _origin(self) -> Iterable[tuple[str, str]]:
         about, config = self.trial.provenance, self.config
-        spent = f"{about['flops']:.2e}".replace("e+", "e")
+        flops = about.get("flops") if self.trial.step == config.train.steps else None  # they are those of all steps
+        spent = f", {flops:.2e} FLOPs".replace("e+", "e") if flops is not None else ""
         yield "trial key", f"`{about['key']}`"
-        yield "trained", f"{self.trial.step} steps, seed {config.train.seed}, {spent} FLOPs"
+        yield "trained", f"{self.trial.step} steps, seed {config.train.seed}{spent}"
         yield "code", f"{about.get('commit') or 'of no commit'}{_changes(about)}"
         yield "machine", f"{about.get('host')}, {about.get('device')}"
         versions = about.get("versions") or {}
