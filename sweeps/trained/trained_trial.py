@@ -54,7 +54,7 @@ class TrainedTrial:
     @property
     def name(self) -> str:
         name = f"{self.folder.parent.name}/{self.folder.name}"
-        return name if self.is_last else f"{name} at step {self.step}"
+        return name if self.step == self.ended else f"{name} at step {self.step}"
 
     @property
     def data(self) -> Path:

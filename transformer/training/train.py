@@ -95,7 +95,7 @@ def fit(
 ) -> None:
     """Train from ``state.step`` to ``train.steps``, or until the trial is told to stop; every worker calls it.
 
-    A step is saved before it is reported. ``scored`` is called on every worker each ``score_every`` steps and at the
+    A step is reported before it is saved: a checkpoint carries the reports up to it. ``scored`` is called on every worker each ``score_every`` steps and at the
     end; it only observes the model. Raises DivergedError, NotFiniteError.
     """
     config, train, averaged = trial.config, trial.config.train, frozenset(trial.config.averaged_steps)
@@ -120,9 +120,9 @@ def fit(
             saves, state.best_nll = saves or nll < state.best_nll, min(nll, state.best_nll)
         if scored is not None and scores:
             metrics |= scored(state.model)
+        trial.report(state.step, metrics)
         if saves:
             trial.checkpoint(state.step, state.to_dict(), score=nll)
-        trial.report(state.step, metrics)
         if stops:
             return
         meter = meter.fresh()
