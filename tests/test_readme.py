@@ -8,22 +8,19 @@ from typing import Any
 
 import pytest
 import typer.main
-import yaml
+from faulty_task import undisturbed
+from written_files import write_files
 
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
-from sweeps.planning.load_task import load_task, source_of
-from sweeps.planning.schema import Schema
+from sweeps.planning.load_task import source_of
 from sweeps.starter.new_task import create
-from sweeps.task import Checkpoint, Evaluation, Report, Trial
 from sweeps.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
-WRITTEN = re.compile(r"Write `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL)
-"""A file that the reader is told to write, and its content."""
 TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test") for language in ("en", "de")]
 
 
@@ -57,10 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in TEXT_FILES:
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
-        written = WRITTEN.findall(document.read_text("utf-8"))
-        for path, content in written:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(content, "utf-8")
+        write_files(document, folder)
     for task in {command.split()[2] for command in COMMANDS if re.match(r"ablate init \w+$", command)}:
         if not (folder / f"{task}.py").exists():
             create(task, folder)
@@ -97,16 +91,10 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
         assert compose_settings(overrides)
 
 
-def test_the_task_of_the_guide_trains_and_resumes(folder: Path) -> None:
-    task = load_task("spiral", folder)
-    tree = yaml.safe_load((folder / "conf/task/spiral/base.yaml").read_text("utf-8"))
-    config = Schema.of(task).config(tree | {"train": tree["train"] | {"steps": 100}})
-    assert task.work is not None
-    first, saved, *_, last = task.work(Trial(config, 1, folder, None, lambda: False))
-    assert isinstance(first, Report)
-    assert isinstance(saved, Checkpoint)
-    assert isinstance(last, Evaluation)
-    assert last.scores["accuracy"] > 0.6
+def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:
+    first, again = (undisturbed(folder, ["task=spiral", "train.steps=100"], "base", tmp_path) for _ in range(2))
+    assert first.scores["test"]["accuracy"] > 0.6
+    assert again.scores == first.scores, "its second attempt starts from the last checkpoint"
 
 
 def test_the_commands_of_all_blocks_are_found() -> None:

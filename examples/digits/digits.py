@@ -5,18 +5,19 @@ from typing import Annotated, Literal
 
 import torch
 from sklearn.datasets import load_digits
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from sweeps.task import Costs, Divided, Metric, Observes, Range, Symbol, Task, Trial
-
-PIXELS, CLASSES = 64, 10
 
 
 @dataclass(frozen=True)
 class Model:
     width: Annotated[int, Range(1), Symbol("w"), Divided("width")]
     normalize: bool  # between the layers
+
+    def network(self) -> nn.Module:
+        norm = nn.LayerNorm(self.width) if self.normalize else nn.Identity()
+        return nn.Sequential(nn.Linear(64, self.width), norm, nn.ReLU(), nn.Linear(self.width, 10))
 
 
 @dataclass(frozen=True)
@@ -33,27 +34,16 @@ class Config:
     model: Model
     train: Train
 
-
-def network(model: Model) -> nn.Module:
-    norm = nn.LayerNorm(model.width) if model.normalize else nn.Identity()
-    return nn.Sequential(nn.Linear(PIXELS, model.width), norm, nn.ReLU(), nn.Linear(model.width, CLASSES))
-
-
-def costs(config: Config) -> Costs:
-    return Costs(params=sum(weights.numel() for weights in network(config.model).parameters()))
-
-
-def loss_of(kind: str, scores: Tensor, labels: Tensor) -> Tensor:
-    target = functional.one_hot(labels, CLASSES).float()
-    return functional.mse_loss(scores, target) if kind == "squared" else functional.cross_entropy(scores, target)
+    def costs(self) -> Costs:
+        return Costs(params=sum(weights.numel() for weights in self.model.network().parameters()))
 
 
 def work(trial: Trial[Config]) -> None:
     torch.set_num_threads(trial.threads)
     torch.manual_seed(trial.seed)
-    train, digits, net = trial.config.train, load_digits(), network(trial.config.model)
-    pixels, labels = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
-    split = int(0.8 * len(labels))
+    train, net, data = trial.config.train, trial.config.model.network(), load_digits()
+    pixels, labels, split = torch.tensor(data.data).float() / 16, torch.tensor(data.target), int(0.8 * len(data.target))
+    loss_of = nn.functional.mse_loss if train.loss == "squared" else nn.functional.cross_entropy
     optimizer = torch.optim.Adam(net.parameters(), lr=train.lr)
     if trial.saved:
         net.load_state_dict(trial.saved.state["net"])
@@ -63,7 +53,7 @@ def work(trial: Trial[Config]) -> None:
         for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
             chance = torch.Generator().manual_seed(trial.seed * 1_000_003 + step)  # so that a resume draws the same
             chosen = torch.randint(split, (train.batch,), generator=chance)[trial.rank :: trial.world]
-            loss = loss_of(train.loss, shared(pixels[chosen]), labels[chosen])
+            loss = loss_of(shared(pixels[chosen]), nn.functional.one_hot(labels[chosen], 10).float())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -77,4 +67,4 @@ def work(trial: Trial[Config]) -> None:
 
 
 accuracy = Metric("accuracy", "", "share of digits that are right", "up", 3, "test", from_counts=("mean", "right"))
-task = Task("digits", 1, Config, (accuracy,), steps=lambda config: config.train.steps, work=work, costs=costs)
+task = Task("digits", 1, Config, (accuracy,), steps=lambda config: config.train.steps, work=work, costs=Config.costs)

@@ -22,6 +22,7 @@ from sweeps.running.group import StopVote, barrier, process_group
 from sweeps.running.said import (
     WrongCallError,
     checked_artifacts,
+    checked_costs,
     finite,
     name,
     next_step,
@@ -62,7 +63,7 @@ class Attempt:
         self.scored: Mapping[str, Numbers] = given.evaluated if resumed_at_end else {}
         self._restored = start[0] if start else None
         self._scores: dict[str, dict[str, Any]] = {}
-        self._costs = task.costs(self.config)
+        self._costs = checked_costs(task.costs(self.config))
         self._reported, self._saved_step = (self.saved.step, self.saved.step) if self.saved else (0, 0)
         self._reports: list[Report] = list(self._restored.reports) if self._restored else []
         self._held: Report | None = None  # the last report
@@ -132,7 +133,7 @@ class Attempt:
 
     def spent(self, costs: Costs) -> None:
         self._heard()
-        self._costs = costs
+        self._costs = checked_costs(costs)
 
     def stopping(self, *, alone: bool = False) -> bool:
         self._heard()

@@ -13,7 +13,7 @@ from sweeps.running.open_study import leave_study, open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
-from sweeps.running.said import printable
+from sweeps.running.said import cause, printable
 from sweeps.running.stall_here import StallHere
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
@@ -43,8 +43,7 @@ def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
         _end(recorder, "refused")
         raise
     except (Exception, SystemExit) as error:
-        cause = printable(f"{type(error).__name__}: {error}".splitlines()[0])
-        _take(recorder, progress, Failed(cause, printable(traceback.format_exc())))
+        _take(recorder, progress, Failed(cause(error), printable(traceback.format_exc())))
 
 
 def _take(recorder: Recorder, progress: Progress, event: Event) -> None:

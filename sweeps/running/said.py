@@ -6,7 +6,11 @@ import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from sweeps.task import Costs
 from tracking.artifacts import is_artifact_name, statistics_name, statistics_text
+
+NAME_BYTES = 200
+"""Of a file's name: a filesystem takes 255, and a temporary file has a longer one."""
 
 
 class WrongCallError(TypeError):
@@ -16,6 +20,15 @@ class WrongCallError(TypeError):
 def printable(text: str) -> str:
     """The text with what no terminal and no file can hold spelled out."""
     return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+
+
+def cause(error: BaseException) -> str:
+    """The kind of an error and the first line of its message."""
+    try:
+        text = str(error)
+    except Exception:  # the user's class may raise anything
+        text = "its message cannot be read"
+    return printable(f"{type(error).__name__}: {text}".splitlines()[0])
 
 
 def name(value: Any, what: str) -> str:
@@ -53,6 +66,11 @@ def numbers(values: Mapping[str, Any], where: str, texts: Collection[str] = ()) 
     return found
 
 
+def checked_costs(costs: Costs) -> Costs:
+    """The costs as plain numbers."""
+    return Costs(**numbers({key: each for key, each in vars(costs).items() if each is not None}, "the costs"))
+
+
 def plain(entries: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Entries that JSON can hold, unchanged."""
     try:
@@ -73,11 +91,17 @@ def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
     for path, text in artifacts.items():
         if not is_artifact_name(path):
             raise WrongCallError(f"the text {path!a} must lie in a folder of its own, such as texts/scores.txt")
+        if not _is_short(path):
+            raise WrongCallError(f"the text {path:.40} has a name that is too long: at most {NAME_BYTES} bytes")
         if not isinstance(text, str):
             raise WrongCallError(f"the text {path} must be text, not {type(text).__name__}")
         if not _is_unicode(text):
             raise WrongCallError(f"the text {path} holds a lone surrogate, which no file can hold")
     return dict(artifacts)
+
+
+def _is_short(path: str) -> bool:
+    return all(len(part.encode()) <= NAME_BYTES for part in path.split("/"))
 
 
 def _is_unicode(text: str) -> bool:
@@ -91,7 +115,7 @@ def _is_unicode(text: str) -> bool:
 def samples_text(set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The file of a set's samples, by its path; none without samples."""
     lines = [_sample(sample, f"sample {place} of {set_name}") for place, sample in enumerate(samples, start=1)]
-    if lines and not is_artifact_name(f"samples/{set_name}.jsonl"):
+    if lines and not (is_artifact_name(f"samples/{set_name}.jsonl") and _is_short(set_name)):
         raise WrongCallError(f"the set {set_name} has samples, so its name must be a valid file name")
     return {statistics_name(set_name): statistics_text(head, lines)} if lines else {}
 
@@ -100,7 +124,7 @@ def _sample(sample: Any, where: str) -> dict[str, Any]:
     """Its numbers and lists of numbers, as plain Python."""
     if not isinstance(sample, Mapping):
         raise WrongCallError(f"{where} must map names to numbers, but is {sample!r:.40}")
-    several = {key: list(value) for key, value in sample.items() if isinstance(value, list | tuple)}
+    several = {name(key, where): list(value) for key, value in sample.items() if isinstance(value, list | tuple)}
     single = numbers({key: value for key, value in sample.items() if key not in several}, where)
     lists = {key: [numbers({key: each}, where)[key] for each in of] for key, of in several.items()}
     return {key: lists.get(key, single.get(key)) for key in sample}

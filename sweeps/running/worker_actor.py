@@ -26,7 +26,7 @@ from sweeps.running.checkpoints import Start
 from sweeps.running.driver import Driver
 from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
 from sweeps.running.printed import Prints
-from sweeps.running.said import printable
+from sweeps.running.said import cause, printable
 from sweeps.running.stacks import STDERR, StackTimer
 from sweeps.task import RefusedError
 
@@ -148,7 +148,7 @@ def _caught(act: Callable[[], T]) -> T | Failed | Lost:
         return act()
     except RefusedError as error:
         return Failed(printable(str(error.problems[0])), printable(str(error)))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # nobody else would hear of it
         return ended_by(error)
 
 
@@ -160,13 +160,13 @@ def _packages() -> Packages:
 
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
-    cause = printable(f"{type(error).__name__}: {error}".splitlines()[0])
+    said = cause(error)
     details = printable(traceback.format_exc())
     if is_out_of_memory(error):
-        return Lost(f"out of memory: {cause}", details, memory=True)
+        return Lost(f"out of memory: {said}", details, memory=True)
     if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {cause}", details)
+        return Lost(f"the trial's code ended its process: {said}", details)
     if is_lost_peer(error):
-        return Lost(cause, details, peer=True)
+        return Lost(said, details, peer=True)
     may_pass = is_lost_storage(error) or is_lost_gpu(error)
-    return (Lost if may_pass else Failed)(cause, details)
+    return (Lost if may_pass else Failed)(said, details)

@@ -94,7 +94,7 @@ class Running:
 
     def workers(self) -> list[psutil.Process]:
         """The processes that train, as Ray names them."""
-        return self.processes("WorkerActor")
+        return self.processes("ray::WorkerActor")
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Its processes of which the title holds this."""

@@ -199,7 +199,7 @@ def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
     assert all("train" in groups for groups in found.values())
 
 
-def test_a_checkpoint_comes_before_the_report_of_its_step_with_the_dev_nll_as_its_score() -> None:
+def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its_score() -> None:
     """At its own steps, at those of an average, at the best so far, and at the end or where the trial is stopped."""
     averaged = replace(DECODE, average_checkpoints=2, average_every=3)
     config = small_trial(decode=averaged, steps=20, checkpoint_every=7, evaluate_every=4, log_every=50)
@@ -212,7 +212,7 @@ def test_a_checkpoint_comes_before_the_report_of_its_step_with_the_dev_nll_as_it
     assert trial.said("checkpoint") == [(step, nll.get(step)) for step in saved]
     for step in saved:
         place = trial.calls.index(("report", step))
-        assert trial.calls[place - 1] == ("checkpoint", (step, nll.get(step)))
+        assert trial.calls[place + 1] == ("checkpoint", (step, nll.get(step)))
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])

@@ -1,0 +1,103 @@
+"""The tasks of the guide for Trainer and Lightning: killed, stopped and resumed, they end with the same weights."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from faulty_task import FUNCTIONS, reasons, train_to, undisturbed
+from studies import Running, ablate, lines, wait_until
+from written_files import GUIDE, write_files
+
+PACED = """
+from dataclasses import replace
+
+import {module}
+
+
+class Paced:
+    # asks whether to stop no earlier than train_to allows
+    def __init__(self, trial):
+        self.trial, self.step = trial, trial.saved.step if trial.saved else 0
+
+    def __getattr__(self, name):
+        return getattr(self.trial, name)
+
+    def stopping(self):
+        self.step += 1
+        wait_for_leave(self.trial, self.step)
+        return self.trial.stopping()
+
+
+task = replace({module}.task, work=lambda trial: {module}.work(Paced(trial)))
+"""
+CALLBACK = re.compile(r"^class Sweep\(.*?(?=^\S)", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "every", "steps", "weights"),
+    [("bert", 10, 60, "model.safetensors"), ("spiral_module", 50, 400, "last.ckpt")],
+)
+def test_a_framework_is_killed_stopped_and_resumed(
+    workplace: Path, tmp_path_factory: pytest.TempPathFactory, module: str, every: int, steps: int, weights: str
+) -> None:
+    write_files(GUIDE, workplace)
+    (workplace / "paced.py").write_text(FUNCTIONS + PACED.format(module=module))
+    words, trial = ["task=paced", "sweep.name=s"], workplace / "runs" / "s" / "base-s1"
+    train_to(2 * every + 5, workplace)
+    running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
+    wait_for_checkpoint(running, 2 * every)
+    running.workers()[0].kill()
+    train_to(4 * every + 5, workplace)
+    wait_for_checkpoint(running, 4 * every)
+    os.kill(running.process.pid, signal.SIGINT)
+    code, output = running.finish()
+    assert code == 130, output
+    assert "run again: " in output
+    (workplace / "leave").unlink()
+    again = ablate("sweep", *words, cwd=workplace)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+    ends, reported = reasons(trial), [line["step"] for line in lines(trial / "journal.jsonl")]
+    assert "SIGKILL" in ends[0]
+    assert ends[1:] == ["interrupted", "finished"]
+    assert f"resumed at step {2 * every}" in output
+    (stopped,) = set(reported) - {*range(every, steps + 1, every)}
+    assert f"resumed at step {stopped}" in again.stdout
+    assert reported == sorted({stopped, *range(every, steps + 1, every)})
+
+    alone = tmp_path_factory.mktemp("alone")
+    whole = undisturbed(workplace, words, "base", alone)
+    assert json.loads((trial / "result.json").read_text())["scores"] == whole.scores
+    assert same(newest(trial / "checkpoints", weights), newest(alone, weights))
+    scored = undisturbed(workplace, words, "base", alone)  # resumes at its end
+    assert (scored.step, scored.scores) == (steps, whole.scores)
+
+
+@pytest.mark.parametrize("callback", CALLBACK.findall(GUIDE.read_text("utf-8")), ids=["Trainer", "Lightning"])
+def test_a_callback_is_short(callback: str) -> None:
+    assert len([line for line in callback.splitlines() if line]) <= 12, callback
+
+
+def wait_for_checkpoint(running: Running, step: int) -> None:
+    manifest = f"checkpoints/*/a*/step-{step}/manifest.json"
+    wait_until(lambda: any(running.trial.glob(manifest)) or running.ended(), f"checkpoint {step}")
+    assert not running.ended(), running.finish()[1]
+
+
+def newest(checkpoints: Path, name: str) -> Path:
+    """This file of the newest checkpoint."""
+    return max(checkpoints.glob(f"*/a*/step-*/{name}"), key=lambda path: int(path.parent.name.removeprefix("step-")))
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether their weights are, to the bit."""
+    if one.suffix == ".safetensors":
+        return one.read_bytes() == other.read_bytes()
+    before, after = (torch.load(path, weights_only=True)["state_dict"] for path in (one, other))
+    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
