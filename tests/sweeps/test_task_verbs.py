@@ -75,7 +75,7 @@ def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
     assert printed(folder, "reveal", "base-s1", *BASE) == [own]
     assert printed(folder, "reveal", "s/base-s1", "task=small") == [own]
     assert printed(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
-    assert printed(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 2 2 1.0 0.5 {}"]
+    assert printed(folder, "reveal", str(checkpoint), "task=small") == ["s/base-s1 at step 2 2 2 1.0 0.5 {}"]
     typed_cut = "s/base-s1 4 4 2.0 0.75 {'train.cut': 0.75}"
     assert printed(folder, "reveal", "base-s1", *BASE, "train.cut=0.75") == [typed_cut]
     assert typed(folder, "reveal", "base-s1", *BASE, "--as-code").exit_code == 3

@@ -99,8 +99,9 @@ def work(trial: Trial[Config]) -> None:
     speed = np.zeros_like(weights)
     if trial.saved:
         weights, speed = trial.saved.state["weights"], trial.saved.state["speed"]
-    runs = trial.folder / "runs"
-    runs.write_text((runs.read_text() if runs.exists() else "") + f"{trial.rank}")
+    if trial.rank == 0:
+        with (trial.folder / "runs").open("a") as runs:
+            runs.write("one")
     named = averaged(trial.config)
     with trial.process_group():
         for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
