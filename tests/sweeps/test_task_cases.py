@@ -43,7 +43,7 @@ SOURCES: list[tuple[dict[str, str], str, list[str]]] = [
     (
         {"    Costs, Divided": "    Checkpoint, Divided"},
         "small.py:5",
-        ["Checkpoint is of interface 1: work is no generator now"],
+        ["Checkpoint is of interface 1: work is no gen"],
     ),
     ({", steps=lambda config: config.train.steps": ""}, "small.py:42", ["missing 1 required", "'steps'"]),
     ({"task = Task(": "task = dict(a=Task); Task("}, "command line", ["is a dict, not a Task"]),
