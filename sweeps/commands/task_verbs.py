@@ -12,13 +12,13 @@ from typer.core import TyperGroup
 from sweeps.commands.arguments import Trials
 from sweeps.commands.guarded import guarded
 from sweeps.console import next_command, print_refusal
-from sweeps.planning.load_task import OURS, source_of
+from sweeps.planning.load_task import DEFAULT_TASK, source_of
 from sweeps.planning.task_source import TaskSource
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Trained, Typed
 from sweeps.verbs import TAKES_ALL
 
-NAMED, DEFAULT = "task=", next(iter(OURS))
+NAMED = "task="
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
 OPENED = {
     frozenset({Trained}): "trial",
@@ -29,13 +29,13 @@ OPENED = {
 
 
 class Verbs(TyperGroup):
-    """The verbs of the platform, and those of the task that ``task=NAME`` names: by default of translation.
+    """The verbs of the platform, and those of the task that ``task=NAME`` names.
 
     The task is imported for its verbs alone, and for the list of all.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[NAMED] = next((text.removeprefix(NAMED) for text in args if text.startswith(NAMED)), DEFAULT)
+        ctx.meta[NAMED] = next((text.removeprefix(NAMED) for text in args if text.startswith(NAMED)), DEFAULT_TASK)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -54,7 +54,7 @@ class Verbs(TyperGroup):
 
     def _add_those_of_task(self, ctx: Any) -> None:
         try:
-            found = commands(source_of(ctx.meta.get(NAMED, DEFAULT), Path.cwd()))
+            found = commands(source_of(ctx.meta.get(NAMED, DEFAULT_TASK), Path.cwd()))
         except RefusedError as error:
             print_refusal(error, "")
             raise typer.Exit(2) from None

@@ -33,7 +33,7 @@ def task_faults(task: Task[Any]) -> list[str]:
     if type(task.early_stop) is not bool:
         found.append(f"its early_stop {task.early_stop!r} must be True or False")
     if not isinstance(task.verbs, tuple) or not all(map(callable, task.verbs)):
-        found.append("its verbs must be a tuple of functions, such as (translate,)")
+        found.append("its verbs must be a tuple of functions, such as (predict,)")
     found += [f"its {name} must be a function" for name in FUNCTIONS if not callable(getattr(task, name))]
     found += [f"its {name} must be a function or None" for name in OPTIONAL if not _is_optional(getattr(task, name))]
     of_parts = [*_metric_faults(task.metrics), *_schema_faults(task.schema)]

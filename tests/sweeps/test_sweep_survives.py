@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from same_bits import differing, state_after
 from small_text import TEXT
 from studies import SMALL, Running, lines, mlflow_runs, mlflow_steps, wait_until
 from typed import refusal, typed
@@ -76,6 +77,10 @@ def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal
     assert names(worker, reason(running.trial, 2))
     assert names(worker, output)
     check_whole(running.trial, "", "worker lost: worker ", "worker lost: the trial's process", "finished")
+    undisturbed = start(workplace, "cluster.workers=2", "sweep.name=undisturbed")
+    assert undisturbed.finish()[0] == 0
+    states = (state_after(trial, STEPS) for trial in (running.trial, workplace / "runs" / "undisturbed" / "base-s1"))
+    assert not differing(*states)
 
 
 @dataclass

@@ -42,7 +42,7 @@ def saved_steps(trial: Path) -> list[int]:
     return sorted(int(path.parent.name[5:]) for path in trial.glob("checkpoints/*/a*/step-*/manifest.json"))
 
 
-def test_what_it_leaves(undisturbed: Path) -> None:
+def test_what_it_leaves(words: list[str], undisturbed: Path) -> None:
     found, steps = result(undisturbed), [line["step"] for line in lines(undisturbed / "journal.jsonl")]
     assert steps == [*range(7, STEPS, 7), STEPS]
     assert lines(undisturbed / "journal.jsonl")[-1]["checkpoint"] == STEPS
@@ -54,6 +54,7 @@ def test_what_it_leaves(undisturbed: Path) -> None:
     assert [each["error"] for each in samples] == errors
     about = json.loads((undisturbed / "provenance.json").read_text())
     assert about["points"] == 64
+    assert about["torch"] is (words[-1] == "cluster.workers=2"), "a task that trains on NumPy needs no torch"
     assert about["data_identity"]
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 SOURCE = '''
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,7 @@ def work(trial: Trial[Config]) -> None:
             if stops:
                 return
         trial.spent(Costs(params=len(weights), flops=2.0 * train.steps))
-        trial.about({"points": len(x)})
+        trial.about({"points": len(x), "torch": "torch" in sys.modules})
         weights = np.mean([saved.state["weights"] for saved in trial.states(named)], axis=0)
     if "test" not in trial.scored:
         x, y = features(trial, "test")

@@ -39,9 +39,7 @@ def test_the_steps_of_an_average_are_kept_whatever_else_is() -> None:
         (2, {"checkpoint_every": 3, "keep_checkpoints": 2}, 2),
     ],
 )
-def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(
-    average: int, train: dict[str, Any], kept: int
-) -> None:
+def test_a_plan_counts_the_bytes_of_the_checkpoints_that_stay(average: int, train: dict[str, Any], kept: int) -> None:
     decode = replace(DECODE, average_checkpoints=average, average_every=3)
     config = small_trial(decode=decode, steps=10, **train)
     assert TRANSLATION.costs(config).checkpoint_bytes == 12 * parameters(SMALL, 1000) * kept
