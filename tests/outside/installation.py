@@ -19,10 +19,10 @@ from cases import RENAMED, SWEEP, Case
 
 THIS = Path(sys.executable).parent / "ablate"
 VOLATILE = re.compile(
-    r"ts|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
+    r"ts|checkpoint|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
     r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"
 )
-"""Names of what two runs do not share: times, processes, commits."""
+"""Names of what two runs do not share: times, processes, commits, what was on disk when a step was reported."""
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
