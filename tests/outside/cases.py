@@ -51,7 +51,6 @@ STUDIES = "name rows seeds trials finished failed base headline damage"
 GROUPS = "row scale model train decode data cluster tracking sweep paths"
 WEIGHT_FILES = "weights/README.md weights/config.json weights/model.safetensors weights/vocabulary.model"
 
-
 COMMANDS = [
     Case("--help", says="init plan sweep train status table report compare ui sync drop rm translate evaluate export"),
     Case("--version", says="ablate"),
@@ -93,7 +92,6 @@ OWN_COMMANDS = [
     Case("train task=mine row=straight sweep.name=alone", says="1 of 1 finished"),
     Case("rm alone --yes", says="trash"),
     Case("drop base-s2 --yes sweep.name=mine-full", says="trash"),
-    Case("status sweep.name=mine-full --json", "json", f"{STATUS} test_mse"),
 ]
 
 ROW = "conf/row/wrong.yaml"
