@@ -145,7 +145,7 @@ class Trial(Protocol[Config_co]):
         """The saved states of these steps, one by one. Call it on every worker. Raises MissingStepError."""
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        """Join the workers by torch.distributed: NCCL with a GPU, else gloo. With one worker it does nothing."""
+        """Join the workers by torch.distributed: by NCCL if each has a GPU, else by gloo. One worker joins nothing."""
 
 
 class StateError(TypeError):

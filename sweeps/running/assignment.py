@@ -18,6 +18,7 @@ class Assignment:
     checkpoints: str  # fsspec URL
     key: str  # of the trial; checkpoints with other keys are neither read nor removed
     threads: int = 1  # CPU threads of each worker
+    gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
     run: str = ""  # of the sweep: the same for all its attempts

@@ -150,7 +150,8 @@ class Attempt:
             yield saved
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        return process_group(backend, self.address, self.rank, self.world)
+        own = "nccl" if self.given.gpus else "gloo"
+        return process_group(backend or own, self.address, self.rank, self.world)
 
     def recorded(self, step: int) -> None:
         """The sweep has written the reports up to this step. Another thread may say so."""

@@ -7,17 +7,16 @@ from typing import Any
 
 
 @contextmanager
-def process_group(backend: str | None, address: str, rank: int, world: int) -> Iterator[None]:
-    """Join as worker ``rank`` of ``world`` at ``address``: by NCCL if there is a GPU, else by gloo."""
+def process_group(backend: str, address: str, rank: int, world: int) -> Iterator[None]:
+    """Join as worker ``rank`` of ``world`` at ``address``."""
     if world == 1:
         yield
         return
-    import torch
     import torch.distributed
 
     from sweeps.processes.rendezvous import form_group
 
-    form_group(backend or ("nccl" if torch.cuda.is_available() else "gloo"), address, rank, world)
+    form_group(backend, address, rank, world)
     try:
         yield
     finally:

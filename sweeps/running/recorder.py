@@ -50,6 +50,7 @@ class Recorder:
             self.planned.checkpoints,
             self.planned.trial.key,
             settings.cluster.cpus_per_worker,
+            settings.cluster.gpus_per_worker,
             self.prepared_as,
             self.evaluated(),
             self.run,
