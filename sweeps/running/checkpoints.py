@@ -5,6 +5,7 @@ that was believed dead cannot disturb its successor.
 """
 
 import errno
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,6 +62,11 @@ class OwnFormat:
 
     save: Callable[[Any, Path], None]
     load: Callable[[Path], Any]
+
+
+def saved_steps(url: str, key: str) -> set[int]:
+    """The steps of the trial ``key`` with a finished checkpoint, of any attempt."""
+    return Checkpoints(url, key, sys.maxsize, Keep()).steps()
 
 
 class Checkpoints:
@@ -145,6 +151,10 @@ class Checkpoints:
         self.settle()
         for step in steps:
             yield self._patiently(partial(self._of_step, step))
+
+    def steps(self) -> set[int]:
+        """Those with a finished checkpoint."""
+        return {place.step for place in self._places() if self._is_finished(place)}
 
     def tidy(self) -> None:
         """Remove what does not stay. Raises SupersededError."""

@@ -15,6 +15,7 @@ from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.announced import announced, withdraw_for_good
+from sweeps.running.checkpoints import saved_steps
 from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
@@ -43,6 +44,7 @@ def open_study(
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
+        _refuse_missing_steps(plan)
         allow_open_files(len(plan.pending))
         pending = {planned.fingerprint for planned in plan.pending}
         prepare_data(plan, console)
@@ -70,6 +72,21 @@ def leave_study(study: Path) -> None:
     """For a process that cannot leave ``open_study``: remove its files, since other machines cannot know its end."""
     withdraw_for_good(study)
     remove_own(study / ".locks")
+
+
+def _refuse_missing_steps(plan: Plan) -> None:
+    """Refuse to score a trained trial again over steps whose checkpoints are not there."""
+    problems: list[Problem] = []
+    for planned in plan.pending:
+        name, needed = planned.trial.name, planned.task.keep(planned.config).steps
+        if needed and planned.folder.finished_result(planned.trial.key):
+            there = saved_steps(planned.checkpoints, planned.trial.key)
+            missing, others = ([*map(str, steps)] for steps in (sorted({*needed} - there), sorted(there)))
+            found = f"would be scored over the steps {', '.join(missing)}, which were not kept"
+            allowed = f"must be steps with a checkpoint: {', '.join(others) or 'there is none'}"
+            problems += [Problem(name, found, allowed)] if missing else []
+    if problems:
+        raise RefusedError(problems)
 
 
 def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:

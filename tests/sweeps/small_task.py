@@ -35,8 +35,9 @@ def work(trial: Trial[Config]) -> None:
     total = trial.saved.state if trial.saved else 0.0
     for step in range(trial.saved.step + 1 if trial.saved else 1, trial.config.train.steps + 1):
         total += trial.config.train.rate * trial.seed
-        if (stops := trial.stopping()) or step % trial.config.train.every == 0:
+        if regular := step % trial.config.train.every == 0:
             trial.report(step, {"train/loss": 1 / total})
+        if (stops := trial.stopping()) or regular:
             trial.checkpoint(step, total)
         if stops:
             return

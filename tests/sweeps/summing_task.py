@@ -12,6 +12,7 @@ SUMMED = {
 """,
     "    for step in range(": "    with trial.process_group():\n        for step in range(",
     "        if (stops": "            if (stops",
+    "        if regular": "            if regular",
     "            trial.report": "                trial.report",
     "            trial.checkpoint": "                trial.checkpoint",
     "        if stops:\n            return": "            if stops:\n                return",

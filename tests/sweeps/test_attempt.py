@@ -132,6 +132,8 @@ WRONG = [
     ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', WrongCallError, "must be text, not bytes"),
     ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', WrongCallError, "a lone surrogate"),
     ('trial.evaluated("dev", {"score": 1}, {}, [3])', WrongCallError, "must map names to numbers"),
+    ('trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])', WrongCallError, "which must be printable text"),
+    ("trial.spent(Costs(params='x'))", WrongCallError, "which is not a number"),
     ("trial.about({'a': object()})", WrongCallError, "must hold plain values"),
     ("trial.about({'a': '\\ud800'})", WrongCallError, "must hold plain values"),
     ('trial.evaluated("test", {"score": 1})', WrongCallError, "work ended without score of dev"),

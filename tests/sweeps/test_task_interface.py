@@ -15,6 +15,7 @@ from toy_task import write_toy
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ROW = ["task=toy", "sweep.rows=[base]", "sweep.name=s"]
+ALONE = ["task=toy", "row=base", "sweep.name=s"]
 WORKERS = ["one", "two"]
 STEPS = 60
 
@@ -90,18 +91,19 @@ def test_named_steps_are_saved_kept_averaged_and_scored_again_without_training(
 ) -> None:
     folder = write_toy(furnish(tmp_path / "study"))
     trial = folder / "runs" / "s" / "base-s1"
-    done = ablate("sweep", *ROW, "score.average=3", cwd=folder)
+    done = ablate("train", *ALONE, "score.average=3", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "scored over the steps [40, 50, 60]" in done.stdout
     assert {40, 50, 60} <= set(saved_steps(trial))
     before, journal = result(trial), lines(trial / "journal.jsonl")
-    again = ablate("sweep", *ROW, "score.average=2", cwd=folder)
+    again = ablate("train", *ALONE, "score.average=2", cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert lines(trial / "journal.jsonl") == journal, "nothing is trained again"
     assert result(trial)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
-    refused = ablate("sweep", *ROW, "score.average=2", "score.spacing=15", cwd=folder)
-    assert refused.returncode == 1
-    assert "no whole checkpoint of step 45" in refused.stdout + refused.stderr
+    refused = ablate("train", *ALONE, "score.average=2", "score.spacing=15", cwd=folder)
+    assert refused.returncode == 2
+    assert "base-s1 would be scored over the steps 45, which were not kept" in refused.stderr
+    assert "Nothing was started." in refused.stderr
 
 
 def test_a_scale_and_words_of_its_own(furnish: Callable[[Path], Path], tmp_path: Path) -> None:
