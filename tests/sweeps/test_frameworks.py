@@ -60,7 +60,7 @@ def test_a_framework_is_killed_stopped_and_resumed(
     assert code == 130, output
     assert "run again: " in output
     (workplace / "leave").unlink()
-    again = ablate("sweep", *words, cwd=workplace)
+    again = ablate("train", *words, "row=base", cwd=workplace)
     assert again.returncode == 0, again.stdout + again.stderr
 
     ends, reported = reasons(trial), [line["step"] for line in lines(trial / "journal.jsonl")]
