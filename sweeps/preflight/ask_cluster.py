@@ -11,13 +11,11 @@ import sys
 from typing import Any
 
 import ray
-from ray._private.services import canonicalize_bootstrap_address
-from ray._private.state import available_resources_per_node
 from ray.exceptions import TaskUnschedulableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeps.preflight import node_facts
-from sweeps.preflight.job import SweepJob
+from sweeps.processes.ray_private import check_token, free_by_node, sweep_job
 
 GONE = object()
 
@@ -43,10 +41,9 @@ def main() -> None:
 
 
 def _listed(address: str) -> list[dict[str, Any]]:
-    if head := canonicalize_bootstrap_address(address):
-        ray._raylet.GcsClient(address=head)  # a wrong token fails here at once; ``ray.init`` tries for 20 s
-    ray.init(address=address, job_config=SweepJob(), log_to_driver=False, logging_level="CRITICAL")
-    free = available_resources_per_node()
+    check_token(address)
+    ray.init(address=address, job_config=sweep_job(), log_to_driver=False, logging_level="CRITICAL")
+    free = free_by_node()
     alive = [node for node in ray.nodes() if node["Alive"]]
     return [
         {

@@ -45,6 +45,12 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
     return plan, [*store_notices(shared.tracking.uri), *notices]
 
 
+def node_faults(shared: Settings) -> list[str]:
+    """Why trials cannot run on some nodes of a cluster by now, in one line each: a node may have joined meanwhile."""
+    problems = _machines(shared)[0] if shared.cluster.address else []
+    return [f"{problem.found}; {problem.allowed}" for problem in problems]
+
+
 def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     """A problem if the trial of `ablate train` is to have several workers, with the sweep that does it."""
     workers = plan.composition.shared.cluster.workers

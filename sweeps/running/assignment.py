@@ -22,3 +22,4 @@ class Assignment:
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)  # scores by set, from the end of training
     run: str = ""  # of the sweep: the same for all its attempts
+    trial: str = ""  # its name, as Ray's tools show it

@@ -1,7 +1,7 @@
 """Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
 
 import re
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -17,15 +17,18 @@ INSTALL_IT = "install it for the Python that starts Ray there"
 BY_RAY = "was killed by Ray, because its node ran out of memory"
 
 
-def describe(error: BaseException, name: str, place: object = None) -> Lost:
-    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0", which ran at ``place``."""
+def describe(error: BaseException, name: str, place: Any = None) -> Lost:
+    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0".
+
+    ``place`` is where it ran: with ``node``, ``log``, and words for a person.
+    """
     if isinstance(error, RayTaskError):
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
-    lines = _last_lines(pid, address)
-    place = place or (f"pid {pid} on {address}" if pid and address else None)
-    process = f"{name} ({place})" if place else name
+    lines = _last_lines(place)
+    where = place or (f"pid {pid} on {address}" if pid and address else None)
+    process = f"{name} ({where})" if where else name
     if missing := NOT_INSTALLED.search(text):
         found = "another ablate-sweeps; install the same" if missing[1] else f"no ablate-sweeps; {INSTALL_IT}"
         return Lost(f"{process} found {found}", text, unfit=True)
@@ -59,18 +62,11 @@ def _found(pattern: str, text: str) -> str | None:
     return match[1] if match else None
 
 
-def _last_lines(pid: str | None, address: str | None) -> list[str]:
-    """The last lines that a process of this node wrote to its standard error, without Ray's own lines.
-
-    Empty for a process of another node: on this node its pid may belong to another process.
-    """
-    logs = _log_folder(address)
-    paths = sorted(logs.glob(f"worker-*-{pid}.err")) if pid and logs else []
-    lines = paths[-1].read_text("utf-8", "replace").splitlines() if paths else []
-    return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
-
-
-def _log_folder(address: str | None) -> Path | None:
-    """Ray's log folder of this node; None if ``address`` is that of another node."""
-    node: Any = ray._private.worker._global_node or ray._private.worker.global_worker.node
-    return Path(node.get_logs_dir_path()) if node and node.node_ip_address == address else None
+def _last_lines(place: Any) -> list[str]:
+    """The last lines that a process of this node wrote to its standard error, without Ray's own lines."""
+    if place is None or place.node != ray.get_runtime_context().get_node_id():
+        return []
+    with suppress(OSError):
+        lines = place.log.read_text("utf-8", "replace").splitlines()
+        return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+    return []

@@ -54,6 +54,7 @@ class Recorder:
             self.prepared_as,
             self.evaluated(),
             self.run,
+            self.planned.trial.name,
         )
 
     def evaluated(self) -> dict[str, dict[str, Any]]:

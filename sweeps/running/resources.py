@@ -6,9 +6,7 @@ from typing import Any
 import ray
 
 from sweeps.planning.settings import Cluster
-
-EXPLAINED_AFTER_S = 30.0
-ASK_EVERY_S = 5.0
+from sweeps.running.times import ASK_FREE_S, EXPLAINED_AFTER_S
 
 
 def strategy(cluster: Cluster) -> str:
@@ -44,7 +42,7 @@ class Wait:
         states = {trial.status for trial in trials}
         if "RUNNING" in states or "PENDING" not in states:
             self._since, self._words = now, ""
-        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_EVERY_S:
+        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
             self._asked, self._words = now, waiting_for(self._cluster, ray.available_resources())
         return self._words
 

@@ -4,16 +4,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sweeps.running.times import LONGEST_LOOK_S, STARTING_S
+
 PERIODS = 20
 """How often a worker's count is looked at within the time that counts as a stall."""
-LONGEST_PERIOD_S = 10.0
-STARTING_S = 120.0
-"""How long the first sign may take, even if less counts as a stall: a worker imports torch."""
 
 
 def period(stall_s: float) -> float:
     """Seconds between two looks, also for a stall of seconds in a test."""
-    return min(stall_s / PERIODS, LONGEST_PERIOD_S)
+    return min(stall_s / PERIODS, LONGEST_LOOK_S)
 
 
 class Silence:

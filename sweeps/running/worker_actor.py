@@ -6,6 +6,7 @@ Its process imports this. It needs no Ray Tune, so it starts a second sooner; to
 import os
 import socket
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -108,14 +109,14 @@ class WorkerActor:
 
     @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
     def poll(self, rank: int, stop: bool, recorded: int, wait_s: float) -> Answer:
-        """Events since the last poll, the first of them within ``wait_s``. Passes on whether to stop, and up to which
-        step the sweep has recorded the reports."""
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
+        the sweep has recorded the reports."""
         if stop:
             self.stop.set()
         if self.driver is not None:
             self.driver.recorded(recorded)
-        over = self.over.is_set()
-        events = self._said(0.0 if over else wait_s)
+        events = self._said(0.0 if self.over.is_set() else wait_s)
+        over = self.over.is_set() and self.events.empty()
         text = self.printed()
         self.stacks.look()
         return Answer([*([Printed(rank, text)] if text else []), *events], signs(), over)
@@ -134,12 +135,16 @@ class WorkerActor:
         self.driver = Driver(assignment, self.events.put)
 
     def _said(self, wait_s: float) -> list[Event]:
-        found: list[Event | None] = []
+        """All events within that time; sooner once the work is over, or if many have come."""
+        found: list[Event] = []
+        deadline = time.monotonic() + wait_s
         with suppress(Empty):
-            found.append(self.events.get(timeout=wait_s) if wait_s else self.events.get_nowait())
-            while True:
-                found.append(self.events.get_nowait())
-        return [event for event in found if event is not None]
+            while len(found) < EVENTS_AHEAD // 2:
+                event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
+                if event is None:
+                    break
+                found.append(event)
+        return found
 
 
 def _caught(act: Callable[[], T]) -> T | Failed | Lost:

@@ -1,160 +1,201 @@
-"""One trial on Ray: a worker group, one worker per bundle of the trial's placement group, joined by torch.distributed.
+"""The workers of a trial on Ray, one per bundle of its placement group; they outlive the trial, for the next one.
 
 Imports no torch: only the workers need it.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
-from ray import tune
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
+from sweeps.events import Event, Failed, Lost, Printed, Report, Started
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.running.assignment import Assignment
-from sweeps.running.bell import Listener, is_rung
 from sweeps.running.deaths import describe
-from sweeps.running.group_events import GroupEvents
-from sweeps.running.resources import strategy
-from sweeps.running.silence import STARTING_S
-from sweeps.running.worker_actor import Place, WorkerActor
-
-IDLE_ANSWER_S = 10.0
-"""How long workers that wait for a trial may take to answer. One that does not is replaced, with its group."""
+from sweeps.running.silence import Silence
+from sweeps.running.stacks import stacks_in
+from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STACKS_S, STARTING_S
+from sweeps.running.worker_actor import Answer, Place, WorkerActor
 
 
-class LostWorkerError(RuntimeError):
-    """A worker is lost: Tune retries the trial."""
-
-    def __init__(self, lost: Lost) -> None:
-        super().__init__(lost.cause)
-        self.lost = lost
-
-    def __reduce__(self) -> Any:
-        return LostWorkerError, (self.lost,)
+@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
+def remote_stacks(log: Path) -> str:
+    """``stacks_in``, on the node of that file."""
+    return stacks_in(log)
 
 
-def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
-    """The resources of a whole worker group; the empty first bundle is for the trial function, which only waits."""
-    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    return tune.PlacementGroupFactory(
-        [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
-    )
+class WorkerGroup:
+    """All of them are polled together, so that a death shows at once.
 
-
-_idle_workers: list[Any] = []
-"""The worker group of the last trial, if that trial finished. Tune gives this process one trial after another, in the
-same placement group. A new worker would take seconds to import torch."""
-
-
-def run_trial(
-    config: dict[str, Any],
-    assignments: dict[str, Assignment],
-    cluster: Cluster,
-    bell: Any,
-    stall_s: float,
-    packages: Packages | None,
-) -> None:
-    """The Tune trial function: start the worker group and pass on its events.
-
-    Raises LostWorkerError if a worker dies or all of them hang for ``stall_s``; then Tune retries the trial as the next
-    attempt. A failure that a retry would repeat is reported, not raised. ``packages`` tests whether nodes have the
-    sweep's: one may have joined after the sweep began.
+    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one.
     """
-    assignment = config["again"] or assignments[config["trial"]]
-    if is_rung(bell, assignment.key):
-        return
 
-    def tell(events: Sequence[Event]) -> None:
-        tune.report({"attempt": assignment.attempt, "events": events})
+    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
+        self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
+        self._workers: list[Any] = []
+        self._places: list[Place] = []
+        self._polls: dict[Any, int] = {}  # the rank by the poll that is under way
+        self._unfinished: set[int] = set()
+        self._recorded = 0  # the step of the last report that the sweep has recorded
 
-    workers, finished = [*_idle_workers], False
-    _idle_workers.clear()
-    try:
-        workers, places = _ready(workers, cluster, packages is not None, stall_s)
-        if packages:
-            _refuse_others(places, packages)
-        finished = _run(GroupEvents(workers, places, stall_s, _listener(bell, assignment.key)).of(assignment), tell)
-    except LostWorkerError as error:
-        if not (error.lost.memory and config["short"]):  # the attempt before this one ran out of memory, too
-            tell([error.lost])
-            raise
-        tell([Failed(f"{error.lost.cause}, for the second time", error.lost.details)])
-    finally:
-        if finished:
-            _idle_workers.extend(workers)
-        else:  # their state is unknown
-            _kill(workers)
+    @property
+    def over(self) -> bool:
+        return not self._unfinished
 
+    def begin(self, assignment: Assignment) -> Sequence[Event]:
+        """Start the workers, unless those of the last trial answer, and let them begin."""
+        if ended := self._caught(lambda: self._ready() or self._started(assignment)):
+            return ended
+        self._unfinished, self._recorded = set(range(len(self._workers))), 0
+        self._signs: list[int | None] = [None] * len(self._workers)
+        self._silence = Silence(len(self._workers), self._stall_s, self._signs.__getitem__)
+        return []
 
-def _run(lists: Iterator[Sequence[Event]], tell: Callable[[Sequence[Event]], None]) -> bool:
-    """Pass on the events of the workers; returns whether the trial finished. Raises LostWorkerError."""
-    finished = False
-    for events in lists:
-        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
-        if end is not None and finished:  # the result stands, but these workers are not used again
-            tell([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
-            return False
-        if isinstance(end, Lost):
-            tell([event for event in events if event is not end])
-            raise LostWorkerError(end)
-        tell(events)
-        if end is not None or any(isinstance(event, Stopped) for event in events):
-            return False
-        finished = finished or any(isinstance(event, Finished) for event in events)  # what workers print may follow it
-    if finished:
-        return True
-    raise LostWorkerError(Lost("worker 0 ended without a result", ""))
+    def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
+        """What was told by the last poll is recorded by now."""
+        events = self._polled(stop, within_s)
+        lost = next((event for event in events if isinstance(event, Lost)), None)
+        if lost is not None:
+            events = [*(event for event in events if not isinstance(event, Lost)), *self._explained(lost, stop)]
+        elif self._silence.stalled(sorted(self._unfinished)):
+            events += self._stalled()
+        steps = [event.step for event in events if isinstance(event, Report)]
+        self._recorded = max([self._recorded, *steps])
+        return [self._placed(event) for event in events]
 
+    def close(self) -> None:
+        """End the processes of the workers."""
+        for worker in self._workers:
+            ray.kill(worker)
+        self._workers, self._polls = [], {}
 
-@cache
-def _listening(bell: Any) -> Listener:
-    """The one listener of this process."""
-    return Listener(bell)
-
-
-def _listener(bell: Any, key: str) -> Listener:
-    listener = _listening(bell)
-    listener.key = key
-    return listener
-
-
-def _refuse_others(places: list[Place], packages: Packages) -> None:
-    """Raises LostWorkerError if a node has others than these: the trial would train with other code."""
-    for place in places:
-        for problem in other_packages(place.packages or {}, packages):
-            raise LostWorkerError(Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True))
-
-
-def _ready(idle: list[Any], cluster: Cluster, compared: bool, stall_s: float) -> tuple[list[Any], list[Place]]:
-    """The idle workers if all of them answer, otherwise a new group. Raises LostWorkerError."""
-    if idle:
+    def _ready(self) -> Sequence[Event]:
+        """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
+        idle, self._polls = self._workers, {}
         with suppress(RayError):
-            return idle, _places(idle, compared, IDLE_ANSWER_S)
-    _kill(idle)
-    workers = _start_workers(cluster)
-    try:
-        return workers, _places(workers, compared, max(stall_s, STARTING_S))
-    except RayError as error:
-        _kill(workers)
-        raise LostWorkerError(describe(error, "a worker that was starting")) from None
+            if idle:
+                self._places = self._located(IDLE_ANSWER_S)
+                return []
+        self.close()
+        self._workers = _start_workers(self._cluster)
+        try:
+            self._places = self._located(max(self._stall_s, STARTING_S))
+        except RayError as error:
+            return [describe(error, "a worker that was starting")]
+        return [*self._unfit()][:1]
+
+    def _located(self, within_s: float) -> list[Place]:
+        """Where the workers run. Raises RayError if one of them is gone or does not answer."""
+        compared = self._packages is not None
+        return list(ray.get([worker.place.remote(compared) for worker in self._workers], timeout=within_s))
+
+    def _unfit(self) -> Iterator[Event]:
+        """Nodes with other packages: the trial would train with other code. One may have joined since the start."""
+        for place in self._places:
+            for problem in other_packages(place.packages or {}, self._packages) if self._packages else ():
+                yield Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
+
+    def _started(self, assignment: Assignment) -> Sequence[Event]:
+        """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
+        first, *others = self._workers
+        named = first.newest.remote(assignment, self._stall_s)
+        taken = [worker.take.remote(assignment, self._stall_s) for worker in others]
+        within = max(self._stall_s, STARTING_S)
+        start = ray.get(named, timeout=within)
+        if isinstance(start, Failed | Lost):
+            return [start]
+        loaded = [worker.load.remote(start) for worker in others]
+        for answer in ray.get([*taken, *loaded], timeout=within):
+            if answer is not None:
+                return [answer]
+        address = ray.get(first.address.remote(), timeout=within)
+        for rank, worker in enumerate(self._workers):
+            worker.run.options(name=assignment.trial).remote(rank, len(self._workers), address)
+        return []
+
+    def _polled(self, stop: bool, within_s: float) -> list[Event]:
+        """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
+        for rank in self._unfinished - set(self._polls.values()):
+            poll = self._workers[rank].poll.remote(rank, stop, self._recorded, within_s)
+            self._polls[poll] = rank
+        events: list[Event] = []
+        deadline = time.monotonic() + within_s
+        while self._polls and not any(isinstance(event, Lost | Failed) for event in events):
+            left = deadline - time.monotonic()
+            ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=max(0.0, left))
+            if not ready:
+                break
+            events += self._answered(ready[0])
+        return events
+
+    def _answered(self, poll: Any) -> list[Event]:
+        rank = self._polls.pop(poll)
+        try:
+            answer: Answer = ray.get(poll)
+        except RayError as error:
+            self._unfinished.discard(rank)
+            return [describe(error, f"worker {rank}", self._places[rank])]
+        self._signs[rank] = answer.signs
+        if answer.over:
+            self._unfinished.discard(rank)
+        return answer.events
+
+    def _explained(self, lost: Lost, stop: bool) -> list[Event]:
+        """What the other workers still tell, and then the cause.
+
+        A worker that only noticed the loss of others may be heard before the one that failed or died.
+        """
+        told: list[Event] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while lost.peer and self._unfinished and (left := deadline - time.monotonic()) > 0:
+            for event in self._polled(stop, min(left, 1.0)):
+                if isinstance(event, Failed):
+                    return [*told, event]
+                if isinstance(event, Lost):
+                    lost = lost if event.peer else event
+                else:
+                    told.append(event)
+        return [*told, lost]
+
+    def _placed(self, event: Event) -> Event:
+        hosts = tuple(place.host for place in self._places)
+        return replace(event, hosts=hosts) if isinstance(event, Started) else event
+
+    def _caught(self, act: Callable[[], Sequence[Event]]) -> Sequence[Event]:
+        try:
+            return act()
+        except GetTimeoutError:
+            return self._stalled()
+        except RayError as error:
+            return [describe(error, "a worker")]
+
+    def _stalled(self) -> list[Event]:
+        """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""
+        printed: list[Event] = [Printed(rank, text) for rank, text in self._stacks() if text]
+        cause = f"no worker gave a sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
+        return [*printed, Lost(cause, "log.txt has the stacks of the workers." if printed else "")]
+
+    def _stacks(self) -> Iterator[tuple[int, str]]:
+        """Of each worker whose node answers, with its rank."""
+        asked = {_stack_at(place): rank for rank, place in enumerate(self._places)}
+        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STACKS_S)
+        for answer in ready:
+            with suppress(RayError):  # it prints to no file, or its node is gone
+                yield asked[answer], ray.get(answer)
 
 
-def _places(workers: list[Any], compared: bool, within_s: float) -> list[Place]:
-    """Where the workers run. Raises RayError if one of them is gone or does not answer."""
-    return list(ray.get([worker.place.remote(compared) for worker in workers], timeout=within_s))
-
-
-def _kill(workers: list[Any]) -> None:
-    for worker in workers:
-        ray.kill(worker)
+def _stack_at(place: Place) -> Any:
+    where = NodeAffinitySchedulingStrategy(place.node, soft=False)
+    return remote_stacks.options(scheduling_strategy=where).remote(place.log)
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

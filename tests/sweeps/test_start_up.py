@@ -7,7 +7,7 @@ import sys
 import pytest
 from ray.air._internal import usage
 
-from sweeps.running import on_ray
+from sweeps.processes import ray_private
 
 TUNE, TORCH, MLFLOW = "ray.tune", "torch", "mlflow"
 
@@ -15,9 +15,9 @@ TUNE, TORCH, MLFLOW = "ray.tune", "torch", "mlflow"
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
-        ("sweeps.running.bell", {TUNE, TORCH, MLFLOW}),
+        ("sweeps.running.orders", {TUNE, TORCH, MLFLOW}),
         ("sweeps.running.worker_actor", {TUNE, TORCH, MLFLOW}),
-        ("sweeps.running.tune_callback", {TORCH, MLFLOW}),
+        ("sweeps.running.on_tune", {TORCH, MLFLOW}),
         ("sweeps.running.worker_group", {TORCH, MLFLOW}),
     ],
 )
@@ -34,7 +34,7 @@ def test_callbacks_are_counted_only_for_usage_statistics(
     """Tune imports MLflow for that."""
     monkeypatch.setitem(os.environ, "RAY_USAGE_STATS_ENABLED", statistics)
     count = usage.tag_callbacks
-    with on_ray._uncounted():
+    with ray_private.uncounted():
         assert (usage.tag_callbacks is count) == counted
     assert usage.tag_callbacks is count
 
@@ -42,5 +42,5 @@ def test_callbacks_are_counted_only_for_usage_statistics(
 def test_another_version_of_ray_counts_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delattr(usage, "tag_callbacks")
-    with on_ray._uncounted():
+    with ray_private.uncounted():
         assert not hasattr(usage, "tag_callbacks")

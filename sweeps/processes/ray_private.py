@@ -1,0 +1,110 @@
+"""All that this project takes from inside Ray, replaces there or switches off, each with its reason (Ray 2.60).
+
+A Ray that is made in another way goes without: each of these then does nothing, and says what follows.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+ENVIRONMENT = {
+    "RAY_AIR_NEW_OUTPUT": "0",  # with the new one Tune prints tables of its own
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU keeps CUDA_VISIBLE_DEVICES
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the study holds the results, in no format of Tune's
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # we resume from the study, so Tune need not write its state while trials run
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # so many processes start at the same time, and a cluster may grow by as many
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
+}
+"""Switches of Ray and Tune. What a user has set stays."""
+
+
+def set_environment() -> None:
+    """Before Ray is imported."""
+    os.environ.update({name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()})
+
+
+def sweep_job() -> Any:
+    """A sweep as a job whose workers import from their installation alone.
+
+    Ray would put the folder where the command was typed first on their path. A transformer.py there would hide ours.
+    The module of a task is found without that. Another Ray keeps the folder.
+    """
+    from ray.job_config import JobConfig
+
+    class SweepJob(JobConfig):  # type: ignore[misc]
+        def _serialize(self) -> str:
+            self._py_driver_sys_path: list[str] = []
+            return str(super()._serialize())
+
+    return SweepJob()
+
+
+def print_no_messages() -> None:
+    """Ray prints messages of its processes, with their last log lines. Our own lines name the cause in one line.
+
+    Another Ray prints them.
+    """
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *arguments, **options: None
+
+
+@contextmanager
+def own_groups() -> Iterator[None]:
+    """Each process that Ray starts leads a new process group.
+
+    timeout(1) and a closed terminal send a signal to our whole group. The trials need Ray's processes to stop with a
+    checkpoint, so the signal must not reach these. With another Ray it does, and the trials resume.
+    """
+    from ray._private import services
+
+    popen = getattr(services, "ConsolePopen", None)
+    if popen is None:
+        yield
+        return
+    services.ConsolePopen = partial(popen, process_group=0)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = popen
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Without usage statistics, Tune does not count its callbacks by type: to do so, it imports all of MLflow.
+
+    Another Ray counts.
+    """
+    usage = sys.modules.get("ray.air._internal.usage")
+    count = getattr(usage, "tag_callbacks", None)
+    if count is None or os.environ.get("RAY_USAGE_STATS_ENABLED") != "0":
+        yield
+        return
+    setattr(usage, "tag_callbacks", lambda callbacks: False)  # noqa: B010 - Ray has no types
+    try:
+        yield
+    finally:
+        setattr(usage, "tag_callbacks", count)  # noqa: B010
+
+
+def check_token(address: str) -> None:
+    """Raises an error at once if the cluster refuses our token; ``ray.init`` would try for 20 s."""
+    import ray
+    from ray._private.services import canonicalize_bootstrap_address
+
+    if head := canonicalize_bootstrap_address(address):
+        ray._raylet.GcsClient(address=head)
+
+
+def free_by_node() -> dict[str, dict[str, float]]:
+    """What each node has left, by kind, by the node's id. Ray tells of all nodes together otherwise."""
+    from ray._private.state import available_resources_per_node
+
+    found: dict[str, Any] = available_resources_per_node()
+    return found

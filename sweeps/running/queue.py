@@ -1,0 +1,170 @@
+"""The trials of a sweep: which one comes next, what its process is to do, and when it is over.
+
+Processes come and go as Tune has room for them. Which trial one of them gets is decided when it is there, so that a
+trial that lost its workers comes before those that have not begun.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from sweeps.events import Event, Lost
+from sweeps.running.orders import Order
+from sweeps.running.patient_record import recorded
+from sweeps.running.progress import Progress
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from sweeps.running.times import POLL_S, POLLS_PER_S, REPEAT_S
+from tracking.damage import DamagedFileError
+
+Found = TypeVar("Found")
+NOTHING = Order(None)
+
+
+class Queue:
+    """``put`` sends orders to processes. Raises UnrecordedError if the study cannot be written."""
+
+    def __init__(
+        self,
+        recorders: Mapping[str, Recorder],
+        progress: Progress,
+        stopping: Stopping,
+        max_failures: int,
+        put: Callable[[dict[str, Order]], None],
+    ) -> None:
+        self.recorders, self.progress, self.stopping = recorders, progress, stopping
+        self._max_failures, self._put = max_failures, put
+        self._waiting = deque(recorders)
+        self._losses: Counter[str] = Counter()
+        self._short: set[str] = set()  # trials whose last attempt ran out of memory
+        self._orders: dict[str, Order] = {}  # by process
+        self._running: dict[str, str] = {}  # trials by process, until their attempt ends
+        self._said_stop = False
+        self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
+        self._put_at = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """How many processes more the trials could use."""
+        return len(self._waiting)
+
+    @property
+    def over(self) -> bool:
+        """Whether no process needs to come or to go on."""
+        return not (self._waiting or self._running)
+
+    def knows(self, process: str) -> bool:
+        """Whether this process has begun a trial and has not ended."""
+        return process in self._orders
+
+    def start(self, process: str) -> None:
+        """A process is there: the next trial begins. Without one, there is nothing for it to do."""
+        if self.stopping.requested() or not self._waiting:
+            self._put({process: NOTHING})
+            return
+        name = self._waiting.popleft()
+        recorder = self.recorders[name]
+        self._record(name, recorder.begin)
+        self._running[process] = name
+        self.progress.start(name)
+        self._orders[process] = Order(recorder.assignment())
+        self._send([process])
+
+    def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
+        """Record and show what the attempt in this process tells. Late events of an older attempt are dropped."""
+        name = self._running.get(process)
+        if name is None:  # it was told to begin none
+            return
+        for event in events:
+            if self._record(name, partial(self.recorders[name].take, attempt, event)):
+                self.progress.take(name, event)
+
+    def end(self, process: str) -> None:
+        """The process has no more to do for its trial, or was told to begin none."""
+        self._orders.pop(process, None)
+        name = self._running.pop(process, None)
+        if name is not None and name not in self.progress.ended():  # it was to stop before it began
+            self._record(name, partial(self.recorders[name].end, "interrupted"))
+            self.progress.skip(name)
+
+    def lose(self, process: str, died: Callable[[], Lost]) -> None:
+        """The process is gone: another attempt follows, unless the trial was over. Its workers may have told why."""
+        self._orders.pop(process, None)
+        name = self._running.pop(process, None)
+        if name is None or name in self.progress.ended():
+            return
+        lost = self.recorders[name].lost or died()
+        self._losses[name] += 1
+        if lost.memory and name in self._short:
+            self._fail(name, f"{lost.cause}, for the second time", lost.details)
+        elif self._losses[name] > self._max_failures and not lost.unfit:
+            self._fail(name, lost.cause, lost.details)
+        else:
+            self._retry(name, lost)
+
+    def tick(self) -> None:
+        """Pass on requests to stop. Raises Interrupted once nothing runs any more, unless all trials have ended."""
+        self.progress.tick()
+        if self.stopping.requested():
+            self._stop()
+        for name in self.stopping.trials - self._said_of:
+            self._stop_one(name)
+        self._said_of = self.stopping.trials
+        if time.monotonic() - self._put_at > REPEAT_S:
+            self.stopping.seconds_left = self.progress.seconds_left()
+            self._put_at = time.monotonic()
+            self._send(self._orders)
+
+    def close(self, reason: str = "interrupted") -> None:
+        """End the open attempts of a sweep that ends. One that cannot be written is closed by the next attempt."""
+        for recorder in self.recorders.values():
+            with suppress(OSError, DamagedFileError):
+                recorder.end(reason)
+
+    def _retry(self, name: str, lost: Lost) -> None:
+        """End the attempt. An unfit node ends the sweep: each trial that comes to it would be lost."""
+        if lost.unfit:
+            self.stopping.end(lost.cause)
+        self._short = self._short | {name} if lost.memory else self._short - {name}
+        self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
+        if self.stopping.requested_for(name):
+            self.progress.lose(name, lost.cause)
+        else:
+            self.progress.retry(name, lost.cause)
+            self._waiting.appendleft(name)
+
+    def _fail(self, name: str, cause: str, details: str) -> None:
+        self._record(name, partial(self.recorders[name].fail, cause, details))
+        self.progress.fail(name, cause)
+
+    def _stop(self) -> None:
+        if not self._said_stop:
+            self._said_stop = True
+            self._send(self._orders)
+            self.progress.stop(self.stopping.fault)
+        if not self._running and not self.progress.complete():
+            raise self.stopping.interrupted(self.progress.left())
+
+    def _stop_one(self, name: str) -> None:
+        """Stop one trial after its step; a pending one never starts."""
+        if name not in self.recorders or name in self.progress.ended():
+            return
+        begun = name in self._running.values()
+        if not begun:
+            self._waiting.remove(name)
+        self.progress.stop_one(name, begun)
+        self._send(self._orders)
+
+    def _send(self, processes: Iterable[str]) -> None:
+        """Their orders, as they are now."""
+        poll_s = max(POLL_S, len(self._orders) / POLLS_PER_S)
+        stops = {process for process, name in self._running.items() if self.stopping.requested_for(name)}
+        self._put({each: replace(self._orders[each], stop=each in stops, poll_s=poll_s) for each in processes})
+
+    def _record(self, name: str, act: Callable[[], Found]) -> Found:
+        """Raises UnrecordedError."""
+        return recorded(act, self.recorders[name].folder.path, partial(self.progress.notice, name))

@@ -1,0 +1,32 @@
+"""How long the parts of a running sweep wait for each other, in seconds, and why so long."""
+
+POLL_S = 0.5
+"""One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop."""
+POLLS_PER_S = 150
+"""How many polls of all trials cost the sweep's process half a core. With more trials polls are longer."""
+ANSWER_S = 5.0
+"""An answer of the actor that holds the orders. It does nothing else, so only a node in trouble is slower."""
+REPEAT_S = 5.0
+"""Between two repetitions of all orders: their actor may have died."""
+STARTING_S = 120.0
+"""Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
+LONGEST_LOOK_S = 10.0
+"""Between two looks at the signs of life of workers; for a stall of minutes no more are needed."""
+IDLE_ANSWER_S = 10.0
+"""An answer of workers that wait for a trial. A group with one that does not answer is replaced."""
+PATIENCE_S = 10.0
+"""Until the cause is known, once a worker has noticed that a peer is gone: Ray notices deaths a little later."""
+STACKS_S = 30.0
+"""Until the stacks of workers that hung are there: a process must start on their nodes."""
+ASK_FREE_S = 5.0
+"""Between two questions of such a sweep to Ray what is free."""
+EXPLAINED_AFTER_S = 30.0
+"""Until a sweep of which no trial runs says what it waits for."""
+LOOK_AT_RAY_S = 1.0
+"""Between two looks whether Ray itself still runs."""
+HEAD_SILENT_S = 45.0
+"""Without an answer of a cluster's head: it may be busy, or start again. Ray gives up after 60 s, with traces."""
+HEAD_ANSWER_S = 2.0
+"""Until the head accepts a connection; a look must not last."""
+CLEANING_S = 10.0
+"""For the records of a sweep whose Ray has ended: a folder that hangs must not hold up its end."""

@@ -1,0 +1,78 @@
+"""One attempt at a trial in its process: begin as ordered, poll the workers, and tell how it ends."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
+from sweeps.running.assignment import Assignment
+from sweeps.running.orders import Order
+
+
+class Group(Protocol):
+    """The workers of a trial, which wait for an attempt between two of them."""
+
+    @property
+    def over(self) -> bool:
+        """Whether all of them have ended the attempt."""
+
+    def begin(self, assignment: Assignment) -> Sequence[Event]:
+        """Let all workers begin; what they tell if one cannot."""
+
+    def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
+        """What they have told since the last poll. A ``Lost`` or ``Failed`` ends the attempt."""
+
+    def close(self) -> None:
+        """End their processes, whose state is unknown."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
+
+    attempt: int
+    events: Sequence[Event] = ()
+    over: bool = False
+    lost: Lost | None = None
+
+
+class Turn:
+    """Runs the attempt that ``ask`` names; without an answer the last one stands."""
+
+    def __init__(self, group: Group, ask: Callable[[], Order | None]) -> None:
+        self._group, self._ask = group, ask
+        self._order: Order | None = None
+        self._attempt = 0  # the number of the attempt that has begun
+        self._finished = False
+
+    def step(self) -> Said:
+        """One poll."""
+        self._order = order = self._ask() or self._order
+        if order is None:
+            return Said(0)
+        if order.assignment is None or (order.stop and not self._attempt):
+            return Said(0, over=True)
+        if not self._attempt:
+            self._attempt = order.assignment.attempt
+            return self._told(self._group.begin(order.assignment))
+        return self._told(self._group.poll(order.stop, order.poll_s))
+
+    def _told(self, events: Sequence[Event]) -> Said:
+        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
+        if end is not None and self._finished:  # the result stands, but these workers are not used again
+            return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
+        if isinstance(end, Lost):
+            return self._closed(events, end)
+        if end is not None or any(isinstance(event, Stopped) for event in events):
+            return self._closed(events)
+        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
+        if not self._group.over:
+            return Said(self._attempt, events)
+        if self._finished:  # what workers print may follow the result
+            return Said(self._attempt, events, over=True)
+        lost = Lost("worker 0 ended without a result", "")
+        return self._closed([*events, lost], lost)
+
+    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> Said:
+        self._group.close()
+        return Said(self._attempt, events, over=True, lost=lost)
