@@ -115,6 +115,7 @@ class WorkerActor:
             self.stop.set()
         if self.driver is not None:
             self.driver.recorded(recorded)
+        self.stacks.look()  # before the wait, too: this process may hang within it
         events = self._said(0.0 if self.over.is_set() else wait_s)
         over = self.over.is_set() and self.events.empty()
         text = self.printed()

@@ -145,6 +145,8 @@ class WorkerGroup:
             self._unfinished.discard(rank)
             return [describe(error, f"worker {rank}", self._places[rank])]
         self._signs[rank] = answer.signs
+        if any(not isinstance(event, Printed) for event in answer.events):
+            self._silence.heard(rank)
         if answer.over:
             self._unfinished.discard(rank)
         return answer.events

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 import psutil
 from sweeps.cli import main
-from sweeps.running.tune_callback import TuneCallback
+from sweeps.running.on_tune import TuneCallback
 from tracking.runners import request_stop, runners
 
 kept, left, end = TuneCallback.on_trial_complete, {titles!r}, signal.Signals({signal})
@@ -38,7 +38,7 @@ def kill_first(self, iteration, trials, trial, **info):
             psutil.wait_procs(killed, timeout=60)
         for sweep in runners(Path("runs/s")) if {stopped!r} else []:
             request_stop(Path("runs/s"), sweep, {stopped!r})
-        while not self.stopping.trials.issuperset({stopped!r}):
+        while not self.queue.stopping.trials.issuperset({stopped!r}):
             time.sleep(0.1)
 
 TuneCallback.on_trial_complete = kill_first
@@ -56,7 +56,7 @@ NOTED = f"""\
     ("title", "end"),
     [
         ("WorkerActor", signal.SIGSTOP),
-        ("ray::ImplicitFunc", signal.SIGKILL),
+        ("ray::TrialProcess", signal.SIGKILL),
     ],
 )
 def test_the_next_trial_runs_in_a_new_process(

@@ -79,7 +79,7 @@ class Process:
         self.turn = Turn(group, lambda: sweep.orders.get(name))
         sweep.queue.start(name)
         order = sweep.orders[name].assignment
-        self.trial = order.trial if order else None
+        self.trial = order.trial if order else ""
         self.attempt = order.attempt if order else 0
 
     def step(self) -> Said:
@@ -156,7 +156,7 @@ def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     sweep.stopping.note(15)
     sweep.queue.tick()
     late = sweep.begin()
-    assert (late.trial, late.step().over) == (None, True)
+    assert (late.trial, late.step().over) == ("", True)
     running.run()
     assert running.group.stops == [False, True, True]
     with pytest.raises(Interrupted) as ended:
@@ -171,7 +171,7 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     sweep.stopping.trials = frozenset({"base-s1", "base-s2"})
     sweep.queue.tick()
     assert (first.run().group.stops, second.run().group.stops) == ([True] * 3, [False] * 3)
-    assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", None]
+    assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
     assert "base-s2: it will not start" in sweep.said.getvalue()
 
 
