@@ -1,5 +1,6 @@
 """What is wrong with text, files and settings. ``verbs/refusing.py`` makes a refusal of it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -26,3 +27,9 @@ class FaultyError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.faults))
+
+
+def raise_any(faults: Iterable[Fault]) -> None:
+    """Raises FaultyError with each of these faults once, unless there are none."""
+    if found := dict.fromkeys(faults):
+        raise FaultyError(*found)

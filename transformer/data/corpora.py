@@ -8,7 +8,7 @@ from pathlib import Path
 from transformer.config import DataConfig
 from transformer.data import synthetic
 from transformer.data.text_file import SentencePair, TextFile, file_faults, read_pairs, unreadable
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Fault, FaultyError, raise_any
 
 SPLITS = ("train", "dev", "test")
 
@@ -134,8 +134,7 @@ def _refuse_other_content(paths: dict[str, Path]) -> None:
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    if faults := list(_faults_of_files(data)):
-        raise FaultyError(*faults)
+    raise_any(_faults_of_files(data))
     return {split: [_hash(f"data.{split}", name) for name in getattr(data, split)] for split in SPLITS}
 
 

@@ -16,7 +16,7 @@ from transformer.config import DataConfig
 from transformer.data import vocabulary
 from transformer.data.corpora import Text, corpus
 from transformer.data.working_copy import Told, WorkingCopy, untold
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Fault, FaultyError, raise_any
 
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
@@ -123,8 +123,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
 
     Raises FaultyError for text that cannot be used, or that changes meanwhile.
     """
-    if faults := list(corpus(data).faults(data)):
-        raise FaultyError(*faults)
+    raise_any(corpus(data).faults(data))
     planned, downloads = corpus(data).declared(data), folder.parent / "downloads" / data.name
     try:
         told("opening the text", None)

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Fault, FaultyError, raise_any
 
 SentencePair = tuple[str, str]
 
@@ -142,8 +142,7 @@ def read_lines(path: Path, key: str) -> list[str]:
     """The lines of one file. Raises FaultyError with everything that is wrong with it."""
     file = TextFile(path, key)
     lines = list(file.lines())
-    if faults := file.faults():
-        raise FaultyError(*faults)
+    raise_any(file.faults())
     return lines
 
 
@@ -157,8 +156,7 @@ def read_pairs(source: TextFile, target: TextFile) -> Iterator[SentencePair]:
     if source.complete and target.complete and source.count and target.count and source.count != target.count:
         found = f"{source.path} has {source.count} lines and {target.path} has {target.count}"
         faults.append(Fault(source.key, found, "both sides must have one line per sentence pair"))
-    if faults:
-        raise FaultyError(*faults)
+    raise_any(faults)
 
 
 def _decoded(content: bytes) -> str | None:

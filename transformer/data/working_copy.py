@@ -16,7 +16,7 @@ from transformer.data.corpora import Text
 from transformer.data.left_out import refuse_incomplete
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Fault, FaultyError, raise_any
 
 T = TypeVar("T")
 
@@ -48,8 +48,7 @@ class WorkingCopy:
                 blank += self._take_set(name, pairs, lambda: told("reading", text.share_read))
             except FaultyError as error:
                 faults += error.faults
-        if faults:
-            raise FaultyError(*dict.fromkeys(faults))
+        raise_any(faults)
         return blank
 
     def lines_to_learn(self) -> Iterator[str]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transformer.config import TrialConfig, read_trial
 from transformer.data.vocabulary import Vocabulary
-from transformer.faults import Fault, FaultyError
+from transformer.faults import Fault, FaultyError, raise_any
 from transformer.model.encoder_decoder import Transformer
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
@@ -43,8 +43,7 @@ def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
     Reads only data: nothing in the folder can run code. Raises FaultyError if a file is missing, damaged or misfit.
     """
     missing = [folder / name for name in (WEIGHTS, CONFIG, VOCABULARY) if not (folder / name).is_file()]
-    if missing:
-        raise FaultyError(*(Fault(str(path), "is missing", "must be in an exported folder") for path in missing))
+    raise_any(Fault(str(path), "is missing", "must be in an exported folder") for path in missing)
     trial = _read_config(folder / CONFIG)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     model = Transformer(trial.model, len(vocabulary))
