@@ -127,9 +127,13 @@ def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:
     return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
 
 
-def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
-    """Print how the plan that ``verb`` ran ended. Returns the exit code: 0 only if every trial is finished."""
-    finished = sum(trial.finished for trial in planned.trials)
+def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped: Collection[str] = frozenset()) -> int:
+    """Print how the plan that ``verb`` ran ended. Returns the exit code.
+
+    It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
+    """
+    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
+    finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
     rows = tables.table(study)
@@ -140,9 +144,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
     for trial in failed:
         OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
-    if finished < len(planned.trials):
+    if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         next_verb(verb, going_on(planned.folder, overrides, selected))
-        return 1
+        return 1 if failed or not unfinished <= {*stopped} else 130
     next_verb("ui", looking(planned.folder, overrides))
     return 0
