@@ -26,7 +26,7 @@ def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [plan.task.costs_note, *plan.composition.notes, *names, *needed]
+    notes = [*_costs_notes(plan), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
@@ -50,6 +50,13 @@ def plan_table(plan: Plan) -> Table:
         table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
     table.add_row("to run", *_total(plan), "")
     return table
+
+
+def _costs_notes(plan: Plan) -> list[str]:
+    """How the known costs come about; nothing if all are unknown."""
+    params = ["params"] * any(planned.costs.params is not None for planned in plan.trials)
+    known = params + ["FLOPs"] * any(planned.costs.flops is not None for planned in plan.trials)
+    return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
 
 
 def _total(plan: Plan) -> list[str]:

@@ -236,8 +236,14 @@ def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
     expect(refused(tmp_path, "plan", "task=small"), "sweep.rows", "", ["lists twin and square", "the same model"])
 
 
-def test_the_task_that_is_right_is_planned(tmp_path: Path) -> None:
-    done = typed(write_task(tmp_path), "plan", "task=small")
+@pytest.mark.parametrize(
+    ("costs", "note"),
+    [("", ""), ("params=3", "params are computed"), ("params=3, flops=4.0", "params and FLOPs are computed")],
+)
+def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str) -> None:
+    replaced = {"work=work": f"work=work, costs=lambda config: Costs({costs})"}
+    done = typed(write_task(tmp_path, replaced), "plan", "task=small")
     assert done.exit_code == 0, done.output
-    assert "unknown" in done.stdout
+    assert ("unknown" in done.stdout) == ("flops" not in costs)
+    assert re.findall(r"^.*are computed", done.stdout, re.MULTILINE) == [note] * bool(note)
     assert done.stdout.rstrip().endswith("Next: ablate sweep task=small")

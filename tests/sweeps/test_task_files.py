@@ -11,7 +11,7 @@ from small_task import BASE, write_task
 from typed import refusal, typed
 
 KIND = '    kind: Literal["round", "square"]\n'
-SAID = "small.py changed since base-s1 was trained; raise the task's version to train it again"
+SAID = "small.py changed since base-s1 was trained; if training changed, raise the task's version to train it again;"
 HELPED = {"\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"}
 
 
