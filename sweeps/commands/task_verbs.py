@@ -43,6 +43,10 @@ class Verbs(TyperGroup):
             self._add_those_of_task(ctx)
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._add_those_of_task(ctx)  # a task that is refused is so before the first line of help
+        super().format_help(ctx, formatter)
+
     def list_commands(self, ctx: Any) -> list[str]:
         self._add_those_of_task(ctx)
         return super().list_commands(ctx)

@@ -218,6 +218,11 @@ def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list
     expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line}", words)
 
 
+def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:
+    write_task(tmp_path, {CONFIG: f"1 / 0\n{CONFIG}"})
+    expect(refusal(tmp_path, "--help", "task=small"), "task", "small.py:24", ["ZeroDivisionError: division by zero"])
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     write_task(tmp_path, {'"small", 1': '"small", 0', '(Metric("score"),)': "()", "work=work": "work=3"})
     assert "for 3 reasons" in refusal(tmp_path, "plan", "task=small")
