@@ -26,7 +26,7 @@ def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [plan.task.costs_note, *plan.composition.notes, *names, *needed]
+    notes = [*_costs_notes(plan), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(
@@ -50,6 +50,13 @@ def plan_table(plan: Plan) -> Table:
         table.add_row(escape(trial.row), escape(trial.change), *numbers, state, end_section=last)
     table.add_row("to run", *_total(plan), "")
     return table
+
+
+def _costs_notes(plan: Plan) -> list[str]:
+    """How the known costs come about; nothing if all are unknown."""
+    params = ["params"] * any(planned.costs.params is not None for planned in plan.trials)
+    known = params + ["FLOPs"] * any(planned.costs.flops is not None for planned in plan.trials)
+    return [plan.task.costs_note or f"{' and '.join(known)} are computed"] if known else []
 
 
 def _total(plan: Plan) -> list[str]:
@@ -127,9 +134,13 @@ def overrides_to_run(planned: Plan, overrides: list[str] | None) -> list[str]:
     return [*going_on(planned.folder, overrides, DECODING, selected), *["--add"] * bool(planned.added)]
 
 
-def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
-    """Print how the plan that ``verb`` ran ended. Returns the exit code: 0 only if every trial is finished."""
-    finished = sum(trial.finished for trial in planned.trials)
+def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped: Collection[str] = frozenset()) -> int:
+    """Print how the plan that ``verb`` ran ended. Returns the exit code.
+
+    It is 0 only if every trial is finished, and 130 if none failed and all others were ``stopped`` as asked.
+    """
+    unfinished = {trial.trial.name for trial in planned.trials if not trial.finished}
+    finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
     rows = tables.table(study)
@@ -140,9 +151,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None) -> int:
     for trial in failed:
         OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
         OUT.print(f"  see {escape(str(trial.folder.error_path))}", soft_wrap=True, style="dim")
-    if finished < len(planned.trials):
+    if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
         next_verb(verb, going_on(planned.folder, overrides, selected))
-        return 1
+        return 1 if failed or not unfinished <= {*stopped} else 130
     next_verb("ui", looking(planned.folder, overrides))
     return 0

@@ -267,8 +267,8 @@ class Task(Generic[Config]):
     words: Callable[[Mapping[str, Any]], str] | None = None
     """A row's changed values in words; by default each with its symbol."""
     costs: Callable[[Config], Costs] = _unknown
-    costs_note: str = "params and FLOPs are computed"
-    """How the costs before training come about, below a plan."""
+    costs_note: str = ""
+    """How the costs before training come about, below a plan that has any; by default which of them are computed."""
     keep: Callable[[Config], Keep] = _newest
     """Which checkpoints stay."""
     fingerprint: Callable[[Config], str] = _no_data

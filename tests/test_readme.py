@@ -9,18 +9,21 @@ from typing import Any
 import pytest
 import typer.main
 from faulty_task import undisturbed
-from written_files import write_files
+from written_files import GUIDE, write_files
 
 from sweeps.cli import app
+from sweeps.commands.task_verbs import commands as verbs_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
 from sweeps.planning.load_task import source_of
+from sweeps.planning.task_source import TaskSource
 from sweeps.starter.new_task import create
 from sweeps.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PACKAGES = ("transformer", "sweeps", "tracking", "benchmarks")
+PARTS = re.DOTALL | re.MULTILINE
 TEXT_FILES = [f"{name}.{language}" for name in ("train", "dev", "test") for language in ("en", "de")]
 
 
@@ -55,10 +58,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
         write_files(document, folder)
+    spiral, with_verb = folder / "spiral.py", f"{own_verb()}\n\ntask = Task(verbs=(predict,),"
+    spiral.write_text(spiral.read_text("utf-8").replace("task = Task(", with_verb))
     for task in {command.split()[2] for command in COMMANDS if re.match(r"ablate init \w+$", command)}:
         if not (folder / f"{task}.py").exists():
             create(task, folder)
     return folder
+
+
+def own_verb() -> str:
+    """The code of the guide's verb."""
+    (found,) = re.findall(r"^```python\n(from sweeps.task import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
+    return str(found)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -67,12 +78,13 @@ def test_every_command_of_the_documents_composes(command: str, folder: Path, mon
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
     if verb == "--version":
         return
-    known = GROUP.get_command(typer.Context(GROUP), verb)
+    task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
+    known = GROUP.get_command(typer.Context(GROUP), verb) or verbs_of(task)[verb]
     if arguments:  # a verb alone is mentioned rather than typed
-        compose(verb, known.make_context(verb, arguments).params)
+        compose(verb, known.make_context(verb, arguments).params, task)
 
 
-def compose(verb: str, parsed: dict[str, Any]) -> None:
+def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     """What the verb does with its arguments before it reads a study or starts anything."""
     overrides = parsed.get("overrides") or []
     if verb in ("plan", "sweep"):
@@ -86,7 +98,7 @@ def compose(verb: str, parsed: dict[str, Any]) -> None:
     elif verb in ("drop", "rm", "stop", "logs"):
         assert not any(argument.startswith("-") for argument in parsed["arguments"])
     elif "arguments" in parsed:
-        assert read_request(verb, parsed["arguments"], source_of("translation", Path.cwd())).names
+        assert read_request(verb, parsed["arguments"], task).names
     elif verb != "init":
         assert compose_settings(overrides)
 

@@ -5,23 +5,26 @@ Every command imports this: torch, NumPy and SentencePiece are imported inside t
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from sweeps.task import Costs, Keep, Problem, Task, Told, Trial
+from sweeps.task import Costs, Keep, Problem, Task, Told, Trial, added_later
 from transformer.card import CARD, words
-from transformer.config import SEMANTICS, TrialConfig
+from transformer.config import SEMANTICS, DataConfig, TrialConfig, digest
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
-from transformer.data.fingerprint import fingerprint
+from transformer.data.pieces import OPTIONS
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
+from transformer.verbs.refusing import problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
 """Of a checkpoint: weights and Adam's two moments, 4 bytes each."""
+PREPARATION = 1
+"""Increased whenever a code change prepares the same text into different pieces."""
 
 
 def _work(trial: Trial[TrialConfig]) -> None:
@@ -67,16 +70,31 @@ def _end(path: Path, size: int) -> bytes:
         return file.read()
 
 
-def _data_problems(config: TrialConfig, prepared: Path | None) -> Iterable[Problem]:
+def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
     if prepared is None:
-        return corpus(config.data).problems(config.data)
+        return problems(corpus(config.data).faults(config.data))
     from transformer.data.lengths import check_lengths
     from transformer.data.prepare import Prepared
 
-    return check_lengths(Prepared(prepared), config.model, config.data)
+    return problems(check_lengths(Prepared(prepared), config.model, config.data))
 
 
+@refusing()
+def fingerprint(data: DataConfig) -> str:
+    """SHA-256 of the current text's declaration, and of how it is prepared. It never covers the prepared output."""
+    declares: dict[str, object] = {
+        "corpus": {"name": data.name, **corpus(data).declared(data)},
+        "languages": [data.source, data.target],
+        "vocabulary": {"size": data.vocab_size, **OPTIONS},
+        "preparation": PREPARATION,
+    }
+    if options := added_later(data):
+        declares["options"] = options
+    return digest(declares)
+
+
+@refusing()
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
     from transformer.data.prepare import prepare
 

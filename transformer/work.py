@@ -1,10 +1,11 @@
 """One trial from its configuration to its scores, as one worker of its group runs it."""
 
 from dataclasses import asdict
+from functools import partial
 
 import torch
 
-from sweeps.task import Costs, Trial
+from sweeps.task import Costs, StateError, Trial
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -14,9 +15,9 @@ from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.greedy_scores import GreedyScores
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
-from transformer.training.parallel import StopRequested, Worker
+from transformer.training.parallel import StopRequested, Worker, pick_device, tokens_per_micro_batch
 from transformer.training.precision import efficient
-from transformer.training.state import TrainState, compare, start
+from transformer.training.state import MisfitError, TrainState, compare, start
 from transformer.training.train import fit
 
 
@@ -25,15 +26,28 @@ def work(trial: Trial[TrialConfig]) -> None:
 
     Raises StateError, MissingStepError, DisagreementError, DivergedError, NotFiniteError.
     """
-    config = trial.config
     torch.set_num_threads(trial.threads)
     with trial.process_group():
-        worker, prepared = Worker.of(trial), Prepared(trial.data)
-        with efficient(config.model, config.train.precision, worker.device):
-            state = _trained(trial, prepared, worker)
-            if state.step == config.train.steps:
-                trial.spent(_costs(state, config))
-                _score(trial, state, prepared, worker)
+        try:
+            _train_and_score(trial)
+        except MisfitError as error:
+            raise StateError(str(error)) from error
+
+
+def worker_of(trial: Trial[TrialConfig]) -> Worker:
+    """The worker that this process is."""
+    device = pick_device()
+    tokens = tokens_per_micro_batch(trial.config.train, device)
+    return Worker(trial.rank, trial.world, device, tokens, partial(trial.stopping, alone=True))
+
+
+def _train_and_score(trial: Trial[TrialConfig]) -> None:
+    config, worker, prepared = trial.config, worker_of(trial), Prepared(trial.data)
+    with efficient(config.model, config.train.precision, worker.device):
+        state = _trained(trial, prepared, worker)
+        if state.step == config.train.steps:
+            trial.spent(_costs(state, config))
+            _score(trial, state, prepared, worker)
 
 
 def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> TrainState:

@@ -52,8 +52,8 @@ def sweep(overrides: OverrideList = None, add: Add = False) -> int:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     _tell_changes(planned)
     with printing_ends_nothing():
-        run_plan(planned, typed_command(), OUT)
-        return show_outcome(planned, "sweep", overrides)
+        stopped = run_plan(planned, typed_command(), OUT)
+        return show_outcome(planned, "sweep", overrides, stopped)
 
 
 @guarded

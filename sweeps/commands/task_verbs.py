@@ -12,9 +12,9 @@ from typer.core import TyperGroup
 from sweeps.commands.arguments import Trials
 from sweeps.commands.guarded import guarded
 from sweeps.console import next_command, print_refusal
-from sweeps.planning.load_task import DEFAULT_TASK, source_of
+from sweeps.planning.load_task import DEFAULT_TASK, known_tasks, source_of
 from sweeps.planning.task_source import TaskSource
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Trained, Typed
 from sweeps.verbs import TAKES_ALL
 
@@ -43,6 +43,10 @@ class Verbs(TyperGroup):
             self._add_those_of_task(ctx)
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._add_those_of_task(ctx)  # a task that is refused is so before the first line of help
+        super().format_help(ctx, formatter)
+
     def list_commands(self, ctx: Any) -> list[str]:
         self._add_those_of_task(ctx)
         return super().list_commands(ctx)
@@ -50,6 +54,10 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if "=" in args[0]:
             ctx.fail(f"No such command '{args[0]}'. Did you mean 'ablate sweep {args[0]}'?")
+        if not any(text.startswith(NAMED) for text in args) and self.get_command(ctx, args[0]) is None:
+            near = nearest(args[0], self.commands)
+            meant = f" Did you mean '{near}'?" if near else ""
+            ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
         return super().resolve_command(ctx, args)
 
     def _add_those_of_task(self, ctx: Any) -> None:
@@ -60,6 +68,12 @@ class Verbs(TyperGroup):
             raise typer.Exit(2) from None
         for name, command in found.items():
             self.commands.setdefault(name, command)
+
+
+def _own_tasks() -> str:
+    """How the tasks of this folder, and the installed ones, are named."""
+    own = [name for name in known_tasks(Path.cwd()) if name != DEFAULT_TASK]
+    return " or ".join(f"{NAMED}{name}" for name in own or ["NAME"])
 
 
 def commands(source: TaskSource) -> dict[str, Any]:

@@ -89,7 +89,8 @@ class _Composer:
         self.overrides = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
         self.chosen, self.values = dict(self.overrides.choices), dict(self.overrides.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
-        self.found = FoundProblems(self.typed, self.overrides, problems, self.library)
+        study = record.study.folder if record else None
+        self.found = FoundProblems(self.typed, self.overrides, problems, self.library, study)
         needed = [("row", BASE)] if self.library.at_root else [(BASE, BASE), ("row", BASE)]
         readable = [self.found.readable(group, name) for group, name in needed]
         if not all(readable):
@@ -238,6 +239,7 @@ class _Composer:
         for group, values in nested(recorded.values or {}).items():
             tree[group] |= values
         self.unscaled[row] = recorded.before_scaling
+        self.found.recorded.add(row)
         return {**tree, "row": {"change": "", "published": {}, **recorded.about}}
 
     def _exists(self, row: str) -> bool:

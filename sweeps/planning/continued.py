@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
-from sweeps.planning.naming import naming
+from sweeps.planning.naming import naming, other_study
 from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
@@ -21,7 +21,6 @@ from tracking.study import Study
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")
-OTHER_STUDY = "remove it, or choose another sweep.name"
 
 
 def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
@@ -153,13 +152,17 @@ class _Continued:
         """Typed options that differ from the recorded option of their group."""
         if (task := self.typed.values.get(KEY, self.library.source.name)) != self.library.source.name:
             found = f'is "{task}", but {self.record.study.name} is recorded with task={self.library.source.name}'
-            yield Problem(KEY, found, OTHER_STUDY, None, COMMAND_LINE)
+            yield Problem(KEY, found, self._other, None, COMMAND_LINE)
         for group in self._deciding_options() if self.record.study.begun else ():
             typed, usual = self.typed.choices.get(group), self.library.defaults.get(group)
             recorded = self.record.options.get(group, usual)
             if typed is not None and recorded is not None and typed != recorded:
                 found = f'is "{typed}", but {self.record.study.name} is recorded with {group}={recorded}'
-                yield Problem(group, found, OTHER_STUDY, None, COMMAND_LINE)
+                yield Problem(group, found, self._other, None, COMMAND_LINE)
+
+    @property
+    def _other(self) -> str:
+        return other_study(self.record.study.folder)
 
     def _deciding_options(self) -> list[str]:
         """The groups of options with a key that decides the weights."""
@@ -187,7 +190,7 @@ class _Continued:
         for key in self._differing(recorded, now):
             found = f"is {now[key]}{where}, but {self.record.study.name} is recorded with {recorded[key]}"
             typed = key in self.typed.values
-            allowed = OTHER_STUDY if typed else "restore the file, or choose another sweep.name"
+            allowed = self._other if typed else "restore the file, or choose another sweep.name"
             problems.append(Problem(key, found, allowed, None, COMMAND_LINE if typed else places(key)))
         return problems
 

@@ -7,6 +7,7 @@ from sweeps.planning.schema import Schema
 from sweeps.planning.task_named import source_named
 from sweeps.planning.yaml_files import shipped_defaults
 from sweeps.task import RefusedError
+from tracking.shell import shell_line
 from tracking.studies import studies
 
 PLACES = ("paths.", "tracking")
@@ -53,6 +54,11 @@ def placed(study: Path) -> list[str]:
     """The override for the folder of the study, unless that is where a command looks by itself."""
     runs = study.parent
     return [] if runs == (Path.cwd() / "runs").resolve() else [f"paths.runs={hydra_text(str(runs))}"]
+
+
+def other_study(study: Path) -> str:
+    """What to type if a recorded study stands in the way."""
+    return f"type `{shell_line(['ablate', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
 
 
 def hydra_text(text: str) -> str:

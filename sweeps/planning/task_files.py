@@ -46,7 +46,7 @@ def changes(source: TaskSource, trials: Iterable[tuple[str, TrialFolder]]) -> It
         others, verb = (f" and {len(names) - 1} more", "were") if len(names) > 1 else ("", "was")
         them = "them" if len(names) > 1 else "it"
         since = f"{', '.join(files)} changed since {names[0]}{others} {verb} trained"
-        yield f"{since}; raise the task's version to train {them} again"
+        yield f"{since}; if training changed, raise the task's version to train {them} again; otherwise do nothing"
 
 
 def root_of(source: TaskSource) -> Path | None:

@@ -27,8 +27,11 @@ from sweeps.schema import Problem, RefusedError
 from tracking.shell import shell_line
 
 
-def run_plan(plan: Plan, command: list[str], console: Console) -> None:
-    """Run the pending trials; the study on disk holds their results. Raises RefusedError, Interrupted, OSError."""
+def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]:
+    """Run the pending trials; the study on disk holds their results. Returns those that alone were asked to stop.
+
+    Raises RefusedError, Interrupted, OSError.
+    """
     plan = readable(plan, console)
     connect = partial(_connect, plan.composition.shared.cluster)
     with (
@@ -39,6 +42,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> None:
         if plan.pending:
             with Progress(plan, console) as progress:
                 _run_on_ray(plan, progress, stopping, command)
+        return stopping.trials
 
 
 @contextmanager

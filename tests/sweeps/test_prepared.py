@@ -273,8 +273,8 @@ from pathlib import Path
 from sweeps.running.prepared import prepare_once
 from sweeps.task import Task
 from transformer.config import DataConfig
-from transformer.data.fingerprint import fingerprint
 from transformer.data.prepare import prepare
+from transformer.task import fingerprint
 
 def fill(configs, folder, told):
     prepare(configs[0], folder, told)

@@ -55,6 +55,7 @@ def test_a_sweep_that_is_told_to_stop_from_elsewhere_saves_and_the_next_one_goes
     again.wait_for_step(saved + 50)
     assert ablate("stop", "base-s1", cwd=workplace).returncode == 0
     code, output = again.finish()
+    assert code == 130, output
     assert f"resumed at step {saved}" in output
     assert [line["reason"] for line in lines(trial / "attempts.jsonl") if "end" in line] == ["interrupted"] * 2
 

@@ -18,8 +18,8 @@ from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_lin
 from sweeps.running.prepared import prepared_folder
 from sweeps.task import Task, Told
 from transformer.config import DataConfig
-from transformer.data.fingerprint import fingerprint
 from transformer.data.prepare import prepare
+from transformer.task import fingerprint
 
 LONG = [pytest.mark.slow, pytest.mark.faults]
 EVERYDAY = [*LONG, pytest.mark.everyday]

@@ -218,6 +218,11 @@ def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list
     expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line}", words)
 
 
+def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:
+    write_task(tmp_path, {CONFIG: f"1 / 0\n{CONFIG}"})
+    expect(refusal(tmp_path, "--help", "task=small"), "task", "small.py:24", ["ZeroDivisionError: division by zero"])
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     write_task(tmp_path, {'"small", 1': '"small", 0', '(Metric("score"),)': "()", "work=work": "work=3"})
     assert "for 3 reasons" in refusal(tmp_path, "plan", "task=small")
@@ -236,8 +241,14 @@ def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
     expect(refused(tmp_path, "plan", "task=small"), "sweep.rows", "", ["lists twin and square", "the same model"])
 
 
-def test_the_task_that_is_right_is_planned(tmp_path: Path) -> None:
-    done = typed(write_task(tmp_path), "plan", "task=small")
+@pytest.mark.parametrize(
+    ("costs", "note"),
+    [("", ""), ("params=3", "params are computed"), ("params=3, flops=4.0", "params and FLOPs are computed")],
+)
+def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str) -> None:
+    replaced = {"work=work": f"work=work, costs=lambda config: Costs({costs})"}
+    done = typed(write_task(tmp_path, replaced), "plan", "task=small")
     assert done.exit_code == 0, done.output
-    assert "unknown" in done.stdout
+    assert ("unknown" in done.stdout) == ("flops" not in costs)
+    assert re.findall(r"^.*are computed", done.stdout, re.MULTILINE) == [note] * bool(note)
     assert done.stdout.rstrip().endswith("Next: ablate sweep task=small")

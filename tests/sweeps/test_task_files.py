@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_task import write_task
+from small_task import BASE, write_task
 from typed import refusal, typed
 
-SAID = "small.py changed since base-s1 was trained; raise the task's version to train it again"
+KIND = '    kind: Literal["round", "square"]\n'
+SAID = "small.py changed since base-s1 was trained; if training changed, raise the task's version to train it again;"
 HELPED = {"\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"}
 
 
@@ -59,3 +60,17 @@ def test_a_study_is_read_where_its_task_is_not(trained: Path, tmp_path_factory: 
         assert (done.exit_code, json.loads(done.stdout)[0]["score"]) == (0, 2.0), done.output
         assert "finished" in typed(elsewhere, "status", *words).stdout
     assert 'is "small", but there is no module small' in refusal(elsewhere, "sweep", "sweep.name=small-full")
+
+
+def test_keys_of_a_former_schema_name_the_study_that_recorded_them(
+    furnish: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    before = write_task(furnish(tmp_path / "before"))
+    assert typed(before, "train", "task=small", "row=square").exit_code == 0
+    base = {"conf/task/small/base.yaml": BASE.replace(", kind: round", "")}
+    now = write_task(tmp_path / "now", {KIND: ""}, base)
+    (now / "conf/task/small/row/square.yaml").unlink()
+    shutil.copytree(before / "runs", now / "runs")
+    said = refusal(now, "plan", "task=small")
+    assert "model.kind (runs/small-full/study.json) is not a key keys under model are size; recorded by" in said
+    assert "type `ablate rm small-full`, or choose another sweep.name" in said

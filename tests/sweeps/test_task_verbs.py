@@ -1,6 +1,7 @@
 """Verbs of a user's task: found by its name, they get trained trials, and keep scores."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None
         assert done.exit_code == 0
         assert "Reveal what a trial has learned" in done.stdout
     assert "reveal" not in typed(folder, "--help").stdout
-    assert typed(folder, "reveal", "base-s1", "sweep.name=s").exit_code == 2
+    done = typed(folder, "reveal", "base-s1", "sweep.name=s")
+    assert done.exit_code == 2
+    assert "For a verb of your own task, add task=small." in " ".join(re.sub("[│\n]", " ", done.stderr).split())
     assert typed(folder, "translate", "base-s1", *BASE).exit_code == 2
 
 

@@ -7,11 +7,11 @@ import pytest
 from small_trials import SMALL, copy_data, prepared_text, small_trial
 from toy_trial import ToyTrial
 
+from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepare import Prepared
-from transformer.training.parallel import Worker
-from transformer.work import work
+from transformer.work import work, worker_of
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,11 @@ def test_a_stopped_trial_is_not_scored_and_goes_on_without_repeating_itself(whol
     assert (second.said("evaluated"), second.said("spent")) == (whole.said("evaluated"), whole.said("spent"))
 
 
+def test_a_checkpoint_that_does_not_fit_is_a_state_error(whole: ToyTrial) -> None:
+    with pytest.raises(StateError, match=r"^the checkpoint of step 7 does not fit the model"):
+        work(ToyTrial(whole.config, whole.data, saved=Saved(7, {})))
+
+
 def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
     again = whole.again(scored={"dev": {"nll": 1.0}})
     work(again)
@@ -87,5 +92,5 @@ def test_scoring_breaks_off_when_the_trial_is_told_to_stop(whole: ToyTrial) -> N
 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:
-    assert Worker.of(ToyTrial(small_trial())).tokens_per_micro_batch == 8000
-    assert Worker.of(ToyTrial(small_trial(tokens_per_micro_batch=70))).tokens_per_micro_batch == 70
+    assert worker_of(ToyTrial(small_trial())).tokens_per_micro_batch == 8000
+    assert worker_of(ToyTrial(small_trial(tokens_per_micro_batch=70))).tokens_per_micro_batch == 70

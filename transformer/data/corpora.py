@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeps.task import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data import synthetic
-from transformer.data.text_file import SentencePair, TextFile, file_problems, read_pairs, unreadable
+from transformer.data.text_file import SentencePair, TextFile, file_faults, read_pairs, unreadable
+from transformer.faults import Fault, FaultyError, raise_any
 
 SPLITS = ("train", "dev", "test")
 
@@ -33,7 +33,7 @@ MULTI30K_SHA256 = {
 
 @dataclass(frozen=True)
 class Text:
-    """The sets of a corpus, each to be read once. A set of ``files`` raises RefusedError at its end if they are faulty.
+    """The sets of a corpus, each to be read once. A set of ``files`` raises FaultyError at its end if they are faulty.
 
     ``declared`` identifies the very bytes that were read: ask for it after the last set.
     """
@@ -53,7 +53,7 @@ class Text:
 class Corpus:
     """A named source of text: ``declared`` identifies the current text, ``load`` opens every set.
 
-    ``problems`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder. The
+    ``faults`` are those that show without reading the text. ``load`` keeps what it downloads in the given folder. The
     declaration of the text that it returns is of the exact bytes it read. It differs if the text changed in between.
 
     ``mean_lengths`` are source and target pieces per sentence, end-of-sentence included, for planning costs;
@@ -61,7 +61,7 @@ class Corpus:
     """
 
     declared: Callable[[DataConfig], dict[str, object]]
-    problems: Callable[[DataConfig], Iterable[Problem]]
+    faults: Callable[[DataConfig], Iterable[Fault]]
     load: Callable[[DataConfig, Path], Text]
     mean_lengths: tuple[float, float]
     train_pairs: int | None = None
@@ -91,17 +91,17 @@ def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
     return {name: [f"{stem}.{side}.gz" for side in (data.source, data.target)] for name, stem in MULTI30K_SETS.items()}
 
 
-def _problems_of_multi30k(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
     unknown = [key for key in ("source", "target") if f"train.{getattr(data, key)}.gz" not in MULTI30K_SHA256]
     for key in unknown:
         language = getattr(data, key)
-        yield Problem(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
+        yield Fault(f"data.{key}", f'is "{language}": multi30k has no train.{language}.gz', "must be en or de")
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
         missing = [name for name in names if not (Path(data.mirror) / name).is_file()]
         if missing:
             allowed = f"must hold the files of multi30k's data/task1/raw{_also_lacks(missing[1:])}"
-            yield Problem("data.mirror", f"{Path(data.mirror) / missing[0]} does not exist", allowed)
+            yield Fault("data.mirror", f"{Path(data.mirror) / missing[0]} does not exist", allowed)
 
 
 def _also_lacks(names: list[str]) -> str:
@@ -120,7 +120,7 @@ def _multi30k_file(name: str, data: DataConfig, downloads: Path) -> Path:
         return Path(pooch.retrieve(source, MULTI30K_SHA256[name], name, downloads, progressbar=False))
     except (OSError, ValueError) as error:
         hint = "must be reachable and complete; data.mirror=DIR reads the same files from a folder"
-        raise RefusedError([Problem("data.mirror", f"cannot fetch {source}: {error}", hint)]) from error
+        raise FaultyError(Fault("data.mirror", f"cannot fetch {source}: {error}", hint)) from error
 
 
 def _refuse_other_content(paths: dict[str, Path]) -> None:
@@ -128,14 +128,13 @@ def _refuse_other_content(paths: dict[str, Path]) -> None:
     others = [name for name in paths if found[name] != MULTI30K_SHA256[name]]
     if others:
         more = f", and {', '.join(others[1:])} differ too" if others[1:] else ""
-        fault = f"{paths[others[0]]} has SHA-256 {found[others[0]]}{more}"
+        content = f"{paths[others[0]]} has SHA-256 {found[others[0]]}{more}"
         allowed = f"must be the released file, {MULTI30K_SHA256[others[0]]}"
-        raise RefusedError([Problem("data.mirror", fault, allowed)])
+        raise FaultyError(Fault("data.mirror", content, allowed))
 
 
 def _declared_files(data: DataConfig) -> dict[str, object]:
-    if problems := list(_problems_of_files(data)):
-        raise RefusedError(problems)
+    raise_any(_faults_of_files(data))
     return {split: [_hash(f"data.{split}", name) for name in getattr(data, split)] for split in SPLITS}
 
 
@@ -144,13 +143,13 @@ def _hash(key: str, name: str) -> str:
         with Path(name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise RefusedError([unreadable(key, Path(name), error)]) from None
+        raise FaultyError(unreadable(key, Path(name), error)) from None
 
 
-def _problems_of_files(data: DataConfig) -> Iterator[Problem]:
+def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
     for split in SPLITS:
         for name in dict.fromkeys(getattr(data, split)):
-            yield from file_problems(f"data.{split}", name)
+            yield from file_faults(f"data.{split}", name)
 
 
 def _load_files(data: DataConfig, downloads: Path) -> Text:
@@ -171,6 +170,6 @@ CORPORA = {
     "synthetic": Corpus(
         lambda data: synthetic.parameters(), lambda data: (), _load_synthetic, (12.0, 12.3), synthetic.Sizes().train
     ),
-    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _problems_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
-    "files": Corpus(_declared_files, _problems_of_files, _load_files, (25.0, 25.0)),
+    "multi30k": Corpus(lambda data: dict(MULTI30K_SHA256), _faults_of_multi30k, _load_multi30k, (14.4, 15.1), 29_000),
+    "files": Corpus(_declared_files, _faults_of_files, _load_files, (25.0, 25.0)),
 }

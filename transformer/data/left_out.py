@@ -7,8 +7,8 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from sweeps.task import Problem, RefusedError
 from transformer.data.text_file import ONE_SENTENCE
+from transformer.faults import Fault, FaultyError
 
 LEAST = 0.1
 """The share of training pairs that must remain; with fewer, the settings do not fit the text."""
@@ -41,17 +41,15 @@ class PairCounts:
 
 
 def refuse_incomplete(name: str, complete: int, given: int) -> None:
-    """Raises RefusedError if too few pairs of a set have text on both sides: of train a tenth, of others one."""
+    """Raises FaultyError if too few pairs of a set have text on both sides: of train a tenth, of others one."""
     least, words = (_least(given), "at least a tenth of the pairs") if name == "train" else (1, "some pair")
     if complete < least:
         found = f"has text on both sides in only {complete} of {given} pairs"
-        raise RefusedError([Problem(f"data.{name}", found, f"{words} must have text on both sides")])
+        raise FaultyError(Fault(f"data.{name}", found, f"{words} must have text on both sides"))
 
 
-def too_few_fit(
-    longest_sides: npt.NDArray[np.int64], blank: int, max_positions: int, longest: str
-) -> Iterator[Problem]:
-    """A problem if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
+def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int, max_positions: int, longest: str) -> Iterator[Fault]:
+    """A fault if ``max_positions`` leaves too few training pairs; ``longest`` describes the longest of them."""
     fit = int((longest_sides <= max_positions).sum())
     counts = PairCounts(fit, blank, len(longest_sides) - fit)
     least = _least(counts.given)
@@ -61,7 +59,7 @@ def too_few_fit(
         allowed = f"must be at least {needed}, which keeps a tenth of them"
         if needed > ADVISED:
             allowed = f"{ONE_SENTENCE} {longest}; a tenth of the pairs has at most {needed}"
-        yield Problem("model.max_positions", found, allowed)
+        yield Fault("model.max_positions", found, allowed)
 
 
 def _least(given: int) -> int:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sweeps.task import Problem, RefusedError, Told
 from transformer.config import DataConfig
 from transformer.data import vocabulary
 from transformer.data.corpora import Text, corpus
-from transformer.data.fingerprint import fingerprint, fingerprint_of
-from transformer.data.working_copy import WorkingCopy, untold
+from transformer.data.working_copy import Told, WorkingCopy, untold
+from transformer.faults import Fault, FaultyError, raise_any
 
 SETS = "sets.json"
 """The names of the sets, and the number of blank pairs."""
@@ -122,11 +121,10 @@ class Prepared:
 def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
-    Raises RefusedError for text that cannot be used, or that changes meanwhile.
+    Raises FaultyError for text that cannot be used, or that changes meanwhile.
     """
-    if problems := list(corpus(data).problems(data)):
-        raise RefusedError(problems)
-    planned, downloads = fingerprint(data), folder.parent / "downloads" / data.name
+    raise_any(corpus(data).faults(data))
+    planned, downloads = corpus(data).declared(data), folder.parent / "downloads" / data.name
     try:
         told("opening the text", None)
         _write(data, planned, corpus(data).load(data, downloads), WorkingCopy(folder), told)
@@ -137,11 +135,11 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
         raise
 
 
-def _write(data: DataConfig, planned: str, text: Text, copy: WorkingCopy, told: Told) -> None:
+def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Told) -> None:
     blank = copy.take(text, told)
-    if fingerprint_of(data, text.declared()) != planned:
+    if text.declared() != planned:
         found = f"the text of data={data.name} changed while it was prepared"
-        raise RefusedError([Problem("data", found, "must not change before it is prepared; run the command again")])
+        raise FaultyError(Fault("data", found, "must not change before it is prepared; run the command again"))
     told("learning the vocabulary", None)
     path = copy.folder / "vocabulary.model"
     path.write_bytes(vocabulary.build(copy.lines_to_learn(), data.vocab_size, copy.folder))

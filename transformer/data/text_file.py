@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sweeps.task import Problem, RefusedError
+from transformer.faults import Fault, FaultyError, raise_any
 
 SentencePair = tuple[str, str]
 
@@ -23,35 +23,35 @@ TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
 ONE_SENTENCE = "is it one sentence per line?"
 
 
-def file_problems(key: str, name: str) -> Iterator[Problem]:
-    """At most one problem, of those that show without reading the file."""
+def file_faults(key: str, name: str) -> Iterator[Fault]:
+    """At most one fault, of those that show without reading the file."""
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            yield Problem(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", TEXT)
+            yield Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", TEXT)
             return
         with path.open("rb") as file:
             if not file.read(1):
-                yield Problem(key, f"{name} is empty", TEXT)
+                yield Fault(key, f"{name} is empty", TEXT)
     except OSError as error:
         yield unreadable(key, path, error)
 
 
-def unreadable(key: str, path: Path, error: Exception) -> Problem:
-    """A problem for a file that exists but is unreadable."""
+def unreadable(key: str, path: Path, error: Exception) -> Fault:
+    """A fault for a file that exists but is unreadable."""
     cause = getattr(error, "strerror", None) or error
-    return Problem(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
+    return Fault(key, f"{path} cannot be read: {cause}", "must be a complete file with read permission")
 
 
 def text_chunks(raw: "io.BufferedReader[Any]", path: Path, key: str) -> Iterator[bytes]:
-    """The text of an opened file, plain or compressed by gzip, without its byte order mark. Raises RefusedError."""
+    """The text of an opened file, plain or compressed by gzip, without its byte order mark. Raises FaultyError."""
     stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
     try:
         yield stream.read(CHUNK).removeprefix(BYTE_ORDER_MARK)
         while chunk := stream.read(CHUNK):
             yield chunk
     except (OSError, EOFError, zlib.error) as error:
-        raise RefusedError([unreadable(key, path, error)]) from None
+        raise FaultyError(unreadable(key, path, error)) from None
 
 
 class TextFile:
@@ -64,7 +64,7 @@ class TextFile:
         self.complete = False  # whether its last line was reached
         self._digest = hashlib.sha256()
         self._faulty, self._first_faulty = 0, 0  # lines that are not text
-        self._problems: list[Problem] = []
+        self._faults: list[Fault] = []
 
     @cached_property
     def size(self) -> int:
@@ -80,25 +80,25 @@ class TextFile:
         return self._digest.hexdigest()
 
     def lines(self) -> Iterator[str]:
-        """Every line without its end; a faulty one is empty. Raises nothing: see ``problems``."""
+        """Every line without its end; a faulty one is empty. Raises nothing: see ``faults``."""
         try:
             with io.BufferedReader(_Counted(self)) as raw:
                 blocks = self._blocks(text_chunks(raw, self.path, self.key))
                 yield from chain.from_iterable(map(self._checked, blocks))
                 self.complete = True
         except OSError as error:
-            self._problems.append(unreadable(self.key, self.path, error))
-        except RefusedError as error:
-            self._problems += error.problems
+            self._faults.append(unreadable(self.key, self.path, error))
+        except FaultyError as error:
+            self._faults += error.faults
 
-    def problems(self) -> list[Problem]:
+    def faults(self) -> list[Fault]:
         """What is wrong with the file, once it was read."""
-        found = list(self._problems)
+        found = list(self._faults)
         if self._faulty:
             others = f", like {self._faulty - 1} other lines" if self._faulty > 1 else ""
-            found.append(Problem(self.key, f"{self.path}:{self._first_faulty} is not UTF-8 text{others}", TEXT))
+            found.append(Fault(self.key, f"{self.path}:{self._first_faulty} is not UTF-8 text{others}", TEXT))
         elif self.complete and not self.count:
-            found.append(Problem(self.key, f"{self.path} is empty", TEXT))
+            found.append(Fault(self.key, f"{self.path} is empty", TEXT))
         return found
 
     def _blocks(self, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -110,7 +110,7 @@ class TextFile:
                 yield lines
             if len(rest) > LONGEST:
                 found = f"{self.path}:{self.count + 1} has more than {LONGEST} bytes"
-                raise RefusedError([Problem(self.key, found, f"{ONE_SENTENCE} No longer line is read")])
+                raise FaultyError(Fault(self.key, found, f"{ONE_SENTENCE} No longer line is read"))
         if rest:
             yield [rest]
 
@@ -139,26 +139,24 @@ class _Counted(io.FileIO):
 
 
 def read_lines(path: Path, key: str) -> list[str]:
-    """The lines of one file. Raises RefusedError with everything that is wrong with it."""
+    """The lines of one file. Raises FaultyError with everything that is wrong with it."""
     file = TextFile(path, key)
     lines = list(file.lines())
-    if problems := file.problems():
-        raise RefusedError(problems)
+    raise_any(file.faults())
     return lines
 
 
 def read_pairs(source: TextFile, target: TextFile) -> Iterator[SentencePair]:
-    """The sentence pairs of two files, one sentence per line; at their end, RefusedError with all faults of both."""
+    """The sentence pairs of two files, one sentence per line; at their end, FaultyError with all faults of both."""
     sides = source.lines(), target.lines()
     yield from zip(*sides, strict=False)
     for side in sides:
         deque(side, maxlen=0)
-    problems = [*source.problems(), *target.problems()]
+    faults = [*source.faults(), *target.faults()]
     if source.complete and target.complete and source.count and target.count and source.count != target.count:
         found = f"{source.path} has {source.count} lines and {target.path} has {target.count}"
-        problems.append(Problem(source.key, found, "both sides must have one line per sentence pair"))
-    if problems:
-        raise RefusedError(problems)
+        faults.append(Fault(source.key, found, "both sides must have one line per sentence pair"))
+    raise_any(faults)
 
 
 def _decoded(content: bytes) -> str | None:

@@ -11,8 +11,8 @@ from tempfile import TemporaryFile
 
 import sentencepiece
 
-from sweeps.task import Problem, RefusedError
 from transformer.data.pieces import OPTIONS
+from transformer.faults import Fault, FaultyError
 
 SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
@@ -66,9 +66,7 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
                 child.kill()
                 raise
         if child.returncode == 0 and vocab_size > LARGEST:
-            raise RefusedError(
-                [Problem("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit")]
-            )
+            raise FaultyError(Fault("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit"))
         if child.returncode:
             raise _failure(vocab_size, child.returncode, said.decode("utf-8", "replace").strip())
         return model
@@ -94,16 +92,16 @@ def learn(vocab_size: int) -> int:
 
 def _failure(vocab_size: int, code: int, message: str) -> Exception:
     if code == REFUSED:
-        return RefusedError([_no_lines() if "sentences_.empty()" in message else _too_large(vocab_size, message)])
+        return FaultyError(_no_lines() if "sentences_.empty()" in message else _too_large(vocab_size, message))
     return RuntimeError(f"the process that learns the vocabulary ended with code {code}: {message or 'no message'}")
 
 
-def _no_lines() -> Problem:
+def _no_lines() -> Fault:
     found = "has no line that a vocabulary can be learned from"
-    return Problem("data.train", found, "must have lines of at most 4192 bytes without the character U+2585")
+    return Fault("data.train", found, "must have lines of at most 4192 bytes without the character U+2585")
 
 
-def _too_large(vocab_size: int, message: str) -> Problem:
+def _too_large(vocab_size: int, message: str) -> Fault:
     near, limit = None, re.search(r"value <= (\d+)", message)
     smallest = re.search(r"smaller than required_chars\D*\d+\D+(\d+)", message)
     if limit:
@@ -112,4 +110,4 @@ def _too_large(vocab_size: int, message: str) -> Problem:
         near, allowed = smallest[1], f"must be at least {smallest[1]}, the number of bytes and characters of this text"
     else:
         allowed = f"must be a size that this text supports ({message.strip().splitlines()[-1]})"
-    return Problem("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")
+    return Fault("data.vocab_size", f"is {vocab_size}", allowed, near and f"data.vocab_size={near}")

@@ -11,14 +11,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from sweeps.task import Problem, RefusedError, Told
 from transformer.data.array_file import ArrayFile
 from transformer.data.corpora import Text
 from transformer.data.left_out import refuse_incomplete
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
+from transformer.faults import Fault, FaultyError, raise_any
 
 T = TypeVar("T")
+
+
+Told = Callable[[str, float | None], None]
+"""Called with what is being done, and the share of it that is done; None if that is unknown."""
 
 
 def untold(step: str, done: float | None) -> None:
@@ -36,16 +40,15 @@ class WorkingCopy:
     folder: Path
 
     def take(self, text: Text, told: Told) -> int:
-        """Copy every set; the number of training pairs left out. Raises RefusedError with the faults of all sets."""
-        problems: list[Problem] = []
+        """Copy every set; the number of training pairs left out. Raises FaultyError with the faults of all sets."""
+        faults: list[Fault] = []
         blank = 0
         for name, pairs in text.sets.items():
             try:
                 blank += self._take_set(name, pairs, lambda: told("reading", text.share_read))
-            except RefusedError as error:
-                problems += error.problems
-        if problems:
-            raise RefusedError(dict.fromkeys(problems))
+            except FaultyError as error:
+                faults += error.faults
+        raise_any(faults)
         return blank
 
     def lines_to_learn(self) -> Iterator[str]:

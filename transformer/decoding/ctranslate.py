@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweeps.task import Problem, RefusedError
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.export import VOCABULARY
+from transformer.faults import Fault, FaultyError
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.blocks import FeedForward, Residual
 from transformer.model.encoder_decoder import Transformer
@@ -25,7 +25,7 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32 and with the vocabulary.
 
     The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``. It adds
-    end-of-sentence itself. Raises RefusedError if the package ctranslate2 is missing.
+    end-of-sentence itself. Raises FaultyError if the package ctranslate2 is missing.
     """
     spec = specification(model, Vocabulary(vocabulary).texts())
     spec.save(str(folder))
@@ -65,8 +65,8 @@ def _specs() -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
-        problem = Problem("ctranslate2", "is not installed", "must be: pip install 'ablate-sweeps[export]'")
-        raise RefusedError([problem]) from error
+        fix = "must be: pip install 'ablate-sweeps[export]'"
+        raise FaultyError(Fault("ctranslate2", "is not installed", fix)) from error
     return transformer_spec
 
 

@@ -13,9 +13,9 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from sweeps.task import Problem, RefusedError, parse
-from transformer.config import TrialConfig
+from transformer.config import TrialConfig, read_trial
 from transformer.data.vocabulary import Vocabulary
+from transformer.faults import Fault, FaultyError, raise_any
 from transformer.model.encoder_decoder import Transformer
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
@@ -40,11 +40,10 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
 def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
     """The model, ready to translate on the CPU, its vocabulary, and the configuration of its trial.
 
-    Reads only data: nothing in the folder can run code. Raises RefusedError if a file is missing, damaged or misfit.
+    Reads only data: nothing in the folder can run code. Raises FaultyError if a file is missing, damaged or misfit.
     """
     missing = [folder / name for name in (WEIGHTS, CONFIG, VOCABULARY) if not (folder / name).is_file()]
-    if missing:
-        raise RefusedError(Problem(str(path), "is missing", "must be in an exported folder") for path in missing)
+    raise_any(Fault(str(path), "is missing", "must be in an exported folder") for path in missing)
     trial = _read_config(folder / CONFIG)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     model = Transformer(trial.model, len(vocabulary))
@@ -54,9 +53,9 @@ def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, renamed to ``folder`` once it is complete. Raises RefusedError if ``folder`` exists."""
+    """A folder to write into, renamed to ``folder`` once it is complete. Raises FaultyError if ``folder`` exists."""
     if folder.exists():
-        raise RefusedError([Problem(str(folder), "exists", "must be a new folder")])
+        raise FaultyError(Fault(str(folder), "exists", "must be a new folder"))
     folder.parent.mkdir(parents=True, exist_ok=True)
     workshop = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -72,29 +71,26 @@ def _read_config(path: Path) -> TrialConfig:
     try:
         tree = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise RefusedError([Problem(str(path), f"is not JSON ({error})", AS_EXPORTED)]) from error
+        raise FaultyError(Fault(str(path), f"is not JSON ({error})", AS_EXPORTED)) from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise RefusedError([Problem(str(path), "has another format", f'must contain "format": {FORMAT}')])
-    trial, problems = parse(TrialConfig, tree.get("trial"))
-    if trial is None:
-        raise RefusedError(problems)
-    return trial
+        raise FaultyError(Fault(str(path), "has another format", f'must contain "format": {FORMAT}'))
+    return read_trial(tree.get("trial"))
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:
     try:
         return Vocabulary(path)
     except (OSError, RuntimeError) as error:
-        raise RefusedError([Problem(str(path), "is not a SentencePiece model", AS_EXPORTED)]) from error
+        raise FaultyError(Fault(str(path), "is not a SentencePiece model", AS_EXPORTED)) from error
 
 
 def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
-        raise RefusedError([Problem(str(path), f"cannot be read ({error})", AS_EXPORTED)]) from error
+        raise FaultyError(Fault(str(path), f"cannot be read ({error})", AS_EXPORTED)) from error
     expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
     found = {name: list(weight.shape) for name, weight in weights.items()}
     if found != expected:
-        raise RefusedError([Problem(str(path), f"does not fit {CONFIG} and {VOCABULARY}", AS_EXPORTED)])
+        raise FaultyError(Fault(str(path), f"does not fit {CONFIG} and {VOCABULARY}", AS_EXPORTED))
     return weights

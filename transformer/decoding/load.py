@@ -5,25 +5,24 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from sweeps.task import Saved
 from transformer.config import TrialConfig
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.translate import Translator
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.state import fitting_weights
+from transformer.training.state import SavedState, fitting_weights
 
 
-def load(config: TrialConfig, vocabulary: Vocabulary, states: Iterable[Saved], device: torch.device) -> Translator:
-    """A translator with the mean of these states, which are those of ``config.averaged_steps``. Raises StateError."""
+def load(config: TrialConfig, vocabulary: Vocabulary, states: Iterable[SavedState], device: torch.device) -> Translator:
+    """A translator with the mean of these states, which are those of ``config.averaged_steps``. Raises MisfitError."""
     model = Transformer(config.model, len(vocabulary))
     model.load_state_dict(mean_weights(states, model))
     return Translator(model.to(device).eval(), vocabulary, config.decode, config.train.precision)
 
 
-def mean_weights(states: Iterable[Saved], model: nn.Module) -> dict[str, Tensor]:
+def mean_weights(states: Iterable[SavedState], model: nn.Module) -> dict[str, Tensor]:
     """The mean of the weights of at least one state (section 6.1); memory holds two at a time.
 
-    Raises StateError unless each fits ``model``.
+    Raises MisfitError unless each fits ``model``.
     """
     n, total = 0, dict[str, Tensor]()
     for saved in states:

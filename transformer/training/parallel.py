@@ -4,15 +4,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from sweeps.task import Trial
-from transformer.config import TrainConfig, TrialConfig
+from transformer.config import TrainConfig
 
 Item = TypeVar("Item")
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
@@ -42,13 +40,6 @@ class Worker:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     tokens_per_micro_batch: int = 25_000  # limit of a micro-batch: sentences × longest side
     stop: Callable[[], bool] = never
-
-    @staticmethod
-    def of(trial: Trial[TrialConfig]) -> "Worker":
-        """The worker that this process is."""
-        device = pick_device()
-        tokens = tokens_per_micro_batch(trial.config.train, device)
-        return Worker(trial.rank, trial.world, device, tokens, partial(trial.stopping, alone=True))
 
     @property
     def persistent(self) -> "Worker":

@@ -4,12 +4,11 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.model.encoder_decoder import Transformer
@@ -17,6 +16,19 @@ from transformer.training.optimizer import adam, load_adam
 from transformer.training.parallel import Worker
 
 DIGITS = 12  # of a digest, in a message
+
+
+class SavedState(Protocol):
+    """A checkpoint: what ``TrainState.to_dict`` gave after ``step``, unless other code wrote it."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def state(self) -> Any: ...
+
+
+class MisfitError(Exception):
+    """A saved state that does not fit the model or its training, in one line."""
 
 
 class DisagreementError(Exception):
@@ -42,8 +54,8 @@ class TrainState:
             "best_nll": self.best_nll,
         }
 
-    def load(self, saved: Saved) -> None:
-        """Go on from a saved state. Raises StateError."""
+    def load(self, saved: SavedState) -> None:
+        """Go on from a saved state. Raises MisfitError."""
         weights, state = fitting_weights(saved, self.model), saved.state
         shapes = enumerate(_shapes(list(self.model.parameters())))
         moments = {number: {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for number, shape in shapes}
@@ -69,8 +81,8 @@ def start(config: TrialConfig, vocab_size: int, device: torch.device) -> TrainSt
     return TrainState(model, adam(model, capturable=device.type == "cuda"))
 
 
-def fitting_weights(saved: Saved, model: nn.Module) -> dict[str, Tensor]:
-    """The weights in a saved state. Raises StateError, in one line, unless they fit ``model``."""
+def fitting_weights(saved: SavedState, model: nn.Module) -> dict[str, Tensor]:
+    """The weights in a saved state. Raises MisfitError, in one line, unless they fit ``model``."""
     weights: dict[str, Tensor] | None = saved.state.get("model") if isinstance(saved.state, dict) else None
     if weights is None or _shapes(weights) != _shapes(model.state_dict()):
         raise _misfit(saved)
@@ -88,9 +100,9 @@ def compare(state: TrainState, worker: Worker) -> None:
         raise DisagreementError(f"the workers start from different states: {ranks}; {fix}")
 
 
-def _misfit(saved: Saved) -> StateError:
+def _misfit(saved: SavedState) -> MisfitError:
     fix = "use the code that wrote it, or remove it"
-    return StateError(f"the checkpoint of step {saved.step} does not fit the model or its training; {fix}")
+    return MisfitError(f"the checkpoint of step {saved.step} does not fit the model or its training; {fix}")
 
 
 def _shapes(value: Any) -> Any:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sweeps.task import Trial
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, Shape, TrainingBatches
 from transformer.data.buckets import buckets, into_bucket
@@ -25,6 +25,16 @@ from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
 from transformer.training.precision import autocast
 from transformer.training.schedule import learning_rate
 from transformer.training.state import TrainState
+
+
+class Attempt(Protocol):
+    """One attempt at a trial, as training sees it."""
+
+    @property
+    def config(self) -> TrialConfig: ...
+    def report(self, step: int, metrics: Metrics) -> None: ...
+    def checkpoint(self, step: int, state: dict[str, Any], score: float | None = None) -> None: ...
+    def stopping(self) -> bool: ...
 
 
 def train_step(
@@ -87,7 +97,7 @@ def dev_nll(model: Transformer, pairs: ParallelSet, config: TrialConfig, worker:
 
 def fit(
     state: TrainState,
-    trial: Trial[TrialConfig],
+    trial: Attempt,
     batches: TrainingBatches,
     dev: ParallelSet,
     worker: Worker,

@@ -16,11 +16,12 @@ from sweeps.task import Problem, RefusedError, Trained, nearest
 from transformer.config import TrialConfig
 from transformer.data.prepare import ParallelSet, Prepared, Sentences
 from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
-from transformer.decoding.score import known_set, nearest_set, read_set
+from transformer.decoding.score import known_sets, read_set
 from transformer.decoding.translate import Translator
 from transformer.finite import sentences_of
 from transformer.training.parallel import Worker, tokens_per_micro_batch
 from transformer.verbs.models import translator_of
+from transformer.verbs.refusing import refusing
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ def _outcome(evaluations: list[Evaluation]) -> str:
 
 def _unknown(trial: Trained[TrialConfig], prepared: Prepared, name: str) -> list[Problem]:
     evaluated = prepared.evaluation_sets
-    if name in evaluated or known_set(name):
+    if name in evaluated or name in known_sets():
         return []
     allowed = f"must be one of {', '.join(evaluated)}, or a test set of sacreBLEU, such as wmt13 or wmt14/full"
     found = f'{trial.config.data.name} has no set "{name}"'
-    return [Problem("--set", found, allowed, nearest(name, evaluated) or nearest_set(name))]
+    return [Problem("--set", found, allowed, nearest(name, evaluated) or nearest(name, known_sets()))]
 
 
 def _recorded(trial: Trained[TrialConfig], sets: Sequence[str], decoded: Sequence[str] = ()) -> dict[str, Evaluation]:
@@ -130,6 +131,7 @@ def _hypotheses(set_name: str) -> str:
     return f"hypotheses/{set_name}.txt"
 
 
+@refusing()
 def _evaluation_set(trial: Trained[TrialConfig], prepared: Prepared, name: str) -> EvaluationSet:
     """A set of the trial's data, or a test set of sacreBLEU. Raises RefusedError."""
     data = trial.config.data

@@ -20,6 +20,7 @@ from transformer.decoding.translate import Translator
 from transformer.verbs.card import ModelCard
 from transformer.verbs.export_kind import ExportKind
 from transformer.verbs.models import EXPORTED, translator_of
+from transformer.verbs.refusing import refusing
 
 SERVED = ("transformer", "sweeps", "tracking")
 """Our packages that a served model brings along: its code, and the interface of tasks, which that needs."""
@@ -27,6 +28,7 @@ SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors")
 """The packages that the exported code imports."""
 
 
+@refusing()
 def export_model(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
     """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeps.task import Problem, RefusedError, StateError, Trained, Typed, parse
+from sweeps.task import Problem, RefusedError, Trained, Typed, parse
 from transformer.config import DecodeConfig, TrialConfig
+from transformer.verbs.refusing import refusing
 
 if TYPE_CHECKING:
     from transformer.decoding.translate import Translator  # loads torch, which no refusal needs
@@ -31,16 +32,18 @@ def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     from transformer.data.prepare import Prepared
     from transformer.decoding.load import load
     from transformer.training.parallel import pick_device
+    from transformer.training.state import MisfitError
 
     config = trained.config
     steps = replace(config, train=replace(config.train, steps=trained.step)).averaged_steps
     vocabulary = Prepared(trained.data).vocabulary
     try:
         return load(config, vocabulary, trained.states(steps), pick_device())
-    except StateError as error:
+    except MisfitError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
 
 
+@refusing()
 def translator_in(folder: Path, average: int | None, typed: Typed) -> "Translator":
     """The model in an exported folder, on this machine's device. Raises RefusedError."""
     exported = _exported(folder)

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from sweeps.task import RefusedError
 from transformer.data.text_file import BYTE_ORDER_MARK, text_chunks
 from transformer.decoding.translate import Translation, Translator
+from transformer.faults import FaultyError
 from transformer.finite import NotFiniteError
 from transformer.verbs.lines import arriving, decode, windows
 
@@ -60,8 +60,8 @@ class Translating:
                 self._translate(lines)
                 if len(lines) < len(window):
                     return self._refuse(f"{self.name}:{self.done + 1} is not UTF-8 text")
-        except RefusedError as error:
-            return self._refuse(error.problems[0].found)
+        except FaultyError as error:
+            return self._refuse(error.faults[0].found)
         except BrokenPipeError:
             _forget(self.out)
         except KeyboardInterrupt:

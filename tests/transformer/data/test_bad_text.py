@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from small_trials import SMALL, prepared_text
 
-from sweeps.schema import Problem, RefusedError
+from sweeps.task import RefusedError
 from transformer.config import DataConfig
-from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.text_file import read_lines
+from transformer.faults import Fault, FaultyError
+from transformer.task import fingerprint
 
 ENGLISH = [f"the {size} dog sees a man and number {n}" for n in range(10) for size in ("small", "big")]
 GERMAN = [f"der {size} Hund sieht einen Mann und Nummer {n}" for n in range(10) for size in ("kleine", "große")]
@@ -38,11 +39,11 @@ def good(folder: Path, vocab_size: int = 310) -> DataConfig:
     return DataConfig("files", "en", "de", vocab_size, None, **sets)
 
 
-def refused(data: DataConfig, folder: Path) -> list[Problem]:
-    """The problems of this text."""
-    with pytest.raises(RefusedError) as caught:
+def refused(data: DataConfig, folder: Path) -> list[Fault]:
+    """The faults of this text."""
+    with pytest.raises(FaultyError) as caught:
         prepared_text(data, folder)
-    return caught.value.problems
+    return list(caught.value.faults)
 
 
 LINES = text(ENGLISH)

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from small_trials import prepared_text
 
-from sweeps.schema import Problem, RefusedError
 from transformer.config import DataConfig
 from transformer.data.corpora import CORPORA, MULTI30K_SHA256, MULTI30K_URL
+from transformer.faults import Fault, FaultyError
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
 
 
-def refused_multi30k(folder: Path, data: DataConfig) -> Problem:
-    with pytest.raises(RefusedError) as refused:
+def refused_multi30k(folder: Path, data: DataConfig) -> Fault:
+    with pytest.raises(FaultyError) as refused:
         prepared_text(data, folder)
     assert not (folder / "downloads").exists()
-    (problem,) = refused.value.problems
+    (problem,) = refused.value.faults
     return problem
 
 
@@ -28,9 +28,9 @@ def test_every_missing_file_is_named_with_its_key(tmp_path: Path, split: str) ->
     for path in there:
         Path(path).write_bytes(b"one\n")
     sets = dict.fromkeys(("train", "dev", "test"), there) | {split: [str(tmp_path / "no"), str(tmp_path / "none")]}
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(FaultyError) as refused:
         prepared_text(DataConfig("files", "a", "b", 300, None, **sets), tmp_path)
-    assert [(p.key, p.found) for p in refused.value.problems] == [
+    assert [(p.key, p.found) for p in refused.value.faults] == [
         (f"data.{split}", f"{tmp_path / name} does not exist") for name in ("no", "none")
     ]
 

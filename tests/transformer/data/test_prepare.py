@@ -10,12 +10,12 @@ import pytest
 import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
-from sweeps.schema import RefusedError
 from transformer.config import DataConfig
-from transformer.data.fingerprint import fingerprint
 from transformer.data.lengths import check_lengths
 from transformer.data.pieces import EOS, OPTIONS
 from transformer.data.prepare import Sentences, prepare
+from transformer.faults import FaultyError
+from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
 TRANSLATED = [
@@ -157,7 +157,7 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path, split
         if step == "opening the text":
             texts(tmp_path, 300, **{split: (SENTENCES, [*TRANSLATED[:3], "anders"])})
 
-    with pytest.raises(RefusedError, match=r"text of data=files changed while it was prepared"):
+    with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
         prepare(data, made, change)
 
 

@@ -33,5 +33,5 @@ def test_an_empty_line_is_kept_in_its_place(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_refused_with_its_key(tmp_path: Path) -> None:
     file = TextFile(tmp_path, "data.dev")  # a folder
     assert list(file.lines()) == []
-    (problem,) = file.problems()
-    assert (problem.key, problem.found) == ("data.dev", f"{tmp_path} cannot be read: Is a directory")
+    (fault,) = file.faults()
+    assert (fault.key, fault.found) == ("data.dev", f"{tmp_path} cannot be read: Is a directory")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.schema import RefusedError
 from transformer.data import vocabulary
 from transformer.data.pieces import BOS, EOS, PAD, UNK
 from transformer.data.vocabulary import Vocabulary
+from transformer.faults import FaultyError
 
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5
 
@@ -69,9 +69,9 @@ def test_the_same_text_makes_the_same_vocabulary() -> None:
 
 
 def refusal(size: int) -> str:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(FaultyError) as refused:
         vocabulary.build(iter(TEXT), size)
-    (problem,) = refused.value.problems
+    (problem,) = refused.value.faults
     assert (problem.key, problem.found) == ("data.vocab_size", f"is {size}")
     return problem.allowed
 

@@ -13,13 +13,13 @@ import torch
 from small_trials import DECODE, small_model
 from trained_letters import Trained
 
-from sweeps.schema import RefusedError
 from transformer.data.batches import pad
 from transformer.data.pieces import BOS, EOS, PAD
 from transformer.data.prepare import Sentences
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding.ctranslate import export_ctranslate2
 from transformer.decoding.search import beam_search
+from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
 
 ROOM = 40
@@ -129,6 +129,6 @@ def test_without_the_package_the_refusal_names_its_installation(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(RefusedError, match=r"is not installed; must be: pip install 'ablate-sweeps\[export\]'"):
+    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'ablate-sweeps\[export\]'"):
         export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
     assert list(tmp_path.iterdir()) == []

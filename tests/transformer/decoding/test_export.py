@@ -13,10 +13,10 @@ import torch
 from small_trials import small_model, small_trial
 from trained_letters import Trained
 
-from sweeps.schema import RefusedError
 from transformer.config import TrialConfig
 from transformer.decoding.export import export_weights, load_exported, new_folder
 from transformer.decoding.search import beam_search
+from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
 
 LOADS_ALONE = """
@@ -99,25 +99,25 @@ def test_it_is_loaded_without_the_training_code(exported: Path) -> None:
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocabulary.model"])
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
     (exported / name).write_bytes(b"\xff\xfe" + (exported / name).read_bytes()[: 1000 // 3])
-    with pytest.raises(RefusedError, match=name):
+    with pytest.raises(FaultyError, match=name):
         load_exported(exported)
 
 
 def test_every_mistake_of_a_configuration_is_reported(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(n_layer=1, d_ff="many"))
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(FaultyError) as refused:
         load_exported(exported)
-    assert {problem.key for problem in refused.value.problems} == {"model.n_layer", "model.d_ff"}
+    assert {fault.key for fault in refused.value.faults} == {"model.n_layer", "model.d_ff"}
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused(exported: Path) -> None:
     edit(exported / "config.json", lambda tree: tree["trial"]["model"].update(d_ff=127))
-    with pytest.raises(RefusedError, match=r"model.safetensors: does not fit config.json"):
+    with pytest.raises(FaultyError, match=r"model.safetensors: does not fit config.json"):
         load_exported(exported)
 
 
 def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path) -> None:
     torch.save({"embedding": _Intruder(tmp_path / "run")}, exported / "model.safetensors")
-    with pytest.raises(RefusedError, match="cannot be read"):
+    with pytest.raises(FaultyError, match="cannot be read"):
         load_exported(exported)
     assert not (tmp_path / "run").exists()

@@ -6,11 +6,11 @@ import pytest
 import torch
 from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 
-from sweeps.task import Saved, StateError
+from sweeps.task import Saved
 from transformer.config import TrialConfig
 from transformer.data.prepare import Prepared
 from transformer.decoding.load import load
-from transformer.training.state import start
+from transformer.training.state import MisfitError, start
 
 CPU = torch.device("cpu")
 
@@ -39,5 +39,5 @@ def test_the_weights_are_the_mean_of_the_states(prepared: Prepared, steps: list[
 def test_a_state_of_another_model_is_refused_in_one_line(prepared: Prepared) -> None:
     config = small_trial()
     wider = saved(small_trial(model=replace(SMALL, d_ff=32)), 10)
-    with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
+    with pytest.raises(MisfitError, match=r"^the checkpoint of step 10 does not fit .*$"):
         load(config, prepared.vocabulary, [saved(config, 5), wider], CPU)

@@ -13,8 +13,8 @@ import sacrebleu
 import sacremoses
 from sacrebleu.dataset import DATASETS
 
-from sweeps.schema import RefusedError
 from transformer.decoding.score import _split_compounds, read_set, text_scores
+from transformer.faults import FaultyError
 
 HYPOTHESES = [
     "Ein rot-gelber Hund rennt, z.B. im Garten.",
@@ -111,17 +111,17 @@ def test_the_reference_is_the_one_that_the_set_names(tmp_path: Path, name: str, 
 
 
 def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
-    with pytest.raises(RefusedError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
+    with pytest.raises(FaultyError, match=r"wmt13 has no en-letters; wmt13 has .*en-de"):
         read_set("wmt13", "en", "letters")
 
 
 READS = """
 import json, sys
 from transformer.decoding.score import read_set
-from sweeps.schema import RefusedError
+from transformer.faults import FaultyError
 try:
     print(json.dumps(read_set(*sys.argv[1:])))
-except RefusedError as refused:
+except FaultyError as refused:
     print(json.dumps(str(refused)))
 """
 

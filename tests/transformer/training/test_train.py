@@ -13,7 +13,7 @@ from torch import Tensor
 from toy_trial import ToyTrial
 
 from sweeps.running.plain_state import Parts
-from sweeps.task import Saved, StateError
+from sweeps.task import Saved
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.blocks import EncoderLayer
@@ -21,7 +21,7 @@ from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
 from transformer.training.parallel import Worker
 from transformer.training.schedule import learning_rate
-from transformer.training.state import TrainState, start
+from transformer.training.state import MisfitError, TrainState, start
 from transformer.training.train import dev_nll, fit, make_forward_backward, train_step
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
@@ -176,7 +176,7 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
     wider = start(small_trial(model=replace(SMALL, d_ff=32)), 30, CPU)
     others = [replace(saved, state={**saved.state, "optimizer": {"state": {}}}), Saved(10, {}), Saved(10, None)]
     for state, other in [(wider, saved), *((fresh(config), other) for other in others)]:
-        with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
+        with pytest.raises(MisfitError, match=r"^the checkpoint of step 10 does not fit .*$"):
             state.load(other)
     fresh(config).load(saved)
 
