@@ -148,8 +148,10 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # our own lines say which trials failed, and why
     cluster, places = settings.cluster, Places(queue)
     given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages}
+    process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
+    process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(
-        tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster)),
+        process,
         tune_config=tune.TuneConfig(search_alg=places, reuse_actors=True, num_samples=-1),
         run_config=tune.RunConfig(
             storage_path=str(storage),

@@ -24,7 +24,7 @@ from faults import (
     stop,
     stop_driver,
 )
-from target import BELL, SYNCER, TRAINS, TRIAL_PROCESS
+from target import ORDERS, SYNCER, TRAINS, TRIAL_PROCESS
 
 AGAIN = "run again: ablate sweep"
 RAY_ENDED = (End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}"),)
@@ -54,7 +54,7 @@ EVERYWHERE = [
     Fault("worker stopped for good", stop(TRAINS, for_good=True)),
     Fault("sweep's process stopped for 2 to 8 s", stop_driver, loses=False, lasts=(2, 8)),
     Fault("syncer stopped for 2 to 8 s", stop(SYNCER), loses=False, lasts=(2, 8)),
-    Fault("bell killed", kill(BELL), loses=False),
+    Fault("orders killed", kill(ORDERS), loses=False),
     Fault("node's Ray process killed", kill_node_process),
     Fault("link cut for 1 to 3 s", cut, loses=None, lasts=(1, 3)),
     Fault("head's link cut for 2 to 30 s", cut_head, loses=None, lasts=(2, 30)),

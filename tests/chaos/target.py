@@ -13,8 +13,8 @@ from own_filesystem import OwnFilesystem
 from studies import command, lines, wait_until
 
 TRAINS = WORKER = "ray::WorkerActor"
-TRIAL_PROCESS = "ray::ImplicitFunc"
-BELL = "ray::Bell"
+TRIAL_PROCESS = "ray::TrialProcess"
+ORDERS = "ray::Orders"
 SYNCER = "tracking.sync"
 ALIVE = """
 import sys

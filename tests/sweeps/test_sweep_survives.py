@@ -16,7 +16,7 @@ from studies import SMALL, Running, lines, mlflow_runs, mlflow_steps, wait_until
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
-STEPS, EVERY = 320, 20
+STEPS, EVERY = 640, 20
 TRIAL = [*SMALL, *TEXT, f"train.steps={STEPS}", f"train.checkpoint_every={EVERY}"]
 
 
@@ -56,27 +56,24 @@ def names(lost: psutil.Process, text: str) -> bool:
 
 
 def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
-    """The trial's process while it starts, which costs nothing; then syncer, bell and a worker; the trial's process."""
+    """First syncer, orders and a worker; then the trial's process."""
     running = start(workplace, "cluster.workers=2")
-    wait_until(lambda: bool(running.processes("ray::ImplicitFunc")), "the trial's process")
-    for process in running.processes("ray::ImplicitFunc"):
-        process.kill()
     running.wait_for_step(60)
-    (bell,), (_, worker) = running.processes("ray::Bell"), running.workers()
-    for process in (running.processes("tracking.sync")[0], bell, worker):
+    (orders,), (_, worker) = running.processes("ray::Orders"), running.workers()
+    for process in (running.processes("tracking.sync")[0], orders, worker):
         process.kill()
-    running.wait_for_step(160)
-    for process in running.processes("ray::ImplicitFunc"):
+    running.wait_for_step(last_report(running) + 100)
+    for process in running.processes("ray::TrialProcess"):
         process.kill()
     code, output = running.finish()
     assert code == 0, output
     assert "1 of 1 finished" in output
     assert "ended with SIGKILL; it starts again in 1 s" in output
-    assert first_step(running.trial, 2) == 10
-    assert first_step(running.trial, 3) > 60
-    assert names(worker, reason(running.trial, 2))
+    assert first_step(running.trial, 1) == 10
+    assert first_step(running.trial, 2) > 60
+    assert names(worker, reason(running.trial, 1))
     assert names(worker, output)
-    check_whole(running.trial, "", "worker lost: worker ", "worker lost: the trial's process", "finished")
+    check_whole(running.trial, "worker lost: worker ", "worker lost: the trial's process", "finished")
     undisturbed = start(workplace, "cluster.workers=2", "sweep.name=undisturbed")
     assert undisturbed.finish()[0] == 0
     states = (state_after(trial, STEPS) for trial in (running.trial, workplace / "runs" / "undisturbed" / "base-s1"))
@@ -106,14 +103,14 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     reported = last_report(running)
     stopped = terminate(running)
     running = start(folder)
-    running.wait_for_step(80)
+    running.wait_for_step(last_report(running) + 40)
     received = last_report(running)
     running.suspend()
     wait_until(lambda: newest_on_disk(running.trial) >= received + 40, "checkpoints whose reports it never receives")
     ahead = newest_on_disk(running.trial)
     running.kill()
     running = start(folder)
-    running.wait_for_step(120)
+    running.wait_for_step(ahead + 40)
     (stuck,) = running.workers()
     stuck.suspend()  # it cannot finish its step
     refused = refusal(folder, "train", *TRIAL)
