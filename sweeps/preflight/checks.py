@@ -107,4 +107,4 @@ def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem]
     except RefusedError as error:
         return error.problems, []
     problems = [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
-    return [*problems, *node_problems(nodes)], list(node_notices(nodes, shared))
+    return [*problems, *node_problems(nodes, shared)], list(node_notices(nodes, shared))

@@ -6,19 +6,19 @@ from sweeps.planning.settings import Settings
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.preflight.nodes import ANSWER_S, Node
 from sweeps.preflight.other_packages import other_packages
-from sweeps.preflight.question import checkpoint_place, locking_folders, shared_folders
+from sweeps.preflight.question import checkpoint_place, locking_folders
 from sweeps.schema import Problem
 
 NAMED = 3
 """How many nodes are named before the rest is counted."""
 
 
-def node_problems(nodes: list[Node], answer_s: float = ANSWER_S) -> list[Problem]:
-    """Nodes without our packages or with others, and those on which the study's trials cannot run."""
+def node_problems(nodes: list[Node], shared: Settings, answer_s: float = ANSWER_S) -> list[Problem]:
+    """Nodes without our packages or with others, without the study's checkpoints, and where its trials cannot run."""
     ours = packages()
     having: dict[Problem, list[str]] = {}
     for node in nodes:
-        for problem in _problems(node, ours, answer_s):
+        for problem in [*_problems(node, ours, answer_s), *_unshared_checkpoints(node, shared)]:
             having.setdefault(problem, []).append(node.name)
     return [_on(problem, names) for problem, names in having.items()]
 
@@ -30,14 +30,25 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
 
 
 def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
-    """A line for each folder that some nodes do not see."""
-    task, (saved, _) = shared.source.task, checkpoint_place(shared.paths)
-    data = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
-    for key, folder in shared_folders(shared.paths).items():
-        names = [node.name for node in nodes if node.answer and not node.answer.get("seen", {}).get(key, True)]
-        if names:
-            effect = "checkpoints saved there can be resumed only there" if key == saved else data
-            yield f"{key}: {folder} is not shared by {_listed(names)}: {effect}. Share that folder, or name another."
+    """A line if some nodes do not see the folder of the data."""
+    key, task = "paths.data", shared.source.task
+    effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
+    if names := [node.name for node in nodes if not _sees(node, key)]:
+        where = f"{key}: {shared.paths.data} is not shared by {_listed(names)}"
+        yield f"{where}: {effect}. Share that folder, or name another."
+
+
+def _unshared_checkpoints(node: Node, shared: Settings) -> Iterator[Problem]:
+    """A trial that loses its node could not go on where its checkpoints are not seen."""
+    key, place = checkpoint_place(shared.paths)
+    if not _sees(node, key):
+        allowed = "must be a folder that all nodes share, or paths.checkpoints an object store: s3://bucket/ablate"
+        yield Problem(key, f"{place} is not shared", allowed)
+
+
+def _sees(node: Node, key: str) -> bool:
+    """Whether the node sees the folder of this key, as far as it was asked."""
+    return not node.answer or bool(node.answer.get("seen", {}).get(key, True))
 
 
 def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:

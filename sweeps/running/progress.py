@@ -144,6 +144,10 @@ class Progress:
         """The trials that are over in this run."""
         return {name for name, trial in self.trials.items() if trial.state in ("finished", "FAILED", "stopped")}
 
+    def failed(self) -> bool:
+        """Whether a trial is FAILED."""
+        return any(trial.state == "FAILED" for trial in self.trials.values())
+
     def complete(self) -> bool:
         """Whether every trial is finished or FAILED."""
         return all(trial.state in ("finished", "FAILED") for trial in self.trials.values())

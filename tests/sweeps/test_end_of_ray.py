@@ -1,6 +1,9 @@
 """Ray's own processes are killed: the sweep ends with one line, and goes on to the same bits once it is typed again."""
 
 import json
+import re
+import shutil
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -19,7 +22,8 @@ WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base
 def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_slow_task(tmp_path / "study")
+    folder, sessions = write_slow_task(tmp_path / "study"), Path(tempfile.mkdtemp())  # a socket's path must be short
+    monkeypatch.setenv("RAY_TMPDIR", str(sessions))
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
     running.wait_for_step(6)
     family = psutil.Process(running.process.pid).children(recursive=True)
@@ -29,11 +33,15 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     assert code == 1, output
     line = only_line(output, "ended; the trials resume")
     assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: ablate" in line
+    (logs,) = re.findall(r"^Ray's logs: (.*)$", output, re.MULTILINE)
+    assert (Path(logs) / "gcs_server.out").exists()
     check_no_locks(running.trial.parent)
     wait_until(lambda: not any(map(_lives, family)), "the end of Ray's processes, and of the syncer")
     assert mlflow_runs(folder / "runs") == [("base s1", "KILLED")]
     again = ablate("sweep", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
+    assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], "the second one has removed its own"
+    shutil.rmtree(sessions)
     assert [line["step"] for line in lines(running.trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
     assert reasons(running.trial)[-1] == "finished"
     assert mlflow_runs(folder / "runs") == [("base s1", "FINISHED")]

@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from small_task import write_task
 from small_text import TEXT
@@ -76,8 +77,13 @@ def test_sigterm_while_ray_starts_ends_with_the_next_command(workplace: Path) ->
 def test_a_failed_start_of_ray_is_refused_in_one_line(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "0")  # its patience
     running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=workplace)
+    family: set[psutil.Process] = set()
+    while not running.ended():
+        family |= {*running.processes("gcs_server")}
     code, output = running.finish()
     assert code == 2, output
+    assert len(family) == 2, "it is tried once more"
+    assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     assert "cluster.address Ray did not start on this machine: " in output
     assert "Traceback" not in output
 
