@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from queue import Empty
 from typing import Any
 
 from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
@@ -187,7 +186,7 @@ class Attempt:
         if not self._began:
             self._began = True
             self._tell_start()
-        self._pass_on_notices()
+        self.store.pass_on()
         if release and self._held is not None:
             self._settle()
             self._release()
@@ -215,19 +214,10 @@ class Attempt:
         if self._restored is not None:
             self.tell(Resumed(self._restored.step, self._restored.reports))
 
-    def _pass_on_notices(self) -> None:
-        while True:
-            try:
-                notice = self.store.notices.get_nowait()
-            except Empty:
-                return
-            self.tell(Noticed(f"worker {self.rank}: {notice}" if self.rank else notice))
-
     def _settle(self) -> None:
-        """Wait for the checkpoint that is being written, which is no hang."""
+        """Wait for the checkpoint that is being written. The write gives signs of life unless its storage hangs."""
         while self.store.is_writing():
-            alive()
-            self._pass_on_notices()
+            pass
         self.store.settle()
 
     def _forget_reports(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.events import Report
+from sweeps.processes.alive import alive
 from sweeps.processes.storage import unless_in_use
 
 MANIFEST = "manifest.json"
@@ -85,6 +86,7 @@ class CheckpointFiles:
         for name, content in parts.items():
             self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
             self._put(f"{folder}/{name}", content)
+            alive()  # who waits for the write does not hang
         self._put(f"{folder}/{MANIFEST}", manifest.content())
 
     def manifest(self, folder: str) -> Manifest | None:

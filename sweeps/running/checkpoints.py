@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.owner import Owner
-from sweeps.processes.storage import StorageError, at_place, patiently, telling
+from sweeps.processes.storage import StorageError, patiently, telling
 from sweeps.running.checkpoint_files import CheckpointFiles, DamagedCheckpointError, Manifest, described, finite
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.plain_state import Parts
@@ -31,10 +31,15 @@ KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 LOOK_S = 1.0
 """How often to look for notices of a write that is waited for."""
 T = TypeVar("T")
+Tell = Callable[[str], None]
+
+
+def _nobody(line: str) -> None:
+    """Tell nobody."""
 
 
 class CheckpointError(Exception):
-    """A checkpoint that could not be written, where, and why: in one line."""
+    """A checkpoint that cannot be written, where, and why: in one line. Storage that may come back is tried again."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,20 +75,25 @@ def saved_steps(url: str, key: str) -> set[int]:
 
 
 class Checkpoints:
-    """The checkpoints of the trial ``key``, as attempt ``attempt`` uses them. ``notices``: lines for the user."""
+    """The checkpoints of the trial ``key``, as attempt ``attempt`` uses them.
 
-    def __init__(self, url: str, key: str, attempt: int, keep: Keep, own: OwnFormat | None = None) -> None:
+    ``tell`` takes lines for the user, in the thread of the caller; ``pass_on`` tells those of the writing thread.
+    """
+
+    def __init__(
+        self, url: str, key: str, attempt: int, keep: Keep, own: OwnFormat | None = None, tell: Tell = _nobody
+    ) -> None:
         filesystem, home = fsspec.core.url_to_fs(url)
         self.url, self.root = (f"{place.rstrip('/')}/{key[:KEY_DIGITS]}" for place in (url, home))
-        self.key, self.attempt, self.keep, self.own = key, attempt, keep, own
+        self.key, self.attempt, self.keep, self.own, self.tell = key, attempt, keep, own, tell
         self.files = CheckpointFiles(filesystem)
-        self.notices: SimpleQueue[str] = SimpleQueue()
         self._passed_over: dict[Place, str] = {}
         self._own_places: set[Place] = set()  # written by this process
         self._scores: dict[Place, float | None] = {}  # of finished checkpoints
         self._start: Place | None = None
         self._owner: Owner | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._said: SimpleQueue[str] = SimpleQueue()  # by the writer
         self._running: Future[int] | None = None
         self._written: int | None = None
         self._left = Event()
@@ -99,9 +109,12 @@ class Checkpoints:
         self._writer.shutdown(wait=False)
 
     def claim(self, run: str) -> None:
-        """Own the checkpoints: earlier attempts that still live stop writing and removing. Raises SupersededError."""
+        """Own the checkpoints: earlier attempts that still live stop writing and removing.
+
+        Raises SupersededError, StorageError, CheckpointError.
+        """
         self._owner = Owner(self.files.filesystem, self.root, self.attempt, run)
-        with self._named(f"cannot write checkpoints to {self.url}"):
+        with self._named():
             self._patiently(self._owner.claim)
 
     def newest(self) -> tuple[Start, Manifest, Saved] | None:
@@ -115,26 +128,29 @@ class Checkpoints:
     def save(self, step: int, state: Any, seconds: float, score: float | None, reports: Iterable[Any]) -> None:
         """Copy the state, and write it while training goes on; an earlier write is waited for.
 
-        Raises StateError, SupersededError, StorageError.
+        Raises StateError, and what ``settle`` raises.
         """
-        manifest = Manifest(self.key, step, seconds, finite(score), reports=tuple(reports))
-        if self.own is not None:
-            self.settle()
-            self._written = self._write(manifest, self._own_files(state))
-            return
-        parts = Parts.of(state)
         self.settle()
-        manifest = replace(manifest, outline=parts.outline)
-        self._running = self._writer.submit(lambda: self._write(manifest, parts.files()))
+        outline, files = self._copied(state)
+        manifest = Manifest(self.key, step, seconds, finite(score), outline=outline, reports=tuple(reports))
+        self._running = self._writer.submit(lambda: self._write(manifest, files()))
 
     def is_writing(self) -> bool:
-        """Wait a little for the write; returns whether it goes on."""
+        """Wait a little for the write, and tell what it waits for; returns whether it goes on."""
         if self._running:
             futures.wait([self._running], LOOK_S)
-        return self._running is not None and not self._running.done()
+        writing = self._running is not None and not self._running.done()
+        self.pass_on()
+        return writing
+
+    def pass_on(self) -> None:
+        """Tell what the writing thread has to say."""
+        with suppress(Empty):
+            while True:
+                self.tell(self._said.get_nowait())
 
     def settle(self) -> None:
-        """Wait for the write. Raises its error."""
+        """Wait for the write. Raises its error: SupersededError, StorageError, CheckpointError."""
         running, self._running = self._running, None
         if running:
             self._written = running.result()
@@ -201,7 +217,7 @@ class Checkpoints:
     def _pass_over(self, place: Place, damage: str) -> None:
         if place not in self._passed_over:
             self._passed_over[place] = damage
-            self.notices.put(f"{self.url}/{place}: {damage}; skipped")
+            self.tell(f"{self.url}/{place}: {damage}; skipped")
 
     def _read(self, place: Place) -> tuple[Manifest, Saved] | None:
         """None if it was never finished. Raises DamagedCheckpointError."""
@@ -231,9 +247,17 @@ class Checkpoints:
                 error.add_note(f"while loading {folder}")
                 raise
 
+    def _copied(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
+        """The outline of a state, and its files, for the writing thread. Raises StateError, StorageError."""
+        if self.own is None:
+            parts = Parts.of(state)
+            return parts.outline, parts.files
+        files = self._patiently(partial(self._own_files, state))
+        return None, lambda: files
+
     def _own_files(self, state: Any) -> dict[str, bytes]:
         assert self.own is not None
-        with own_temporary() as temporary, at_place(temporary.parent):
+        with own_temporary() as temporary:
             self.own.save(state, temporary)
             paths = sorted(path for path in temporary.rglob("*") if path.is_file())
             return {path.relative_to(temporary).as_posix(): path.read_bytes() for path in paths}
@@ -243,21 +267,27 @@ class Checkpoints:
         manifest = replace(manifest, files=described(parts))
         place = Place(manifest.step, self.attempt)
         folder = self._folder(place)
-        with self._named(f"cannot write checkpoint {self.url}/{place}"):
-            self._patiently(partial(self._as_owner, partial(self.files.write, folder, manifest, parts)), folder)
+        with self._named():
+            self._wait_to(partial(self.files.write, folder, manifest, parts), folder)
             self._own_places.add(place)
             self._scores[place] = manifest.score
-            self._patiently(partial(self._as_owner, self._prune), folder)  # a successor may have begun meanwhile
+            self._wait_to(self._prune, folder)  # a successor may have begun meanwhile
         return manifest.step
 
     @contextmanager
-    def _named(self, fault: str) -> Iterator[None]:
-        """An error of storage says what could not be done. Raises CheckpointError."""
+    def _named(self) -> Iterator[None]:
+        """An error that names no file says where checkpoints belong. Raises StorageError, CheckpointError."""
         try:
             yield
+        except StorageError:
+            raise
         except OSError as error:
-            words = error.with_fix if isinstance(error, StorageError) else error.strerror or str(error)
-            raise CheckpointError(f"{fault}: {words}") from error
+            words = error.strerror or str(error)
+            raise CheckpointError(f"cannot write checkpoints to {self.url}: {words}") from error
+
+    def _wait_to(self, act: Callable[[], None], folder: str) -> None:
+        """In the writing thread, as owner. Raises SupersededError, StorageError."""
+        telling(patiently(partial(self._as_owner, act), folder, self._left), self._said.put)
 
     def _as_owner(self, act: Callable[[], None]) -> None:
         """Raises SupersededError."""
@@ -308,6 +338,6 @@ class Checkpoints:
     def _folder(self, place: Place) -> str:
         return f"{self.root}/{place}"
 
-    def _patiently(self, act: Callable[[], T], place: str = "") -> T:
-        """What ``act`` returns; what it waits for is told in ``notices``. Raises StorageError."""
-        return telling(patiently(act, place or self.url, self._left), self.notices.put)
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """What ``act`` returns; what it waits for is told. Raises StorageError."""
+        return telling(patiently(act, self.url, self._left), self.tell)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweeps.events import Event
+from sweeps.events import Event, Noticed
 from sweeps.planning.load_task import load_task
 from sweeps.planning.schema import Schema
 from sweeps.processes.meeting_port import use_interface_to
@@ -26,7 +26,7 @@ class Driver:
         self.assignment, self.tell = assignment, tell
         self.task: Task[Any] = load_task(assignment.task, Path(assignment.folder))
         self.config = Schema.of(self.task).config(assignment.config)
-        self.store = _store(self.task, self.config, assignment)
+        self.store = _store(self.task, self.config, assignment, lambda line: tell(Noticed(line)))
         self._found: tuple[Manifest, Saved] | None = None
         self._attempt: Attempt | None = None
 
@@ -65,6 +65,6 @@ class Driver:
             self._attempt.recorded(step)
 
 
-def _store(task: Task[Any], config: Any, given: Assignment) -> Checkpoints:
+def _store(task: Task[Any], config: Any, given: Assignment, tell: Callable[[str], None]) -> Checkpoints:
     own = OwnFormat(task.save, task.load) if task.save is not None and task.load is not None else None
-    return Checkpoints(given.checkpoints, given.key, given.attempt, task.keep(config), own)
+    return Checkpoints(given.checkpoints, given.key, given.attempt, task.keep(config), own, tell)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from sweeps.processes.storage import at_place
 from tracking.process import has_ended, own_birth
 
 PREFIX = "ablate-"
@@ -14,9 +15,9 @@ PREFIX = "ablate-"
 
 @contextmanager
 def own_temporary() -> Iterator[Path]:
-    """A folder named after the birth of this process."""
+    """A folder named after the birth of this process. Within it, a fault of storage that names no file is its own."""
     _remove_dead()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_birth()}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_birth()}-") as folder, at_place(Path(folder).parent):
         yield Path(folder)
 
 

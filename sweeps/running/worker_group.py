@@ -15,7 +15,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Printed, Report, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
@@ -149,7 +149,7 @@ class WorkerGroup:
             self._silence.heard(rank)
         if answer.over:
             self._unfinished.discard(rank)
-        return answer.events
+        return [_named(event, rank) for event in answer.events]
 
     def _explained(self, lost: Lost, stop: bool) -> list[Event]:
         """What the other workers still tell, and then the cause.
@@ -193,6 +193,11 @@ class WorkerGroup:
         for answer in ready:
             with suppress(RayError):  # it prints to no file, or its node is gone
                 yield asked[answer], ray.get(answer)
+
+
+def _named(event: Event, rank: int) -> Event:
+    """A notice of another worker than rank zero says whose it is."""
+    return replace(event, text=f"worker {rank}: {event.text}") if rank and isinstance(event, Noticed) else event
 
 
 def _stack_at(place: Place) -> Any:

@@ -14,7 +14,7 @@ from sweeps.events import Event, Finished
 from sweeps.running.driver import Driver
 from sweeps.running.recorder import Recorder
 
-HEAD, SUM = "\nfrom dataclasses", "        total +="
+HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"
 SLOW = {SUM: f"        __import__('time').sleep(0.1)\n{SUM}"}
 FUNCTIONS = """
@@ -53,16 +53,16 @@ def write_slow_task(folder: Path) -> Path:
     return write_task(folder, SLOW)
 
 
-def write_paced_task(folder: Path, functions: str = "") -> Path:
-    """Its trials go on to the step that ``train_to`` allows, or to their end."""
-    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions)
+def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:
+    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments of the task."""
+    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, given=given)
 
 
 def write_faulty_task(
-    folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None
+    folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None, given: str = ""
 ) -> Path:
     """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
-    planted = {HEAD: f"{FUNCTIONS}{functions}{HEAD}", SUM: f"        {each_step}\n{SUM}"}
+    planted = {HEAD: f"{FUNCTIONS}{functions}{HEAD}", SUM: f"        {each_step}\n{SUM}", END: f"work=work, {given})"}
     return write_task(folder, planted, dict(files or {}))
 
 

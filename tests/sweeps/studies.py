@@ -85,7 +85,7 @@ class Running:
         return cls(process, trial)
 
     def wait_for_step(self, step: int) -> None:
-        """Until a checkpoint of at least this step is in the journal."""
+        """Until a line of at least this step is in the journal, with a checkpoint."""
         wait_until(lambda: newest_checkpoint(self.trial) >= step or self.ended(), f"checkpoint {step}")
         assert not self.ended(), self.process.communicate()[0]
 
@@ -142,7 +142,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def newest_checkpoint(trial: Path) -> int:
-    """The step up to which the journal says that everything is safe; 0 without one."""
+    """The step of the last line in the journal that tells of a checkpoint, perhaps an earlier one; 0 without one."""
     steps = [line["step"] for line in lines(trial / "journal.jsonl") if "checkpoint" in line]
     return max(steps, default=0)
 

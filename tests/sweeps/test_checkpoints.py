@@ -122,7 +122,9 @@ def test_a_task_saves_its_own_format(opened: Opened) -> None:
         (folder / "inner" / "state.txt").write_text(state)
 
     own = OwnFormat(write, lambda folder: (folder / "inner" / "state.txt").read_text())
-    opened(own=own).save(3, "mine", 0.0, None, ())
+    store = opened(own=own)
+    store.save(3, "mine", 0.0, None, ())
+    store.settle()
     found = opened(2, own=own).newest()
     assert found is not None
     assert found[2].state == "mine"
@@ -157,11 +159,11 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_notice(
     save(store, 10, 20)
     manifest, part = sorted(files_of(store, 20))
     damage(store.files.filesystem, part, manifest)
-    later = Checkpoints(store.url.rpartition("/")[0], KEY, 2, ALL)
-    found = later.newest()
+    notices: list[str] = []
+    found = Checkpoints(store.url.rpartition("/")[0], KEY, 2, ALL, tell=notices.append).newest()
     assert found is not None
     assert found[2].step == 10
-    notice = later.notices.get_nowait()
+    (notice,) = notices
     assert words in notice
     assert notice.endswith("; skipped")
 
