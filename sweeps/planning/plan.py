@@ -20,7 +20,7 @@ from sweeps.planning.task_card import task_card
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.runners import in_hand
+from tracking.liveness import in_hand
 from tracking.shell import shell_line
 from tracking.study import Study, Trial
 from tracking.trial_config import key_of

@@ -15,7 +15,8 @@ from sweeps.planning.settings import Cluster
 from sweeps.preflight import machine
 from sweeps.preflight.node_facts import packages
 from sweeps.processes.storage import at_place
-from sweeps.running.open_study import leave_study, open_study
+from sweeps.running.announced import leave_study
+from sweeps.running.open_study import open_study
 from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.progress import Progress

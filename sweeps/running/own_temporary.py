@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from tracking.process import has_ended, own_birth
+from tracking.liveness import has_ended, own_process
 
 PREFIX = "ablate-"
 
@@ -16,7 +16,7 @@ PREFIX = "ablate-"
 def own_temporary() -> Iterator[Path]:
     """A folder named after the birth of this process."""
     _remove_dead()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_birth()}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_process().birth}-") as folder:
         yield Path(folder)
 
 
