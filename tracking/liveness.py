@@ -27,8 +27,6 @@ BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
 SILENT_S = 120.0
 """A process on another machine that gave no sign for so long may be gone: a shared folder may lag by a minute."""
-KEPT_S = 7 * 86400.0
-"""For so long the record of a silent process on another machine tells where its trials ran."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +117,6 @@ class Runner:
         """Whether it runs on this machine, or gave a sign on another one a moment ago."""
         return self.process.lives_here if self.process.is_here else time.time() - self.seen < SILENT_S
 
-    def has_ended(self) -> bool:
-        """Whether it ran on this machine and has ended, or was silent for days on another one."""
-        return not self.lives() and (self.process.is_here or time.time() - self.seen > KEPT_S)
-
 
 def announce(study: Path, runner: Runner) -> None:
     """Write its record. Raises OSError."""
@@ -130,9 +124,11 @@ def announce(study: Path, runner: Runner) -> None:
 
 
 def withdraw(study: Path, runner: Runner) -> None:
-    """Remove its files, and those of processes that are gone. A fault of storage, read-only by now, leaves them."""
-    gone = [other for other in known_runners(study) if other.has_ended()]
-    for each in (runner, *gone):
+    """Remove its files, and those of processes that are gone. A fault of storage, read-only by now, leaves them.
+
+    A process that was only silent writes its record again.
+    """
+    for each in (runner, *(other for other in known_runners(study) if not other.lives())):
         for path in (_record(study, each), _requests(study, each)):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -150,9 +146,9 @@ def runners(study: Path) -> list[Runner]:
 
 
 def holder_of(study: Path, trial: str) -> Runner | None:
-    """Who holds the trial's lock, also if it is silent. `ablate evaluate` leaves no record."""
-    found = [runner for runner in known_runners(study) if trial in runner.trials and not runner.has_ended()]
-    return max(found, key=lambda runner: runner.since, default=None)
+    """Who holds the trial's lock, on another machine also if it is silent. `ablate evaluate` leaves no record."""
+    there = [runner for runner in known_runners(study) if runner.lives() or not runner.process.is_here]
+    return max((each for each in there if trial in each.trials), key=lambda each: each.since, default=None)
 
 
 def runs(attempt: Attempt, running: Sequence[Runner]) -> bool:
@@ -185,21 +181,21 @@ def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
 
 def in_hand(study: Path, trials: Collection[str], newest: Callable[[str], Attempt | None]) -> set[str]:
     """Those of the trials that a process runs, on any machine, or will run. ``newest`` gives a trial's last attempt."""
-    found = set[str]()
-    for runner in runners(study):
-        asked = stop_requests(study, runner)
-        given = {*trials} & {*runner.trials}
-        found |= {each for each in given if _has_in_hand(runner, newest(each), asked is None or each in asked)}
-    return found
+    asked = [(runner, stop_requests(study, runner)) for runner in runners(study)]
+    return {
+        each
+        for runner, stops in asked
+        for each in {*trials} & {*runner.trials}
+        if _has_in_hand(runner, newest(each), stops is None or each in stops)
+    }
 
 
 def _has_in_hand(runner: Runner, newest: Attempt | None, asked_to_stop: bool) -> bool:
-    """A process that was asked to stop still ends the attempt that it has begun. It runs no failed trial again."""
-    if newest is None or newest.process != runner.process:
-        return not asked_to_stop
-    if newest.ended is None:
+    """A process that was asked to stop still ends the attempt that it has begun. It tries again after a loss alone."""
+    own = newest if newest and newest.process == runner.process else None
+    if own and own.ended is None:
         return True
-    return not asked_to_stop and not (newest.reason or "").startswith("failed")
+    return not asked_to_stop and (own is None or str(own.reason).startswith("worker lost"))
 
 
 def _read(path: Path) -> Runner | None:

@@ -134,7 +134,7 @@ class Plan:
         """Unfinished trials that a process runs or keeps for its further work, on any machine."""
         folders = {each.trial.name: each.folder for each in self.pending}
         taken = in_hand(self.folder, folders, lambda name: folders[name].newest_attempt())
-        return [each for each in self.pending if each.trial.name in taken or each.state == "running"]
+        return [each for each in self.pending if each.trial.name in taken]
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""

@@ -142,8 +142,4 @@ def _end(study: Study, runner: Runner, trial: Trial) -> str:
 
 def still_runs(study: Study, trial: Trial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
-    folder = study.trial_folder(trial)
-    state = folder.state(trial.key)
-    if state in ("finished", "damaged", "running"):
-        return state == "running"
-    return bool(in_hand(study.folder, [trial.name], lambda name: folder.newest_attempt()))
+    return bool(in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt()))
