@@ -23,6 +23,7 @@ import psutil
 
 from tracking import formats
 from tracking.journal import journal_line
+from tracking.liveness import Process
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE, default_uri
@@ -69,7 +70,7 @@ def journals(folder: Path, trials: int) -> Study:
     write_study(study)
     for trial in study.trials:
         where = study.trial_folder(trial)
-        where.begin_attempt(1, "another-machine", 1)
+        where.begin_attempt(1, Process("another-machine", 1))
         where.journal_path.write_text("".join(f"{line}\n" for line in _lines(trial.seed)))
         where.end_attempt(1, "failed")
     return study

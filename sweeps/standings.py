@@ -14,9 +14,9 @@ from sweeps.schema import RefusedError
 from tracking.formats import stopped_at
 from tracking.formats import time as as_time
 from tracking.lag import Lag
+from tracking.liveness import Runner, known_runners, stop_requests
 from tracking.look import Look, look
 from tracking.looks import Looks, looks_of
-from tracking.runners import SILENT_S, Runner, known_runners, stop_requests
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
 
@@ -76,15 +76,15 @@ def _line(
 def _state(seen: Look, known: Sequence[Runner]) -> tuple[str, str]:
     """The state, and what to say of an attempt on another machine, whose process cannot be asked."""
     attempt = seen.attempt
-    if not seen.is_open or seen.state != "interrupted" or attempt is None or attempt.is_here:
+    runner = next((each for each in known if attempt and each.process == attempt.process), None)
+    if not (seen.is_open and seen.state == "interrupted") or runner is None or runner.process.is_here:
         return seen.state, ""
-    beats = [runner.seen for runner in known if runner.began_attempt(attempt)]
-    age = max(0.0, time.time() - max([seen.last_sign or 0.0, *beats]))
-    if age < SILENT_S:
-        return "running", f"on {attempt.host}"
-    if attempt.host == socket.gethostname():  # before a reboot, or in a container that has ended
+    host = runner.process.host
+    if runner.lives():
+        return "running", f"on {host}"
+    if host == socket.gethostname():  # before a reboot, or in a container that has ended
         return seen.state, ""
-    return "silent", f"silent for {as_time(age)} on {attempt.host}"
+    return "silent", f"silent for {as_time(time.time() - runner.seen)} on {host}"
 
 
 class _Runners:

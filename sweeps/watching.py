@@ -14,7 +14,7 @@ from sweeps.standings import Standings
 from sweeps.standings_table import Line, counted, shown_state, status_tables
 from tracking import formats
 from tracking.lag import Lag
-from tracking.runners import Runner, runners, seconds_left
+from tracking.liveness import Runner, runners, seconds_left
 from tracking.study import Study, read_study
 
 REFRESH_S = 2.0

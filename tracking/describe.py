@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracking.card import COSTS, Card
+from tracking.liveness import Attempt
 from tracking.metric_names import final_name
 from tracking.run_names import run_names
 from tracking.study import Study, Trial
 from tracking.tracker import Point, RunSpec
-from tracking.trial_folder import Attempt, TrialFolder
+from tracking.trial_folder import TrialFolder
 from tracking.uri import without_password
 
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
@@ -36,7 +37,7 @@ def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
         "trial.key": trial.key,
         "seed": str(trial.seed),
         "attempt": str(attempts[-1].number),
-        "host": attempts[-1].host,
+        "host": attempts[-1].process.host,
         **{name: str(provenance[name]) for name in ("commit", "dirty", "device") if name in provenance},
         **({"data.fingerprint": fingerprint} if (fingerprint := provenance.get("data_fingerprint")) else {}),
         **_scoring_tags(folder, trial.key),

@@ -14,9 +14,10 @@ from tracking.damage import DamagedFileError, decoded, naming, read_whole
 from tracking.files import parsed_line
 from tracking.journal import JournalLine
 from tracking.journal_end import JournalEnd, read_end
+from tracking.liveness import Attempt
 from tracking.metrics import Metric
 from tracking.shapes import statistics_head
-from tracking.trial_folder import Attempt, TrialFolder, TrialState
+from tracking.trial_folder import TrialFolder, TrialState
 
 Read = TypeVar("Read")
 CLOCK_WAS_SET = 30.0
@@ -49,14 +50,6 @@ class Look:
     def is_open(self) -> bool:
         """Whether its newest attempt did not end, as far as the files know."""
         return self.result is None and self.attempt is not None and self.attempt.ended is None
-
-    @property
-    def last_sign(self) -> float | None:
-        """When the newest attempt began or last reported."""
-        if self.attempt is None:
-            return None
-        reported = [self.newest.ts] if self.newest and self.newest.attempt == self.attempt.number else []
-        return max([self.attempt.began, *reported])
 
     def seconds_left(self, steps: int | None, now: float | None = None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""

@@ -16,14 +16,14 @@ from tracking.damage import DamagedFileError, read_whole, unless_damaged
 from tracking.describe import params, points_of, result_points, run_spec, to_ms
 from tracking.journal import JournalLine
 from tracking.ledger import RUNS_FILE, SENT_FILE, SYNCED_FILE, Ledger, Synced, clear
+from tracking.liveness import Attempt, Runner, runners, runs
 from tracking.looks import looks_of
 from tracking.metric_names import journal_name
 from tracking.one_run import OneRun
 from tracking.pages import Pages
-from tracking.runners import Runner, runners, runs_somewhere
 from tracking.study import Study, Trial, read_study
 from tracking.tracker import MOST_POINTS, Point, Status, Tracker
-from tracking.trial_folder import Attempt, TrialFolder, TrialState
+from tracking.trial_folder import TrialFolder, TrialState
 
 STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
@@ -112,9 +112,9 @@ class Replay:
         attempts = folder.attempts()
         if not attempts:
             return None
-        runs = runs_somewhere(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
-        self._running |= {trial.key} if runs else set()
-        looks = (looks_of(folder), runs, study.trials.index(trial))
+        running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
+        self._running |= {trial.key} if running else set()
+        looks = (looks_of(folder), running, study.trials.index(trial))
         if self._seen.get(trial.key) == looks:
             return 0
         sent = self._replay(study, trial, attempts)
@@ -122,7 +122,7 @@ class Replay:
         return sent
 
     def _has_ended(self, attempt: Attempt) -> bool:
-        return attempt.is_here and attempt.pid == self._ended
+        return attempt.process.is_here and attempt.process.pid == self._ended
 
     def _replay(self, study: Study, trial: Trial, attempts: list[Attempt]) -> int:
         folder = study.trial_folder(trial)

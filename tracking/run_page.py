@@ -11,6 +11,7 @@ from tracking.comparison import base_of, best_and_last, delta_values, published_
 from tracking.damage import unless_damaged
 from tracking.describe import points_of, to_ms
 from tracking.formats import stopped_at
+from tracking.liveness import Attempt
 from tracking.metric_names import DELTA
 from tracking.notes import run_note
 from tracking.run_colors import color_of
@@ -18,7 +19,7 @@ from tracking.run_files import SAMPLES, TABLES, run_files
 from tracking.run_names import run_names
 from tracking.study import Study, Trial
 from tracking.tracker import Dataset, Point, Tracker
-from tracking.trial_folder import Attempt, TrialFolder
+from tracking.trial_folder import TrialFolder
 
 NOTE, RUN_NAME = "mlflow.note.content", "mlflow.runName"
 COLOR, LOGGED_TABLES = "mlflow.runColor", "mlflow.loggedArtifacts"

@@ -6,7 +6,7 @@ Only the process of the sweep (or of `train`) writes here. Others may read at an
 import errno
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,41 +17,11 @@ from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
 from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
 from tracking.journal import JournalLine, PastReport, journal_line
-from tracking.process import is_alive, is_here
+from tracking.liveness import Attempt, Process
 from tracking.trial_config import read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends.
-
-    `birth` tells its process from others with its host name and pid; "" without /proc.
-    """
-
-    number: int
-    began: float
-    host: str
-    pid: int
-    ended: float | None = None
-    reason: str | None = None
-    birth: str = ""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether its process runs, or ran, on this machine, outside other containers."""
-        return is_here(self.host, self.birth)
-
-    @property
-    def process(self) -> tuple[str, int, str]:
-        """Host, pid and birth."""
-        return self.host, self.pid, self.birth
-
-    def lives(self) -> bool:
-        """Whether it is open and its process runs on this machine."""
-        return self.ended is None and self.is_here and is_alive(self.pid, self.began, self.birth)
 
 
 class TrialFolder:
@@ -78,19 +48,18 @@ class TrialFolder:
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
 
-    def begin_attempt(self, number: int, host: str, pid: int, birth: str = "") -> None:
+    def begin_attempt(self, number: int, process: Process) -> None:
         """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost.
 
         After an error it may be repeated. Raises OSError if another process has begun it, or a later one.
         """
         last = self._newest()
         if last and last.number >= number:
-            self._check_own(last, (host, pid, birth))
+            self._check_own(last, process)
         if last and last.ended is None and last.number < number:
             self.end_attempt(last.number, "lost")
         if last is None or last.number < number:
-            named = {"birth": birth} if birth else {}
-            line = {"attempt": number, "ts": time.time(), "host": host, "pid": pid, **named}
+            line = {"attempt": number, "ts": time.time(), **asdict(process)}
             append_line(self.attempts_path, to_json(line), fsync=True)
         self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
 
@@ -105,7 +74,8 @@ class TrialFolder:
         for line in read_lines(self.attempts_path, shapes.attempt_line):
             number = line["attempt"]
             if not line.get("end"):
-                found[number] = Attempt(number, line["ts"], line["host"], line["pid"], birth=str(line.get("birth", "")))
+                process = Process(line["host"], line["pid"], str(line.get("birth", "")))
+                found[number] = Attempt(number, line["ts"], process)
             elif number in found:
                 found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
         return list(found.values())
@@ -125,13 +95,13 @@ class TrialFolder:
             raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
         return newest
 
-    def check_running(self, number: int, host: str, pid: int, birth: str) -> None:
+    def check_running(self, number: int, process: Process) -> None:
         """Raises OSError also if another process has begun an attempt since, as it can where locks fail."""
-        self._check_own(self.check_begun(number), (host, pid, birth))
+        self._check_own(self.check_begun(number), process)
 
-    def _check_own(self, attempt: Attempt, process: tuple[str, int, str]) -> None:
+    def _check_own(self, attempt: Attempt, process: Process) -> None:
         if attempt.process != process:
-            other = f"pid {attempt.pid} on {attempt.host} has begun attempt {attempt.number}"
+            other = f"{attempt.process} has begun attempt {attempt.number}"
             raise OSError(None, f"{other}, so this process ends: let one sweep at a time run a trial", str(self.path))
 
     def report(

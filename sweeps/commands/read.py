@@ -15,7 +15,7 @@ from sweeps.commands.taken import taken_study
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, going_on, looking
 from sweeps.schema import Problem, RefusedError
-from tracking.runners import runners
+from tracking.liveness import runners
 from tracking.study import Study, read_study
 
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]

@@ -20,7 +20,7 @@ from sweeps.planning.task_card import task_card
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.runners import in_hand
+from tracking.liveness import in_hand
 from tracking.shell import shell_line
 from tracking.study import Study, Trial
 from tracking.trial_config import key_of
@@ -134,7 +134,7 @@ class Plan:
         """Unfinished trials that a process runs or keeps for its further work, on any machine."""
         folders = {each.trial.name: each.folder for each in self.pending}
         taken = in_hand(self.folder, folders, lambda name: folders[name].newest_attempt())
-        return [each for each in self.pending if each.trial.name in taken or each.state == "running"]
+        return [each for each in self.pending if each.trial.name in taken]
 
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sweeps.planning.holders import UNKNOWN, holder_of
 from sweeps.planning.naming import by_name, placed
 from sweeps.schema import Problem, RefusedError
+from tracking.liveness import holder_of
 from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
+
+UNKNOWN = "another process"
+"""One without a record: it does not run the study, such as `ablate evaluate`."""
 
 
 @contextmanager
@@ -20,13 +23,12 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
     Raises RefusedError if another process holds the lock, with ``allowed`` or with what follows and stops it.
     """
     lock = FileLock(folder.path.parent / ".locks" / folder.path.name, timeout=0)
-    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
     try:
         held = lock.acquire()
     except Timeout:
-        holder = holder_of(folder.path.parent / ".locks", folder.path.name)
-        fix = "wait for it" if holder == UNKNOWN else allowed or _steered(folder.path.parent)
-        raise RefusedError([Problem(folder.path.name, f"is being run by {holder}", fix)]) from None
+        holder = holder_of(folder.path.parent, folder.path.name)
+        fix = (allowed or _steered(folder.path.parent)) if holder else "wait for it"
+        raise RefusedError([Problem(folder.path.name, f"is being run by {holder or UNKNOWN}", fix)]) from None
     with held:
         yield
 

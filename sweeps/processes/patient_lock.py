@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 from sweeps.processes.alive import alive
 
 LOOK_S = 5.0
+"""Between two signs of life of who waits: far below any `sweep.stall_minutes`."""
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from sweeps.processes.alive import alive
 
 Found = TypeVar("Found")
 PATIENCE_S = 120.0
-"""How long it is tried again."""
+"""How long it is tried again: a server that restarts, or a person who frees space, takes about a minute."""
 PAUSE_S = 1.0
+"""Between two tries: each is one call, and training waits."""
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT

@@ -1,83 +1,69 @@
-"""Announces this process in the study's folder while it runs trials, and takes requests to stop from there."""
+"""Keeps the record of this process in the study's folder while it runs trials, and takes requests to stop."""
 
 import os
 import signal
-import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from sweeps.running.stopping import Stopping
-from tracking.process import own_birth
-from tracking.runners import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
-
-LOOK_S = 1.0
-"""How often to look for requests: a small file on a folder that may be shared."""
-WRITING_S = 5.0
-"""How long a process that ends at once waits for its announcement that is being written: its folder may hang."""
-_leaving, _writing = threading.Event(), threading.Lock()
+from sweeps.running.times import LEAVING_S, LOOK_FOR_STOPS_S
+from tracking.liveness import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
+from tracking.shell import shell_line
 
 
 @contextmanager
-def announced(study: Path, trials: list[str], stopping: Stopping) -> Iterator[None]:
-    """Within it others see that this process runs these trials, and may ask it to stop."""
-    _leaving.clear()
-    announcement = Announcement(study, trials, stopping)
-    thread = threading.Thread(target=announcement.repeat, name="announcement", daemon=True)
-    thread.start()
+def announced(study: Path, trials: Sequence[str], command: Sequence[str], stopping: Stopping) -> Iterator[None]:
+    """Within it others see that this process runs these trials, and may ask it to stop. Their locks must be held."""
+    now = time.time()
+    runner = Runner(own_process(), shell_line(["ablate", *command[1:]]), tuple(trials), now, now)
+    announcement = Announcement(study, runner, stopping)
     try:
+        withdraw(study, runner)  # also what killed processes left
+        announcement.beat()
+        announcement.start()
         yield
     finally:
-        announcement.ended.set()
-        thread.join()
-        withdraw_own(study)
+        announcement.end()
 
 
-def withdraw_for_good(study: Path) -> None:
-    """For a process that ends at once, while its announcement is still repeated."""
-    _leaving.set()
-    written = _writing.acquire(timeout=WRITING_S)
-    withdraw_own(study)
-    if written:
-        _writing.release()
+def leave_study(study: Path) -> None:
+    """For a process that cannot leave ``open_study``: withdraw, since other machines cannot know its end."""
+    for thread in threading.enumerate():
+        if isinstance(thread, Announcement) and thread.study == study:
+            thread.end(LEAVING_S)
 
 
-def withdraw_own(study: Path) -> None:
-    """Remove the files of this process, and of those that are gone. A fault of storage changes nothing else."""
-    with suppress(OSError):
-        withdraw(study, _runner())
+class Announcement(threading.Thread):
+    """Writes the record every ``BEAT_S`` seconds, and when what the trials wait for changes."""
 
+    def __init__(self, study: Path, runner: Runner, stopping: Stopping) -> None:
+        super().__init__(name="announcement", daemon=True)
+        self.study, self.runner, self.stopping = study, runner, stopping
+        self._written, self._ended = 0.0, threading.Event()
 
-def _runner(trials: tuple[str, ...] = ()) -> Runner:
-    now = time.time()
-    return Runner(socket.gethostname(), os.getpid(), now, now, trials, birth=own_birth())
-
-
-class Announcement:
-    """The runner's file, rewritten every ``BEAT_S`` seconds and when what it waits for changes."""
-
-    def __init__(self, study: Path, trials: list[str], stopping: Stopping) -> None:
-        self.study, self.stopping, self.ended = study, stopping, threading.Event()
-        self.runner = _runner(tuple(trials))
-        self._written = 0.0
-        withdraw_own(study)  # what an earlier process with this id left, such as a request to stop
-        self._beat()
-
-    def repeat(self) -> None:
-        while not self.ended.wait(LOOK_S):
+    def run(self) -> None:
+        while not self._ended.wait(LOOK_FOR_STOPS_S):
             if time.monotonic() - self._written > BEAT_S or self.runner.waiting != self.stopping.waiting:
-                self._beat()
+                self.beat()
             self._take_requests()
 
-    def _beat(self) -> None:
+    def end(self, patience: float | None = None) -> None:
+        """Withdraw, after what the thread is writing; at the latest after ``patience`` seconds: the folder may hang."""
+        self._ended.set()
+        if self.is_alive():
+            self.join(patience)
+        withdraw(self.study, self.runner)
+
+    def beat(self) -> None:
+        """Write the record."""
         waiting, left = self.stopping.waiting, self.stopping.seconds_left
         self.runner = replace(self.runner, seen=time.time(), waiting=waiting, left=left)
-        with _writing, suppress(OSError):  # a full disk: the next beat writes it
-            if not _leaving.is_set():
-                announce(self.study, self.runner)
+        with suppress(OSError):  # a full disk: the next beat writes it
+            announce(self.study, self.runner)
         self._written = time.monotonic()
 
     def _take_requests(self) -> None:
@@ -87,14 +73,9 @@ class Announcement:
             _stop_this_process()
         elif asked is not None:
             self.stopping.trials = frozenset(asked)
-            if self.stopping.requested():
-                self._tell_others()
-
-    def _tell_others(self) -> None:
-        """That this process stops, which a signal or a fault asked for."""
-        with _writing, suppress(OSError):  # the next look writes it
-            if not _leaving.is_set():
-                request_stop(self.study, self.runner, None)
+            if self.stopping.requested():  # by a signal or a fault: tell others that this process stops
+                with suppress(OSError):  # the next look writes it
+                    request_stop(self.study, self.runner, None)
 
 
 def _stop_this_process() -> None:

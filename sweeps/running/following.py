@@ -8,15 +8,15 @@ from pathlib import Path
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
+from sweeps.running.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time
-from tracking.runners import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.shell import shell_line
 from tracking.studies import studies
 from tracking.study import Study, Trial
 
-LOOK_S = 0.5
 STOPS = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `ablate train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
@@ -61,7 +61,7 @@ def shown_log(study: Study, trial: Trial, follow: bool) -> Iterator[str]:
     with closing(FollowedLog(folder.log_path)) as log:
         yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(name=trial.name)
         while follow and still_runs(study, trial):
-            time.sleep(LOOK_S)
+            time.sleep(LOOK_AT_LOG_S)
             yield log.more()
         text, error = log.more(), folder.error()
     yield text + (f"--- error.txt\n{error.rstrip()}\n" if error else "")
@@ -105,9 +105,8 @@ def _running_study(overrides: list[str]) -> Study:
 
 def _silent(study: Study) -> str:
     """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
-    lost = [runner for runner in known_runners(study.folder) if not (runner.is_here or runner.lives())]
-    ago = [(f"pid {runner.pid} on {runner.host}", time.time() - runner.seen) for runner in lost]
-    return "".join(f"; {who} gave no heartbeat for {as_time(since)}" for who, since in ago)
+    lost = [each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())]
+    return "".join(f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}" for each in lost)
 
 
 def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem | None:
@@ -116,7 +115,7 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
         return Problem("TRIAL", f"is {trial.name}, which is {state}", "must be a running or waiting trial")
     if any(trial.name in runner.trials for runner in live):
         return None
-    places = ", ".join(f"pid {runner.pid} on {runner.host}" for runner in live)
+    places = ", ".join(str(runner.process) for runner in live)
     return Problem(
         "TRIAL",
         f"is {trial.name}, which is not part of what runs ({places})",
@@ -125,7 +124,7 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
 
 
 def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
-    where = f"(pid {runner.pid} on {runner.host})"
+    where = f"({runner.process})"
     if stop_requests(study.folder, runner) is None:  # also if it stops anyway
         yield f"The sweep {where} {STOPS}"
         return
@@ -136,15 +135,11 @@ def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
 def _end(study: Study, runner: Runner, trial: Trial) -> str:
     """How the trial ends that the process was asked to stop."""
     newest = next(reversed(study.trial_folder(trial).attempts()), None)
-    if newest is None or not runner.began_attempt(newest):
+    if newest is None or newest.process != runner.process:
         return "will not start"
     return STOPS if newest.ended is None else "has stopped"
 
 
 def still_runs(study: Study, trial: Trial) -> bool:
     """Whether a process still has the trial to run, or runs it."""
-    folder = study.trial_folder(trial)
-    state = folder.state(trial.key)
-    if state in ("finished", "damaged", "running"):
-        return state == "running"
-    return bool(in_hand(study.folder, [trial.name], lambda name: folder.newest_attempt()))
+    return bool(in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt()))

@@ -4,8 +4,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MEASURED_S = 5.0
-"""Training time over which a pace must be measured before it counts: the first steps are slow, or very quick."""
+from sweeps.running.times import MEASURED_S
 
 
 @dataclass(frozen=True)

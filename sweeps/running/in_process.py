@@ -8,8 +8,9 @@ from rich.console import Console
 
 from sweeps.events import Event, Failed, Report
 from sweeps.planning.plan import Plan
+from sweeps.running.announced import leave_study
 from sweeps.running.driver import Driver
-from sweeps.running.open_study import leave_study, open_study
+from sweeps.running.open_study import open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder

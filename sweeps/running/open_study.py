@@ -3,18 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
-from sweeps.planning.holders import holding, remove_own
 from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.announced import announced, withdraw_for_good
+from sweeps.running.announced import announced
 from sweeps.running.checkpoints import saved_steps
 from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
@@ -52,26 +50,18 @@ def open_study(
             console.print(escape(caution), style="yellow", soft_wrap=True)
         if plan.pending:
             connect(stopping)
-        locks = plan.folder / ".locks"
-        locks.mkdir(parents=True, exist_ok=True)
         for planned in plan.pending:
             stack.enter_context(trial_lock(planned.folder))
-        stack.enter_context(holding(locks, [planned.trial.name for planned in plan.pending]))
+        names = [planned.trial.name for planned in plan.pending]
+        stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
         plan = plan.read_again()
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
-        names = [planned.trial.name for planned in plan.pending]
-        with syncing(plan.trials[0].settings, console), announced(plan.folder, names, stopping):
+        with syncing(plan.trials[0].settings, console):
             yield plan, stopping
-
-
-def leave_study(study: Path) -> None:
-    """For a process that cannot leave ``open_study``: remove its files, since other machines cannot know its end."""
-    withdraw_for_good(study)
-    remove_own(study / ".locks")
 
 
 def _refuse_missing_steps(plan: Plan) -> None:

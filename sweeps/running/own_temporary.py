@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from sweeps.processes.storage import at_place
-from tracking.process import has_ended, own_birth
+from tracking.liveness import has_ended, own_process
 
 PREFIX = "ablate-"
 
@@ -17,7 +17,8 @@ PREFIX = "ablate-"
 def own_temporary() -> Iterator[Path]:
     """A folder named after the birth of this process. Within it, a fault of storage that names no file is its own."""
     _remove_dead()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{own_birth()}-") as folder, at_place(Path(folder).parent):
+    prefix = f"{PREFIX}{own_process().birth}-"
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, at_place(Path(folder).parent):
         yield Path(folder)
 
 

@@ -1,7 +1,5 @@
 """Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
 
-import os
-import socket
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,8 +12,8 @@ from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
 from sweeps.running.assignment import Assignment
 from tracking.files import to_json, write_atomic
+from tracking.liveness import own_process
 from tracking.log_file import append_log, begin_log, marked
-from tracking.process import own_birth
 from tracking.provenance import collect
 
 
@@ -31,7 +29,7 @@ class Recorder:
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex
-        self.process = socket.gethostname(), os.getpid(), own_birth()
+        self.process = own_process()
         self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
         self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
@@ -70,9 +68,9 @@ class Recorder:
         if self.attempt > 1:
             self.folder.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
-        self.folder.begin_attempt(self.attempt, *self.process)
+        self.folder.begin_attempt(self.attempt, self.process)
         with suppress(OSError):
-            begin_log(self.folder.log_path, self.attempt, self.process[0])
+            begin_log(self.folder.log_path, self.attempt, self.process.host)
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
@@ -97,7 +95,7 @@ class Recorder:
         if attempt > self.attempt or not self.began:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
-        self.folder.check_running(attempt, *self.process)
+        self.folder.check_running(attempt, self.process)
         match event:
             case Started(device, _, hosts):
                 content = collect(device, self.planned.fingerprint, hosts) | {"data_identity": self.prepared_as}

@@ -11,9 +11,7 @@ from sweeps.events import Failed
 from sweeps.processes.alive import signs
 from sweeps.running.silence import Silence
 from sweeps.running.stacks import STDERR, StackTimer
-
-RECORD_S = 10.0
-"""How long it may take to print and record the end."""
+from sweeps.running.times import CLEANING_S
 
 
 class StallHere:
@@ -55,5 +53,5 @@ class StallHere:
         failed = Failed(cause, "log.txt has its stacks.")
         thread = threading.Thread(target=self._tell, args=(failed,), daemon=True)
         thread.start()
-        thread.join(RECORD_S)  # the terminal or the folder may be what hangs
+        thread.join(CLEANING_S)  # the terminal or the folder may be what hangs
         os._exit(1)

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.discarded import discard
+from sweeps.running.times import ECHO_S
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ECHO_S = 0.5  # of one stop two signals may come: timeout(1) signals process and group, systemd SIGTERM and SIGHUP
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
 STOPPED_BY = "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
 

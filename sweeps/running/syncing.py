@@ -14,12 +14,9 @@ from rich.console import Console
 from sweeps.planning.naming import by_name, hydra_text, placed
 from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
+from sweeps.running.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from tracking.shell import shell_line
 from tracking.uri import URI_VARIABLE, without_password
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a restart of the syncer: doubled each time it ends early
-CARRYING_S = 60.0  # how long the end of a sweep waits for the last results
-ENDING_S = 2.0  # how long the process may take to end
 
 
 def sync_command(settings: Settings) -> list[str]:
@@ -140,7 +137,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     """A process that was stopped (SIGSTOP) hears only SIGKILL. It would keep the lock on the study's journals."""
     process.terminate()
     try:
-        process.wait(ENDING_S)
+        process.wait(SYNCER_ENDS_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

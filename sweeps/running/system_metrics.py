@@ -7,13 +7,11 @@ import time
 import psutil
 
 from sweeps.events import Metrics
-
-EVERY_S = 10.0
-"""As often as MLflow samples by default; each metric is a point in its database."""
+from sweeps.running.times import SAMPLED_EVERY_S
 
 
 class SystemMetrics:
-    """Added to the first report, and then at most every ``EVERY_S`` seconds."""
+    """Added to the first report, and then at most every ``SAMPLED_EVERY_S`` seconds."""
 
     def __init__(self) -> None:
         self._due = -math.inf
@@ -23,7 +21,7 @@ class SystemMetrics:
         """A metric that the task reports by the same name stays the task's."""
         if time.monotonic() < self._due:
             return metrics
-        self._due = time.monotonic() + EVERY_S
+        self._due = time.monotonic() + SAMPLED_EVERY_S
         return {**system_metrics(), **metrics}
 
 

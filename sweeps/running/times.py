@@ -29,4 +29,24 @@ HEAD_SILENT_S = 45.0
 HEAD_ANSWER_S = 2.0
 """Until the head accepts a connection; a look must not last."""
 CLEANING_S = 10.0
-"""For the records of a sweep whose Ray has ended: a folder that hangs must not hold up its end."""
+"""For the records of a process that ends at once, since Ray has ended or it hangs: its folder may hang, too."""
+LEAVING_S = 5.0
+"""Of that time, for the sign of life that is being written just then."""
+LOOK_FOR_STOPS_S = 1.0
+"""Between two looks for requests to stop: a small file on a folder that may be shared."""
+ECHO_S = 0.5
+"""Between the two signals of one stop: timeout(1) signals process and group, systemd sends SIGTERM and SIGHUP."""
+LOOK_AT_LOG_S = 0.5
+"""Between two looks of `ablate logs --follow` for new lines: it should seem immediate."""
+FIRST_PAUSE_S = 1.0
+"""Before the syncer is started again; doubled each time it ends early."""
+LONGEST_PAUSE_S = 300.0
+"""Before the same of one that fails each time: it imports MLflow for seconds, and says so in a line."""
+CARRYING_S = 60.0
+"""For the last results at the end of a sweep; `ablate sync` carries the rest."""
+SYNCER_ENDS_S = 2.0
+"""For the syncer to end by SIGTERM: it may be stopped."""
+SAMPLED_EVERY_S = 10.0
+"""Between two samples of CPU, memory and GPU, as MLflow's default; each is a point in its database."""
+MEASURED_S = 5.0
+"""Training time over which a pace must be measured before it counts: the first steps are slow, or very quick."""

@@ -89,9 +89,6 @@ def _title(process: psutil.Process) -> str:
 
 def _locks(study: Path) -> Iterator[str]:
     for path in sorted((study / ".locks").iterdir()):
-        if path.suffix == ".json":
-            yield path.name
-            continue
         try:
             FileLock(path, timeout=0).acquire().lock.release()
         except Timeout:

@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 from sweeps.cli import main
 from sweeps.running.on_tune import TuneCallback
-from tracking.runners import request_stop, runners
+from tracking.liveness import request_stop, runners
 
 kept, left, end = TuneCallback.on_trial_complete, {titles!r}, signal.Signals({signal})
 

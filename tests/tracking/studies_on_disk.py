@@ -1,10 +1,9 @@
 """Studies on disk as a sweep leaves them, and their runs in MLflow."""
 
-import os
-import socket
 from pathlib import Path
 from typing import Any
 
+from tracking.liveness import own_process
 from tracking.mlflow_tracker import MlflowTracker
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
@@ -40,7 +39,7 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
 
 def begin(folder: TrialFolder) -> int:
     number = 1 + max((attempt.number for attempt in folder.attempts()), default=0)
-    folder.begin_attempt(number, socket.gethostname(), os.getpid())
+    folder.begin_attempt(number, own_process())
     return number
 
 
