@@ -59,7 +59,10 @@ def test_a_node_without_our_packages_trains_nothing(tmp_path: Path) -> None:
         ended = running.sweep.end()
     said = " ".join(ended.output.split())
     assert ended.code == 1, ended.output
-    assert re.search(r"Failed: .* found no ablate-sweeps; install it for the Python that starts Ray there", said), said
+    assert re.search(
+        r"Failed: on \S+ \(bare\): ablate-sweeps is not installed; install .* for the Python that starts Ray there",
+        said,
+    ), said
     running.check_nothing_else_began()
 
 
