@@ -60,7 +60,7 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     running = started(two, settings, long, folder)
     watched = looking(two.all[1], watch, "long: 1 running; about ", folder)
     followed = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
-    assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 1
+    assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 130
     assert "base-s1: interrupted at step " in watched.end().output
     log = followed.end()
     assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
