@@ -33,7 +33,7 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
     Raises RefusedError, Interrupted, OSError.
     """
     plan = readable(plan, console)
-    connect = partial(_connect, plan.composition.shared.cluster)
+    connect = partial(_connect, plan.composition.shared.cluster, console)
     with (
         unrecorded_as_error(),
         _disconnected_at_the_end(),
@@ -111,7 +111,7 @@ def _interruptible(queue: Queue) -> Iterator[None]:
         raise interrupted from None
 
 
-def _connect(cluster: Cluster, stopping: Stopping) -> None:
+def _connect(cluster: Cluster, console: Console, stopping: Stopping) -> None:
     """Start Ray on this machine alone, or join the cluster at ``cluster.address``. Raises RefusedError."""
     from sweeps.processes.ray_private import own_groups, print_no_messages, set_environment, sweep_job
 
@@ -122,11 +122,11 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
     print_no_messages()
     try:
         with own_groups():
-            ray.init(
+            context = ray.init(
                 address=cluster.address or "local",
                 job_config=sweep_job(),
                 num_cpus=machine.cpus() if here else None,
-                include_dashboard=False if here else None,
+                include_dashboard=cluster.dashboard if here else None,
                 log_to_driver=False,
                 logging_level="ERROR",
             )
@@ -140,3 +140,11 @@ def _connect(cluster: Cluster, stopping: Stopping) -> None:
         raise RefusedError([Problem("cluster.address", found, looking if here else allowed)]) from error
     finally:
         stopping.install()
+    if cluster.dashboard:
+        console.print(_dashboard(context.dashboard_url), soft_wrap=True)
+
+
+def _dashboard(url: str) -> str:
+    """``url`` is without its scheme; "" if the cluster was started without it."""
+    none = "the cluster has none; `ray start --head` brings it where ray[default] is installed"
+    return f"Ray's dashboard: {f'http://{url}' if url else none}"
