@@ -38,12 +38,16 @@ class Scale:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where trials run, and the resources of one worker of a trial."""
+    """Where trials run, and the resources of one worker of a trial.
+
+    ``dashboard``: start that of Ray with a Ray of our own, and print its address; that of a cluster is only printed.
+    """
 
     address: str | None
     workers: Count
     cpus_per_worker: Count
     gpus_per_worker: Annotated[float, Range(0)]
+    dashboard: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from sweeps.planning.task_named import library_of
 from sweeps.preflight.cluster import group_problems, memory_problems
 from sweeps.preflight.differences import node_notices, node_problems
 from sweeps.preflight.nodes import nodes_of
+from sweeps.preflight.own_ray import own_ray_problems
 from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.question import question
 from sweeps.preflight.store import store_notices, store_problems
@@ -32,9 +33,14 @@ def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = 
     try:
         plan = make()
     except RefusedError as error:
-        raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides)])) from None
+        raise RefusedError(dict.fromkeys([*error.problems, *_problems_without_plan(overrides, one_process)])) from None
     shared = plan.composition.shared
-    problems = [*_place_problems(shared), *disk_problems(plan), *name_problems(plan), *_data_problems(plan)]
+    problems = [
+        *_shared_problems(shared, one_process),
+        *disk_problems(plan),
+        *name_problems(plan),
+        *_data_problems(plan),
+    ]
     several = _several_workers(plan, overrides) if one_process else []
     notices: list[str] = []
     if plan.pending and not several:
@@ -65,14 +71,14 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     return [Problem("cluster.workers", found, f"run `{command}`")]
 
 
-def _problems_without_plan(overrides: list[str]) -> list[Problem]:
+def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Problem]:
     """Problems of what all rows share, for overrides that give no plan; none if these are wrong themselves."""
     try:
         shared = compose_settings([*naming(overrides), *chosen(overrides, SHARED)])
     except RefusedError:
         return []
     problems, _ = _machines(shared)
-    return _placed([*_place_problems(shared), *problems], overrides)
+    return _placed([*_shared_problems(shared, one_process), *problems], overrides)
 
 
 def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
@@ -87,8 +93,10 @@ def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
     return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
 
 
-def _place_problems(shared: Settings) -> list[Problem]:
-    return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs))]
+def _shared_problems(shared: Settings, one_process: bool) -> list[Problem]:
+    """Of what all rows share, but for the machines."""
+    own_ray = () if one_process else own_ray_problems(shared.cluster)
+    return [*place_problems(shared.paths), *store_problems(shared.tracking.uri, Path(shared.paths.runs)), *own_ray]
 
 
 def _data_problems(plan: Plan) -> Iterator[Problem]:

@@ -15,6 +15,8 @@ from tracking.formats import size
 ANSWER_S = 8.0
 """How long a remote filesystem may take to write and remove one small file."""
 LOCAL = ("file://", "local://")
+COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
+"""In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
 LONGEST_PART = 255  # bytes of one name, on the common filesystems
 LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
 
@@ -22,9 +24,18 @@ LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
 def place_problems(paths: Paths) -> list[Problem]:
     """The places that cannot be written to. They need not exist."""
     problems = [*_folder_problems("paths.runs", paths.runs), *_folder_problems("paths.data", paths.data)]
+    problems += _copied_problems(paths)
     if paths.checkpoints is not None:
         problems += checkpoint_problems("paths.checkpoints", paths.checkpoints)
     return problems
+
+
+def _copied_problems(paths: Paths) -> Iterator[Problem]:
+    """Places in the folder that Ray copies for a job: no other job and no other node sees them."""
+    for key, place in vars(paths).items():
+        if COPIED_FOR_A_JOB in (place or ""):
+            found = f"is {place}, in the copy of --working-dir that Ray has made for this job, and may remove"
+            yield Problem(f"paths.{key}", found, f"type an absolute path elsewhere, such as paths.{key}=/shared/{key}")
 
 
 def disk_problems(plan: Plan) -> Iterator[Problem]:

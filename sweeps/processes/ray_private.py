@@ -37,9 +37,10 @@ def sweep_job() -> Any:
     from ray.job_config import JobConfig
 
     class SweepJob(JobConfig):  # type: ignore[misc]
-        def _serialize(self) -> str:
+        def _serialize(self) -> bytes:
             self._py_driver_sys_path: list[str] = []
-            return str(super()._serialize())
+            serialized: bytes = super()._serialize()
+            return serialized
 
     return SweepJob()
 

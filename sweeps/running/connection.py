@@ -51,6 +51,8 @@ class Connection:
         finally:
             stopping.install()
         self._own_session = Path(context.address_info["session_dir"]) if here else None
+        if self._cluster.dashboard:
+            self._console.print(_dashboard(context.dashboard_url), soft_wrap=True, markup=False)
 
     def __enter__(self) -> "Connection":
         return self
@@ -87,7 +89,7 @@ class Connection:
             address=self._cluster.address or "local",
             job_config=sweep_job(),
             num_cpus=machine.cpus() if here else None,
-            include_dashboard=False if here else None,
+            include_dashboard=self._cluster.dashboard if here else None,
             log_to_driver=False,
             logging_level="ERROR",
         )
@@ -99,6 +101,12 @@ class Connection:
             return Problem("cluster.address", f"Ray did not start on this machine: {error}", looking)
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
         return Problem("cluster.address", f"{address}: {error}", allowed)
+
+
+def _dashboard(url: str) -> str:
+    """``url`` is without its scheme; "" if the cluster was started without it."""
+    none = "the cluster has none; `ray start --head` brings it where ray[default] is installed"
+    return f"Ray's dashboard: {f'http://{url}' if url else none}"
 
 
 def _children() -> set[psutil.Process]:

@@ -12,7 +12,10 @@ from filelock import FileLock, Timeout
 from machines import Machines
 from studies import wait_until
 
-RAYS_OWN = ("gcs_server", "raylet", "log_monitor", "dashboard", "Agent", "monitor.py", "ray::IDLE", "default_worker.py")
+RAYS_OWN = (
+    *("gcs_server", "raylet", "log_monitor", "dashboard", "Agent", "monitor.py", "ray::IDLE", "default_worker.py"),
+    "multiprocessing.resource_tracker",  # of the dashboard
+)
 SHOWN = """
 import json, sys
 import ray

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
+import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
@@ -44,6 +46,10 @@ REFUSED = [
     ("paths.runs='runs\nmore'", "unprintable"),
     ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
     (f"paths.runs={'é' * 200}", "400 bytes"),
+    *(
+        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/{key}")
+        for key in ("runs", "data", "checkpoints")
+    ),
     (f"paths.runs={'/'.join(['x' * 200] * 20)}", "path of 4"),
     ("paths.runs=s3://bucket/runs", "only paths.checkpoints takes other filesystems"),
     ("paths.data=file:///tmp/data", "only paths.checkpoints takes other filesystems"),
@@ -132,6 +138,21 @@ def test_a_wrong_address_of_the_environment_is_named(here: Path, monkeypatch: py
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
     said = refusal(here, "plan", "--check", BASE, "cluster.address=auto")
     assert 'is auto, and RAY_ADDRESS is "http://head:8265" must be HOST:PORT' in said
+
+
+def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a job of a cluster, and with a dashboard that is not installed. `train` needs no Ray."""
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    words = ["cluster.address=null", "cluster.dashboard=true"]
+    for verb in (("plan", "--check"), ("sweep",)):
+        said = refusal(here, *verb, BASE, *words)
+        assert (
+            "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start" in said
+        )
+        assert "type cluster.address=auto, which takes this cluster" in said
+        assert re.search(r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"ablate-sweeps\[dash", said)
+    assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 
 @contextlib.contextmanager
