@@ -15,6 +15,7 @@ from studies import wait_until
 RAYS_OWN = (
     *("gcs_server", "raylet", "log_monitor", "dashboard", "Agent", "monitor.py", "ray::IDLE", "default_worker.py"),
     "multiprocessing.resource_tracker",  # of the dashboard
+    "ray.util.client.server",  # of a head with ray[default]
 )
 SHOWN = """
 import json, sys
