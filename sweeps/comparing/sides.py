@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweeps.planning.named_study import study_to_read
+from sweeps.planning.naming import must_finish
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study, study_names
 from sweeps.schema import Problem, RefusedError, nearest
@@ -161,14 +162,14 @@ def _side(named: Named) -> Side:
 
 
 def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
-    allowed = "must be finished; `ablate status` shows where each trial stands, and `ablate sweep` resumes it"
     if not pairs:
-        yield Problem(KEY, f"{first.name} and {second.name} have no finished row in common", allowed)
+        found = f"{first.name} and {second.name} have no finished row in common"
+        yield Problem(KEY, found, must_finish(first.study.folder))
     for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
         if not side.trials:
             states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
             words = sorted("not trained yet" if state == "missing" else state for state in states)
-            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", allowed)
+            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
 
 
 def _rows(study: Study) -> list[str]:

@@ -61,6 +61,13 @@ def other_study(study: Path) -> str:
     return f"type `{shell_line(['ablate', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
 
 
+def must_finish(study: Path) -> str:
+    """What is allowed where a trial of the study has no result yet, and what to type."""
+    named = [by_name(study), *placed(study)]
+    status, sweep = (shell_line(["ablate", verb, *named]) for verb in ("status", "sweep"))
+    return f"must be finished; `{status}` shows where each trial stands, and `{sweep}` resumes it"
+
+
 def hydra_text(text: str) -> str:
     """The text as the value of an override, with quotes if Hydra needs them."""
     if PLAIN_TEXT.fullmatch(text) and text.lower() not in NO_TEXT:

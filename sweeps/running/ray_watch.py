@@ -82,7 +82,7 @@ class RayWatch:
             record = threading.Thread(target=self._record, args=(cause,), daemon=True)
             record.start()
             record.join(CLEANING_S)
-            for process in self._family if not self._joined else ():
+            for process in self._family:
                 with suppress(psutil.Error, OSError):
                     if process.is_running() and SYNCER not in process.cmdline():
                         process.kill()

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sweeps.planning.data_place import data_place
+from sweeps.planning.naming import must_finish
 from sweeps.planning.schema import Schema
 from sweeps.planning.task_source import TaskSource
 from sweeps.planning.trial_lock import trial_lock
@@ -180,8 +181,7 @@ class TrainedTrial:
 def not_finished(path: Path, state: str) -> Problem:
     """Why the trial has no model yet."""
     fault = {"missing": "was never started", "running": "is still running"}.get(state, f"is not finished, but {state}")
-    allowed = "must be finished; `ablate status` shows where each trial stands, and `ablate sweep` resumes it"
-    return Problem("TRIAL", f"{path.name} {fault}", allowed)
+    return Problem("TRIAL", f"{path.name} {fault}", must_finish(path.parent))
 
 
 def _short(value: Any) -> str:

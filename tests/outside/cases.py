@@ -8,7 +8,7 @@ ACCEPTED = {
     "translation has a name and a version like every task": "key trial.key task",
     "which steps are averaged is a key": "average_every decode.average_every changed_by",
     "a task tells of itself in provenance.json": "pairs vocabulary data_identity device",
-    "a key of training, and one sentence for all verbs": "tokens_per_micro_batch outcome",
+    "keys of training and of Ray's dashboard, one sentence for all verbs": "tokens_per_micro_batch dashboard outcome",
 }
 """Why fields differ from the older version's on purpose."""
 

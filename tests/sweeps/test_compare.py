@@ -137,7 +137,9 @@ def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...]
 
 def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
     (own / "runs/one/a_heads_1-s1/result.json").unlink()
-    assert "a_heads_1-s1 is interrupted must be finished" in refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
+    refused = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
+    assert "a_heads_1-s1 is interrupted must be finished" in refused
+    assert f"`ablate sweep {ONE}` resumes it" in refused
     assert metric(content(own, "base", "a_heads_1", ONE), "bleu")["seeds"] == [3, 2]
     for seed in (2, 3):
         (own / f"runs/one/a_heads_1-s{seed}/result.json").unlink()
