@@ -13,11 +13,15 @@ class Group(Protocol):
     """The workers of a trial, which wait for an attempt between two of them."""
 
     @property
+    def begun(self) -> bool:
+        """Whether all of them work."""
+
+    @property
     def over(self) -> bool:
         """Whether all of them have ended the attempt."""
 
-    def begin(self, assignment: Assignment) -> Sequence[Event]:
-        """Let all workers begin; what they tell if one cannot."""
+    def begin(self, assignment: Assignment) -> None:
+        """The next polls let all workers begin."""
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
         """What they have told since the last poll. A ``Lost`` or ``Failed`` ends the attempt."""
@@ -54,7 +58,9 @@ class Turn:
             return Said(0, over=True)
         if not self._attempt:
             self._attempt = order.assignment.attempt
-            return self._told(self._group.begin(order.assignment))
+            self._group.begin(order.assignment)
+        if order.stop and not self._group.begun:
+            return self._closed([])
         return self._told(self._group.poll(order.stop, order.poll_s))
 
     def _told(self, events: Sequence[Event]) -> Said:

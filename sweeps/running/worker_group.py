@@ -4,11 +4,11 @@ Imports no torch: only the workers need it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
@@ -26,6 +26,10 @@ from sweeps.running.stacks import stacks_in
 from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STACKS_S, STARTING_S
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
 
+T = TypeVar("T")
+Waits = Generator[Sequence[Event], None, T]
+"""A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
+
 
 @ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
 def remote_stacks(log: Path) -> str:
@@ -42,26 +46,28 @@ class WorkerGroup:
     def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
         self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
         self._workers: list[Any] = []
+        self._beginning: Waits[None] | None = None
         self._places: list[Place] = []
         self._polls: dict[Any, int] = {}  # the rank by the poll that is under way
         self._unfinished: set[int] = set()
         self._recorded = 0  # the step of the last report that the sweep has recorded
 
     @property
-    def over(self) -> bool:
-        return not self._unfinished
+    def begun(self) -> bool:
+        return self._beginning is None
 
-    def begin(self, assignment: Assignment) -> Sequence[Event]:
-        """Start the workers, unless those of the last trial answer, and let them begin."""
-        if ended := self._caught(lambda: self._ready() or self._started(assignment)):
-            return ended
-        self._unfinished, self._recorded = set(range(len(self._workers))), 0
-        self._signs: list[int | None] = [None] * len(self._workers)
-        self._silence = Silence(len(self._workers), self._stall_s, self._signs.__getitem__)
-        return []
+    @property
+    def over(self) -> bool:
+        return self.begun and not self._unfinished
+
+    def begin(self, assignment: Assignment) -> None:
+        """Polls start the workers, unless those of the last trial answer, and let them begin."""
+        self._beginning, self._unfinished, self._polls = self._begin(assignment), set(), {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
         """What was told by the last poll is recorded by now."""
+        if self._beginning is not None:
+            return self._go_on(self._beginning, within_s)
         events = self._polled(stop, within_s)
         lost = next((event for event in events if isinstance(event, Lost)), None)
         if lost is not None:
@@ -73,30 +79,66 @@ class WorkerGroup:
         return [self._placed(event) for event in events]
 
     def close(self) -> None:
-        """End the processes of the workers."""
+        """End the processes of the workers, and what they have begun."""
+        self._end_workers()
+        self._beginning = None
+
+    def _end_workers(self) -> None:
         for worker in self._workers:
             ray.kill(worker)
         self._workers, self._polls = [], {}
 
-    def _ready(self) -> Sequence[Event]:
+    def _go_on(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
+        """Let them begin, as far as it goes within that time; what they tell if one cannot."""
+        self._within_s = within_s
+        try:
+            return next(beginning)
+        except StopIteration:
+            self._beginning = None
+            return []
+        except GetTimeoutError:
+            return self._stalled()
+        except RayError as error:
+            return [describe(error, "a worker")]
+
+    def _begin(self, assignment: Assignment) -> Waits[None]:
+        yield from self._ready()
+        if unfit := next(self._unfit(), None):
+            yield [unfit]
+        yield from self._started(assignment)
+        self._unfinished, self._recorded = set(range(len(self._workers))), 0
+        self._signs: list[int | None] = [None] * len(self._workers)
+        self._silence = Silence(len(self._workers), self._stall_s, self._signs.__getitem__)
+
+    def _ready(self) -> Waits[None]:
         """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
-        idle, self._polls = self._workers, {}
         with suppress(RayError):
-            if idle:
-                self._places = self._located(IDLE_ANSWER_S)
-                return []
-        self.close()
+            if self._workers:
+                self._places = yield from self._located(IDLE_ANSWER_S)
+                return
+        self._end_workers()
         self._workers = _start_workers(self._cluster)
         try:
-            self._places = self._located(max(self._stall_s, STARTING_S))
+            self._places = yield from self._located(max(self._stall_s, STARTING_S))
         except RayError as error:
-            return [describe(error, "a worker that was starting")]
-        return [*self._unfit()][:1]
+            yield [describe(error, "a worker that was starting")]
 
-    def _located(self, within_s: float) -> list[Place]:
+    def _located(self, within_s: float) -> Waits[list[Place]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
-        return list(ray.get([worker.place.remote(compared) for worker in self._workers], timeout=within_s))
+        return (yield from self._answers([worker.place.remote(compared) for worker in self._workers], within_s))
+
+    def _answers(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
+        """Of all these calls. Raises RayError, as soon as one has failed or once that time is over."""
+        deadline = time.monotonic() + within_s
+        while True:
+            ready, waiting = ray.wait(calls, num_returns=len(calls), timeout=self._within_s)
+            ray.get(ready)  # raises
+            if not waiting:
+                return list(ray.get(calls))
+            if time.monotonic() > deadline:
+                raise GetTimeoutError
+            yield []
 
     def _unfit(self) -> Iterator[Event]:
         """Nodes with other packages: the trial would train with other code. One may have joined since the start."""
@@ -104,23 +146,20 @@ class WorkerGroup:
             for problem in other_packages(place.packages or {}, self._packages) if self._packages else ():
                 yield Lost(f"{place.host}: {problem.found}; {problem.allowed}", "", unfit=True)
 
-    def _started(self, assignment: Assignment) -> Sequence[Event]:
+    def _started(self, assignment: Assignment) -> Waits[None]:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first, *others = self._workers
-        named = first.newest.remote(assignment, self._stall_s)
-        taken = [worker.take.remote(assignment, self._stall_s) for worker in others]
         within = max(self._stall_s, STARTING_S)
-        start = ray.get(named, timeout=within)
+        taken = [worker.take.remote(assignment, self._stall_s) for worker in others]
+        [start] = yield from self._answers([first.newest.remote(assignment, self._stall_s)], within)
         if isinstance(start, Failed | Lost):
-            return [start]
+            yield [start]
         loaded = [worker.load.remote(start) for worker in others]
-        for answer in ray.get([*taken, *loaded], timeout=within):
-            if answer is not None:
-                return [answer]
-        address = ray.get(first.address.remote(), timeout=within)
+        for failure in filter(None, (yield from self._answers([*taken, *loaded], within))):
+            yield [failure]
+        [address] = yield from self._answers([first.address.remote()], within)
         for rank, worker in enumerate(self._workers):
             worker.run.options(name=assignment.trial).remote(rank, len(self._workers), address)
-        return []
 
     def _polled(self, stop: bool, within_s: float) -> list[Event]:
         """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
@@ -171,14 +210,6 @@ class WorkerGroup:
     def _placed(self, event: Event) -> Event:
         hosts = tuple(place.host for place in self._places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
-
-    def _caught(self, act: Callable[[], Sequence[Event]]) -> Sequence[Event]:
-        try:
-            return act()
-        except GetTimeoutError:
-            return self._stalled()
-        except RayError as error:
-            return [describe(error, "a worker")]
 
     def _stalled(self) -> list[Event]:
         """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""

@@ -31,15 +31,16 @@ class Listed:
     """A group that answers each poll with the next list; the attempt is over with the last one."""
 
     polls: list[Sequence[Event]]
+    begun: bool = True
     stops: list[bool] = field(default_factory=list)
     closed: bool = False
 
     @property
     def over(self) -> bool:
-        return not self.polls
+        return self.begun and not self.polls
 
-    def begin(self, assignment: Assignment) -> Sequence[Event]:
-        return []
+    def begin(self, assignment: Assignment) -> None:
+        """Its workers work, or never do."""
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
         self.stops.append(stop)
@@ -122,7 +123,6 @@ def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sw
 def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_dropped(sweep: Sweep) -> None:
     first = sweep.begin(BEGUN, [Report(4, {"train/loss": 0.5})])
     first.step()
-    first.step()
     sweep.queue.lose(first.name, lambda: Lost("the trial's process was killed", ""))
     again = sweep.begin(BEGUN, DONE)
     first.step()
@@ -152,7 +152,6 @@ def test_what_another_attempt_would_not_mend_fails(
 def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     running = sweep.begin(BEGUN, [], [Stopped(2)])
     running.step()
-    running.step()
     sweep.stopping.note(15)
     sweep.queue.tick()
     late = sweep.begin()
@@ -165,12 +164,22 @@ def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     assert not sweep.recorders["square-s1"].folder.attempts()
 
 
+def test_a_stop_does_not_wait_for_workers_that_start(sweep: Sweep) -> None:
+    starting = sweep.begin([])
+    starting.group.begun = False
+    assert not starting.step().over
+    sweep.stopping.note(2)
+    sweep.queue.tick()
+    assert starting.step().over
+    assert (starting.group.closed, sweep.reasons("base-s1")) == (True, ["interrupted"])
+
+
 def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     first, second = sweep.begin(BEGUN, [], [Stopped(2)]), sweep.begin(BEGUN, [], DONE)
     first.step()
     sweep.stopping.trials = frozenset({"base-s1", "base-s2"})
     sweep.queue.tick()
-    assert (first.run().group.stops, second.run().group.stops) == ([True] * 3, [False] * 3)
+    assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
     assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
     assert "base-s2: it will not start" in sweep.said.getvalue()
 
