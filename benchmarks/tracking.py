@@ -24,10 +24,10 @@ import psutil
 from tracking import formats
 from tracking.journal import journal_line
 from tracking.liveness import Process
+from tracking.mlflow.server import answers, free_port, ui_command, ui_environment
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE, default_uri
-from tracking.views import answers, free_port, ui_command, ui_environment
 from transformer.card import CARD
 
 METRICS, STEPS = 5, 2000
@@ -86,7 +86,7 @@ def _lines(seed: int) -> Iterator[str]:
 def synced(study: Study, uri: str) -> float:
     """Wall seconds of one syncer. Raises subprocess.CalledProcessError if something was not sent."""
     began = time.perf_counter()
-    command = [sys.executable, "-m", "tracking.sync", "--study", str(study.folder)]
+    command = [sys.executable, "-m", "tracking.mlflow.sync", "--study", str(study.folder)]
     subprocess.run(command, check=True, env=os.environ | {URI_VARIABLE: uri})
     return time.perf_counter() - began
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.schema import Problem, RefusedError
-from tracking.lag import current_store
-from tracking.ledger import experiment_of
-from tracking.local_store import follow_move
+from tracking.mlflow.database import follow_move
+from tracking.mlflow.lag import current_store
+from tracking.mlflow.ledger import experiment_of
+from tracking.mlflow.server import answers, page_address
 from tracking.study import Study
 from tracking.uri import default_uri
-from tracking.views import answers, page_address
 
 SERVERS = ("http://", "https://")
 START_S, ANSWER_S = 120.0, 5.0  # how long a server may take to start, and a running one to answer

@@ -13,10 +13,10 @@ from sweeps.planning.task_named import source_of_study
 from sweeps.schema import RefusedError
 from tracking.formats import stopped_at
 from tracking.formats import time as as_time
-from tracking.lag import Lag
 from tracking.liveness import Runner, known_runners, stop_requests
 from tracking.look import Look, look
 from tracking.looks import Looks, looks_of
+from tracking.mlflow.lag import Lag
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
 

@@ -13,8 +13,8 @@ from sweeps.running.where import below_watch
 from sweeps.standings import Standings
 from sweeps.standings_table import Line, counted, shown_state, status_tables
 from tracking import formats
-from tracking.lag import Lag
 from tracking.liveness import Runner, runners, seconds_left
+from tracking.mlflow.lag import Lag
 from tracking.study import Study, read_study
 
 REFRESH_S = 2.0

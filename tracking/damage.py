@@ -14,8 +14,7 @@ REMEDIES = {
     "provenance.json": "`ablate sweep` sets it aside; the next attempt writes it again",
     "attempts.jsonl": "`ablate sweep` keeps its good lines",
     "journal.jsonl": "`ablate sweep` keeps its good lines",
-    "mlflow-runs.json": "`ablate sync` writes it again",
-    "mlflow-synced.json": "`ablate sync` writes it again",
+    "mlflow-ledger.json": "`ablate sync` writes it again",
 }
 
 

@@ -51,7 +51,7 @@ def status(
     """Show where each trial of a study stands."""
     from sweeps.standings import status_json
     from sweeps.standings_table import cut_notes, status_tables
-    from tracking.lag import lag
+    from tracking.mlflow.lag import lag
     from tracking.uri import default_uri
 
     if (curves or metric) and as_json:
@@ -123,8 +123,8 @@ def ui(
 ) -> int:
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
     from sweeps.serving import open_when_ready, opens_browser, serve, store_to_serve
+    from tracking.mlflow.server import free_port, ui_command, ui_environment
     from tracking.uri import without_password
-    from tracking.views import free_port, ui_command, ui_environment
 
     store = store_to_serve(overrides)
     for notice in store.notices:

@@ -11,7 +11,7 @@ from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
 from tracking.card import Card
 from tracking.damage import unless_damaged
-from tracking.lag import sync_lock
+from tracking.mlflow.lag import sync_lock
 from tracking.trash import size
 from tracking.trial_folder import TrialFolder
 

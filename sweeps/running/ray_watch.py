@@ -20,7 +20,7 @@ from ray.util import get_node_ip_address
 from sweeps.discarded import discard
 from sweeps.running.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 
-SYNCER = "tracking.sync"
+SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""
 NODE, HEAD = "raylet", "gcs_server"
 WORDS = {HEAD: "Ray's head process (gcs_server) ended", NODE: "Ray's node process (raylet) ended"}

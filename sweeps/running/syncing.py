@@ -26,7 +26,7 @@ def sync_command(settings: Settings) -> list[str]:
     """
     experiment = settings.tracking.experiment
     named = [] if experiment is None else ["--experiment", experiment]
-    return [sys.executable, "-P", "-m", "tracking.sync", "--study", str(settings.study_folder), *named]
+    return [sys.executable, "-P", "-m", "tracking.mlflow.sync", "--study", str(settings.study_folder), *named]
 
 
 def sync_environment(uri: str | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sweeps.planning.naming import by_name, placed
 from sweeps.planning.plan import Plan
-from tracking.lag import current_store
+from tracking.mlflow.lag import current_store
 from tracking.shell import shell_line
 from tracking.uri import default_uri, without_password
 

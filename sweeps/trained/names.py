@@ -8,7 +8,7 @@ from pathlib import Path
 from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import studies_there
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.ledger import trial_of_run
+from tracking.mlflow.ledger import trial_of_run
 from tracking.study import StudyMissing, read_study
 
 KINDS = "must be a trial, the folder of a trial or checkpoint, or an MLflow run id"

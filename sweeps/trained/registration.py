@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
-from tracking.ledger import run_of_trial
-from tracking.registry import RegistryError, register
+from tracking.mlflow.ledger import run_of_trial
+from tracking.mlflow.registry import RegistryError, register
 from tracking.uri import default_uri, without_password
 
 NAME = re.compile(r"[^/:@]+(@(?!v\d+$|latest$)[\w-]+)?")

@@ -15,7 +15,7 @@ from studies import command, lines, wait_until
 TRAINS = WORKER = "ray::WorkerActor"
 TRIAL_PROCESS = "ray::TrialProcess"
 ORDERS = "ray::Orders"
-SYNCER = "tracking.sync"
+SYNCER = "tracking.mlflow.sync"
 ALIVE = """
 import sys
 from ray._raylet import GcsClient

@@ -38,7 +38,7 @@ def twin(trained: Path, trial: Path) -> Path:
     study = trained / "runs" / "twins"
     shutil.rmtree(study, ignore_errors=True)
     shutil.copytree(trial.parent, study)
-    (study / "mlflow-runs.json").unlink()
+    (study / "mlflow-ledger.json").unlink()
     text = (study / "study.json").read_text("utf-8")
     (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "twins"'), "utf-8")
     return study / "base-s1"

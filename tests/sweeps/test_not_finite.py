@@ -41,7 +41,7 @@ def damaged(trained: Path, trial: Path) -> Path:
     """A copy of the trained trial in another study; the weights of its last checkpoint are damaged."""
     study = trained / "runs" / "damaged"
     shutil.copytree(trial.parent, study)
-    (study / "mlflow-runs.json").unlink(missing_ok=True)
+    (study / "mlflow-ledger.json").unlink(missing_ok=True)
     text = (study / "study.json").read_text("utf-8")
     (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "damaged"'), "utf-8")
     folder = study / trial.name

@@ -18,8 +18,8 @@ from studies import SMALL, command, wait_until
 from test_sweep import _answers
 from typed import typed
 
+from tracking.mlflow.server import free_port, ui_command, ui_environment
 from tracking.uri import default_uri
-from tracking.views import free_port, ui_command, ui_environment
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
 NAME = "sweep.name=files-tiny"
@@ -106,7 +106,7 @@ def test_no_file_argument_list_database_or_message_holds_the_password(
         uri = f"tracking.uri=http://somebody:{SECRET}@{address}"
         code, said, started = run(["train", *words, uri], workplace)
         assert code == 0, said
-        assert any("tracking.sync" in line for line in started)
+        assert any("tracking.mlflow.sync" in line for line in started)
         carried = typed(workplace, "sync", uri, NAME)
         assert carried.exit_code == 0, carried.output
         status = typed(workplace, "status", uri, NAME)
@@ -114,7 +114,7 @@ def test_no_file_argument_list_database_or_message_holds_the_password(
         shown = [said, carried.output, status.output, typed(workplace, "config", uri, mirror).output]
     trial = workplace / "runs" / "files-tiny" / "base-s1"
     assert json.loads((trial / "result.json").read_text())["step"] == 4
-    assert json.loads((trial.parent / "mlflow-runs.json").read_text()).keys() == {f"http://{address}"}
+    assert json.loads((trial.parent / "mlflow-ledger.json").read_text()).keys() == {f"http://{address}"}
     everything = "\n".join([*shown, *started])
     assert SECRET not in everything
     assert OTHER not in everything
@@ -153,6 +153,8 @@ def test_a_database_is_named_to_the_pages_by_their_environment(tmp_path: Path) -
 
 def test_the_syncer_takes_no_address_as_an_argument(tmp_path: Path) -> None:
     words = ["--study", str(tmp_path), "--experiment", "e", "--uri", "http://host"]
-    done = subprocess.run([sys.executable, "-m", "tracking.sync", *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tracking.mlflow.sync", *words], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "unrecognized arguments" in done.stderr

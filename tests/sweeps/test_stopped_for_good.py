@@ -48,7 +48,7 @@ def test_a_stopped_sweep_keeps_its_trial_until_it_is_killed(workplace: Path, und
 def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path, undisturbed: Path) -> None:
     running = start(workplace)
     running.wait_for_step(40)
-    (syncer,) = running.processes("tracking.sync")
+    (syncer,) = running.processes("tracking.mlflow.sync")
     syncer.suspend()
     code, output = running.finish()
     assert code == 0, output

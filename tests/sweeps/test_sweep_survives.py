@@ -60,7 +60,7 @@ def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal
     running = start(workplace, "cluster.workers=2")
     running.wait_for_step(60)
     (orders,), (_, worker) = running.processes("ray::Orders"), running.workers()
-    for process in (running.processes("tracking.sync")[0], orders, worker):
+    for process in (running.processes("tracking.mlflow.sync")[0], orders, worker):
         process.kill()
     running.wait_for_step(last_report(running) + 100)
     for process in running.processes("ray::TrialProcess"):

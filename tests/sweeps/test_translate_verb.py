@@ -56,8 +56,8 @@ def test_lines_are_translated_as_the_trial_did_it(trained: Path, dev: str, expec
 
 
 def test_a_model_has_many_names(trained: Path, trial: Path, attempt: Path, dev: str, expected: list[str]) -> None:
-    (runs,) = json.loads((trial.parent / "mlflow-runs.json").read_text()).values()
-    (run_id,) = runs.values()
+    (entries,) = json.loads((trial.parent / "mlflow-ledger.json").read_text()).values()
+    (run_id,) = (entry["run"] for key, entry in entries.items() if key != "study")
     checkpoint = str(attempt.relative_to(trained) / "step-400")
     for name in ("copies/base-s1", "runs/copies/base-s1", str(trial), run_id, checkpoint):
         assert translated(trained, dev, name) == expected, name

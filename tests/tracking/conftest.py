@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from studies_on_disk import EXPERIMENT, Store, make_study
 
-from tracking.mlflow_tracker import open_tracker
+from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.trial_folder import TrialFolder
 
@@ -17,7 +17,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def store(runs: Path) -> Store:
-    return open_tracker(None, runs, EXPERIMENT)
+    return open_store(None, runs, EXPERIMENT)
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 from studies_on_disk import EXPERIMENT
 
-from tracking.describe import points_of, to_ms
-from tracking.metric_names import journal_name
-from tracking.mlflow_tracker import open_tracker
+from tracking.mlflow.describe import points_of, to_ms
+from tracking.mlflow.names import journal_name
+from tracking.mlflow.server import answers, free_port, ui_command, ui_environment
+from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import default_uri
-from tracking.views import answers, free_port, ui_command, ui_environment
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 WITHOUT_POSTGRES = "no PostgreSQL below /usr/lib/postgresql; apt-get install postgresql"
@@ -146,7 +146,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None
 
 def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
-    tracker, _ = open_tracker(uri, study.folder.parent, EXPERIMENT)
+    tracker, _ = open_store(uri, study.folder.parent, EXPERIMENT)
     found = tracker.client.search_runs([tracker.experiment_id], f"tags.`sweep.id` = '{study.name}'")
     of_trials = [run for run in found if "trial.key" in run.data.tags]
     assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), "one run per trial"

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from tracking.liveness import own_process
-from tracking.mlflow_tracker import MlflowTracker
+from tracking.mlflow.store import Store as OpenStore
 from tracking.study import Study, Trial, write_study
 from tracking.trial_folder import TrialFolder
 from transformer.card import CARD
 
 EXPERIMENT = "tests"
-Store = tuple[MlflowTracker, str]
+Store = tuple[OpenStore, str]
 PUBLISHED: dict[str, dict[str, float | None]] = {
     "base": {"ppl": 4.92, "bleu": 25.8, "params_m": 65.0},
     "a_heads_1": {"ppl": 5.29, "bleu": 24.9, "params_m": None},
@@ -74,7 +74,7 @@ def finish(study: Study, trial: Trial, attempt: int, step: int, **dev: Any) -> N
 
 def runs_of(study: Study, store: Store) -> list[Any]:
     tracker, _ = store
-    wanted = f"tags.`sweep.id` = '{study.name}'"
+    wanted = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
     return list(tracker.client.search_runs([tracker.experiment_id], wanted))
 
 

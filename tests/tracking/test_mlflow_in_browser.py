@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.ledger import experiment_of
-from tracking.mlflow_tracker import open_tracker
-from tracking.replay import Replay
+from tracking.mlflow.ledger import experiment_of
+from tracking.mlflow.replay import Replay
+from tracking.mlflow.server import answers, free_port, page_address, ui_command, ui_environment
+from tracking.mlflow.store import open_store
 from tracking.study import Study
 from tracking.uri import default_uri
-from tracking.views import answers, free_port, page_address, ui_command, ui_environment
 
 CHROMIUM = Path("/usr/bin/chromium")
 SEEDS = [1, 2, 3, 4]
@@ -37,7 +37,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Study:
             folder.report(attempt, step, {"train/loss": 9.0 - step / 10, "dev/ppl": 60 / step}, checkpoint=step)
         folder.write_artifact("hypotheses/dev.txt", f"Satz von {trial.name}.\n")
         finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
-    done = Replay(study.folder, *open_tracker(None, runs, None, study.folder)).once()
+    done = Replay(study.folder, *open_store(None, runs, None, study.folder)).once()
     assert (done.problems, done.notices) == ((), ())
     return study
 

@@ -14,7 +14,7 @@ from studies_on_disk import Store, runs_of
 from tables import shown
 
 from tracking.frames import load
-from tracking.replay import Replay
+from tracking.mlflow.replay import Replay
 from tracking.report.written import report_page
 from tracking.study import Study
 from tracking.table import table, to_csv, to_html, to_json, to_latex, to_markdown

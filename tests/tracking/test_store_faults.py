@@ -27,25 +27,25 @@ from faulty_stores import (
 )
 from studies_on_disk import EXPERIMENT, begin, finish, make_study, report
 
-from tracking import sync
-from tracking.mlflow_tracker import open_tracker
+from tracking.mlflow import sync
+from tracking.mlflow.store import open_store
 from tracking.study import Study, Trial
 from tracking.uri import URI_VARIABLE, default_uri
 
 pytestmark = pytest.mark.faults
-ROOT = Path(sync.__file__).parents[1]
+ROOT = Path(sync.__file__).parents[2]
 LONG_S = 400.0
 of_postgres = [pytest.mark.postgres, pytest.mark.skipif(POSTGRES is None, reason=WITHOUT_POSTGRES)]
 
 
 class Syncer:
-    """`python -m tracking.sync --follow` of a study, as a sweep starts it."""
+    """`python -m tracking.mlflow.sync --follow` of a study, as a sweep starts it."""
 
     def __init__(self, study: Study, uri: str) -> None:
         self.study = study
         arguments = ["--study", str(study.folder), "--experiment", EXPERIMENT, "--follow"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracking.sync", *arguments],
+            [sys.executable, "-m", "tracking.mlflow.sync", *arguments],
             env=os.environ | {URI_VARIABLE: uri},
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -59,7 +59,7 @@ class Syncer:
 
     def step(self, trial: Trial) -> int:
         """The last step that arrived; -1 before the first."""
-        path = self.study.folder / "mlflow-synced.json"
+        path = self.study.folder / "mlflow-ledger.json"
         stores = json.loads(path.read_text()).values() if path.exists() else []
         return max((entries[trial.key]["step"] for entries in stores if trial.key in entries), default=-1)
 
@@ -129,7 +129,7 @@ def test_a_store_that_is_away_in_the_middle(kind: type[Served], fault: str, cure
 
 def test_a_locked_database(tmp_path: Path) -> None:
     training = Training(tmp_path / "locked")
-    open_tracker(None, tmp_path, EXPERIMENT)
+    open_store(None, tmp_path, EXPERIMENT)
     with syncing(training.study, "") as syncer:
         step = training.go_on()
         wait_for(lambda: syncer.step(training.first) == step)

@@ -13,19 +13,19 @@ import pytest
 from filelock import FileLock
 from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run, report
 
-from tracking import sync
+from tracking.mlflow import sync
 from tracking.study import Study
 from tracking.trial_folder import TrialFolder
 from tracking.uri import URI_VARIABLE
 
-ROOT = Path(sync.__file__).parents[1]
+ROOT = Path(sync.__file__).parents[2]
 
 
 def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
-        "tracking.sync",
+        "tracking.mlflow.sync",
         "--study",
         str(study.folder),
         "--experiment",
@@ -51,7 +51,7 @@ def test_follow_killed_and_restarted_leaves_one_run_and_all_points(
     attempt = begin(folder)
     report(folder, attempt, range(1, 6), checkpoints=(5,))
     first = start(study, "--follow")
-    wait_for(lambda: (study.folder / "mlflow-synced.json").exists())
+    wait_for(lambda: (study.folder / "mlflow-ledger.json").exists())
     first.send_signal(signal.SIGKILL)
     first.communicate()
     report(folder, attempt, range(6, 10))

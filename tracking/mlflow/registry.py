@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tracking.cause import cause_of
-from tracking.local_store import follow_move
-from tracking.mlflow_tracker import connected, silence
+from tracking.mlflow.database import connected, follow_move
+from tracking.mlflow.store import silence
 from tracking.uri import default_uri
 
 

@@ -1,6 +1,6 @@
 """Sends a study's journals to MLflow from a separate process, so that training never waits for a server.
 
-    [ABLATE_TRACKING_URI=URI] python -m tracking.sync --study FOLDER [--experiment NAME] [--follow]
+    [ABLATE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME] [--follow]
 
 The address is in the environment, since it may hold a password and every user can read argument lists.
 Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
@@ -22,9 +22,9 @@ from filelock import Timeout
 
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
-from tracking.lag import SyncLog, sync_lock
-from tracking.mlflow_tracker import open_tracker
-from tracking.replay import PassOutcome, Replay
+from tracking.mlflow.lag import SyncLog, sync_lock
+from tracking.mlflow.replay import PassOutcome, Replay
+from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
 
 POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
@@ -102,8 +102,7 @@ def _connecting(
 
     def replayed() -> PassOutcome:
         if not connected:
-            tracker, where = open_tracker(uri, study.parent, experiment, study)
-            connected.append(Replay(study, tracker, where))
+            connected.append(Replay(study, *open_store(uri, study.parent, experiment, study)))
         return connected[0].once(ended())
 
     def once() -> PassOutcome:
@@ -158,7 +157,7 @@ def _say(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tracking.sync", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tracking.mlflow.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
     parser.add_argument("--experiment", help="the MLflow experiment, created if missing; default: the study's own")
     parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")

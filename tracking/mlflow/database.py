@@ -1,16 +1,23 @@
-"""The default store, `<paths.runs>/mlflow.db`, which may be moved or copied with its folder.
+"""The store's address, and the default store, `<paths.runs>/mlflow.db`, which may be moved or copied with its folder.
 
-MLflow's database holds absolute addresses of artifacts. A study's own files name the store by ``HERE``.
+MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an experiment in the
+current folder unless it is given another place. It takes SQLite's own form of address for a path, and makes its folder.
+Its database holds absolute addresses of artifacts. A study's own files name the default store by ``HERE``.
 """
 
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tracking.uri import artifact_folder, default_uri, without_password
 
 HERE = "<paths.runs>/mlflow.db"
+NEW = ".mlflow-new-"
+NETWORKED = ("postgresql", "mysql", "mssql")  # databases that MLflow writes to directly
 ARTIFACTS = "/mlflow-artifacts"  # how their addresses end
 ADDRESSES = (
     ("experiments", "artifact_location"),
@@ -22,13 +29,61 @@ ADDRESSES = (
 """Tables and columns with addresses of artifacts."""
 
 
+def kind(uri: str) -> str:
+    """The scheme without its driver: `postgresql+psycopg://…` is `postgresql`."""
+    return uri.split(":", 1)[0].split("+", 1)[0].lower()
+
+
+def artifacts_of(uri: str, runs: Path) -> str | None:
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server decides itself."""
+    return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
+
+
+def without_new_folder(uri: str) -> str:
+    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a driver is named."""
+    own_form = "sqlite:///file:"  # of SQLite, which makes no folder either
+    return uri.replace(own_form, "sqlite+pysqlite:///file:", 1) if uri.startswith(own_form) else uri
+
+
+def connected(uri: str) -> Any:
+    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow would repeat it
+    silently. A database that hangs is waited for."""
+    from mlflow.tracking import MlflowClient
+
+    address = without_new_folder(uri)
+    if kind(address) in NETWORKED:
+        from mlflow.store.db.utils import create_sqlalchemy_engine
+
+        engine = create_sqlalchemy_engine(address)
+        try:
+            engine.connect().close()
+        finally:
+            engine.dispose()
+    return MlflowClient(tracking_uri=address, registry_uri=address)
+
+
+def create(runs: Path) -> None:
+    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut short.
+
+    Each try has a folder of its own, since MLflow keeps its connection to an address open.
+    """
+    if (runs / "mlflow.db").exists():
+        return
+    for cut in runs.glob(f"{NEW}*"):
+        shutil.rmtree(cut, ignore_errors=True)
+    new = Path(mkdtemp(prefix=NEW, dir=runs))
+    connected(default_uri(new)).search_experiments(max_results=1)
+    (new / "mlflow.db").replace(runs / "mlflow.db")
+    shutil.rmtree(new)
+
+
 def store_name(uri: str, runs: Path) -> str:
     """How the files of a study below ``runs`` name the store at this address: without a password."""
     return HERE if uri == default_uri(runs) else without_password(uri, mark="")
 
 
 def known_runs(runs: Path) -> set[str] | None:
-    """The runs of the default store; None if that cannot be known. A study copied alone leaves its runs behind."""
+    """The runs of the default store; None if that cannot be known."""
     path = runs / "mlflow.db"
     if not path.exists():
         return set()
@@ -58,7 +113,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 def _former_artifacts(database: sqlite3.Connection, runs: Path) -> list[str]:
     """The addresses of earlier artifact folders. One that was left behind, and still exists, stays in use."""
     now = artifact_folder(runs)
-    if ("experiments", "artifact_location") not in _present(database):
+    if ADDRESSES[0] not in _present(database):
         return []
     found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
     places = [place for (place,) in found if place and place.startswith("file://") and place.endswith(ARTIFACTS)]

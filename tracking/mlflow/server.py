@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
-from tracking.saved_view import view_query
-from tracking.stores import without_new_folder
+from tracking.mlflow.database import without_new_folder
+from tracking.mlflow.view import view_query
 from tracking.uri import artifact_folder, without_password
 
 

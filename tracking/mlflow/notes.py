@@ -1,4 +1,4 @@
-"""What MLflow says in words: a run's description, and that of its study."""
+"""What MLflow says in words: the description of a run, a row and a study."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
-from tracking.findings import NONE
+from tracking.findings import Findings
 from tracking.formats import number, signed
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
@@ -31,15 +31,26 @@ def run_note(study: Study, trial: Trial, row: TableRow) -> str:
     return _cut("\n".join(lines), LONGEST_OF_RUN)
 
 
-def study_note(study: Study, rows: Sequence[TableRow]) -> str:
-    """Markdown: the table in short, what its columns mean, and the commands that made the study."""
+def row_words(card: Card, row: TableRow, findings: Findings) -> dict[str, str]:
+    """Such as "91.7 ± 0.4, +1.2*" for each metric of the table: over the row's seeds, and its difference from base."""
+    return {metric.name: ", ".join(_of_row(card, row, metric, findings)) for metric in card.tabled if row.seeds}
+
+
+def _of_row(card: Card, row: TableRow, metric: Metric, findings: Findings) -> list[str]:
+    """Score and difference; base has no difference."""
+    score = cells.score(card, row, metric)
+    return [score] if row.row == findings.reference else [score, cells.delta(card, row, metric, findings)]
+
+
+def study_note(study: Study, rows: Sequence[TableRow], findings: Findings) -> str:
+    """Markdown: the table in short, what its columns and marks mean, and the commands that made the study."""
     card = study.task
     labels = [name for metric in card.tabled for name in (metric.label, f"Δ{metric.label}")]
     head = ["", "row", "change", *labels, "params", "seeds"]
-    lines = [head, ["---"] * len(head), *(_short(card, row) for row in rows)]
+    lines = [head, ["---"] * len(head), *(_short(card, row, findings) for row in rows)]
     table = "\n".join("| " + " | ".join(map(_escape, line)) + " |" for line in lines)
     again = "\n".join(["To reproduce:", "", "```", *dict.fromkeys(map(_command, study.asked)), "```"])
-    text = "\n\n".join([_first_line(study, rows), table, caption(card, rows), again])
+    text = "\n\n".join([_first_line(study, rows), table, caption(card, rows, findings), again])
     return _cut(text, LONGEST)
 
 
@@ -55,7 +66,7 @@ def _scored(card: Card, row: TableRow, name: str) -> str:
 
 
 def _delta(card: Card, row: TableRow, metric: Metric) -> str:
-    """Without the marks of the table's tests, which are of all seeds."""
+    """Of one run, without the marks of the table's tests, which are of all seeds."""
     return signed(row.deltas[metric.name], metric.places) or cells.missing_delta(card, row, metric, BASE)
 
 
@@ -75,13 +86,17 @@ def _first_line(study: Study, rows: Sequence[TableRow]) -> str:
     return f"**{study.name}**: {'; '.join(parts)}"
 
 
-def _short(card: Card, row: TableRow) -> list[str]:
+def _short(card: Card, row: TableRow, findings: Findings) -> list[str]:
     count = f"{row.seeds} of {row.asked}"
     if not row.seeds:
         status = row.status.partition(";")[0]
         return [row.group, row.row, row.change, status, *["–"] * (2 * len(card.tabled)), count]
-    scored = [cell(card, row, metric) for metric in card.tabled for cell in (cells.score, _delta)]
-    return [row.group, f"{row.row}{NONE.row_mark(row)}", row.change, *scored, cells.costs(card, row)[0], count]
+    scored = [
+        cell
+        for metric in card.tabled
+        for cell in (cells.score(card, row, metric), cells.delta(card, row, metric, findings))
+    ]
+    return [row.group, f"{row.row}{findings.row_mark(row)}", row.change, *scored, cells.costs(card, row)[0], count]
 
 
 def _command(asked: dict[str, str]) -> str:

@@ -12,9 +12,9 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.files import read_object, to_json, write_atomic
 from tracking.formats import time as as_time
 from tracking.journal_end import reports_behind
-from tracking.ledger import SYNCED_FILE, Ledger, Synced
-from tracking.local_store import HERE, store_name
-from tracking.replay import PassOutcome, result_digest
+from tracking.mlflow.database import HERE, store_name
+from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.replay import PassOutcome, result_digest
 from tracking.study import Study, Trial
 from tracking.uri import default_uri, without_password
 
@@ -23,7 +23,7 @@ SYNC_FILE = "mlflow-sync.json"
 
 @dataclass(frozen=True)
 class SyncState:
-    """`mlflow-sync.json`, which names the store as the ledgers do. ``uri`` is its address without a password.
+    """`mlflow-sync.json`, which names the store as the ledger does. ``uri`` is its address without a password.
 
     ``carried``: the last successful pass in Unix seconds, or None before the first."""
 
@@ -106,11 +106,11 @@ def lag(study: Study, uri: str | None) -> Lag:
     if uri is not None and without_password(uri, mark="") != state.uri:
         state = SyncState(without_password(uri, mark=""))
     try:
-        ledger = Ledger(study.folder / SYNCED_FILE, state.uri)
+        ledger = Ledger(study.folder, state.uri)
     except DamagedFileError as error:
         return Lag(state.uri, {}, 0, state.carried, (f"{error}; {error.remedy}",))
-    known = {trial.key: ledger.synced(trial.key) for trial in study.trials}
-    steps = {key: synced.step for key, synced in known.items() if synced is not None and synced.step >= 0}
+    known = {trial.key: ledger.get(trial.key) for trial in study.trials}
+    steps = {key: sent.step for key, sent in known.items() if sent is not None and sent.step >= 0}
     behind = sum(_behind(study, trial, known[trial.key]) for trial in study.trials)
     return Lag(state.uri, steps, behind, state.carried, state.problems)
 
@@ -124,14 +124,14 @@ def _state(study: Path) -> SyncState:
     return read_state(study) or SyncState(default_uri(study.parent))
 
 
-def _behind(study: Study, trial: Trial, synced: Synced | None) -> int:
+def _behind(study: Study, trial: Trial, sent: Sent | None) -> int:
     """How many reports and results could be sent but were not; 0 for a damaged trial."""
-    folder, synced = study.trial_folder(trial), synced or Synced("")
+    folder, sent = study.trial_folder(trial), sent or Sent("")
     digest = result_digest(folder)
-    sent = digest is not None and digest == synced.result
-    finished = sent or folder.finished_result(trial.key) is not None
-    count = partial(reports_behind, folder.journal_path, synced.step, finished)
-    return unless_damaged(count, 0) + (finished and not sent)
+    scored = digest is not None and digest == sent.result
+    finished = scored or folder.finished_result(trial.key) is not None
+    count = partial(reports_behind, folder.journal_path, sent.step, finished)
+    return unless_damaged(count, 0) + (finished and not scored)
 
 
 def _ago(since: float) -> str:

@@ -6,14 +6,17 @@ MLflow keeps a view as a tag of the experiment. The form is that of MLflow 3.17.
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
-from tracking.metric_names import DELTA, FINAL, VAL
 from tracking.metrics import Metric
+from tracking.mlflow.names import DELTA, FINAL, VAL
+from tracking.mlflow.store import quoted
 from tracking.study import Study
-from tracking.study_page import first_asked_ms
 
 TAG = "mlflow.sharedViewState."
+NOTE = "mlflow.note.content"
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
 COST_COLUMNS = {"params": 90, "flops": 150, "seconds": 80}  # metric, width in pixels
 SCORE_WIDTH, DELTA_WIDTH, SEED_WIDTH = 90, 90, 55
 LOSS = "train/loss"
@@ -45,6 +48,14 @@ def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
     return {f"{TAG}{view_id(study.name)}": next((view for view in views if len(view) <= LONGEST), "")}
 
 
+def first_asked_ms(study: Study) -> int:
+    """When the study was first asked for; 0 if that is not recorded."""
+    try:
+        return round(datetime.fromisoformat(study.asked[0]["ts"]).timestamp() * 1000)
+    except (IndexError, ValueError):
+        return 0
+
+
 def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> str:
     made = first_asked_ms(study)
     envelope = {"name": f"{study.name} as a table", "createdAt": made, "updatedAt": made}
@@ -55,7 +66,7 @@ def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> s
 def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> dict[str, Any]:
     columns = _columns(study)
     facets = {
-        "searchFilter": f"tags.`sweep.id` = {_quoted(study.name)}",
+        "searchFilter": f"tags.`sweep.id` = {quoted(study.name)}",
         "orderByKey": f"tags.`{study.task.tags}.order`",
         "orderByAsc": True,
         "startTime": "ALL",
@@ -66,10 +77,6 @@ def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> 
     shown = {"runsHiddenMode": "SHOW_ALL", "runsHidden": [], "runsVisibilityMap": {}, "viewMaximized": False}
     table = {"selectedColumns": list(columns), "columnOrder": list(columns), "columnWidths": columns}
     return {**facets, **table, **shown, **_charts(charted, logged), "groupBy": None, "hideEmptyCharts": True}
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if "'" in name else f"'{name}'"
 
 
 def _columns(study: Study) -> dict[str, int]:

@@ -1,16 +1,20 @@
-"""The artifacts of a trial's run: what it was, how it went, and its texts."""
+"""The artifacts of a trial's run (what it was, how it went, its texts) and of the study's: table, report, figures."""
 
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from tracking.artifacts import TAKEN
 from tracking.damage import read_whole, unless_damaged
+from tracking.findings import Findings, with_tested, with_verdicts
 from tracking.journal import JournalLine
-from tracking.metric_names import journal_name
+from tracking.mlflow.describe import points_in
+from tracking.rows import TableRow
+from tracking.study import Study
+from tracking.table import to_csv, to_markdown
 from tracking.trial_folder import TrialFolder
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
@@ -36,7 +40,7 @@ def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
 
 def curve(folder: TrialFolder, journal: Sequence[JournalLine]) -> str:
     """The journal as CSV: a line per report, a column per metric, named as in MLflow."""
-    lines = [{journal_name(folder.card, name): value for name, value in line.metrics.items()} for line in journal]
+    lines = [points_in(folder.card, line) for line in journal]
     names = list(dict.fromkeys(name for line in lines for name in line))
     text = io.StringIO()
     writer = csv.DictWriter(text, ["step", *names], lineterminator="\n")
@@ -71,3 +75,31 @@ def _lines(path: Path) -> list[str]:
 def _content(path: Path) -> bytes | None:
     """None without the file, and for one that cannot be read: the rest of the page is of use without it."""
     return unless_damaged(partial(read_whole, path), None)
+
+
+def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, bytes]:
+    """The files of the study's run, by their paths: those of `ablate table`, and those of `ablate report` if it is
+    complete."""
+    rows = with_tested(rows, study.task, findings)
+    all_of_it = with_verdicts(findings, study.task, rows)
+    return {
+        "table.md": to_markdown(study, rows, findings=findings).encode(),
+        "table.csv": to_csv(study, rows, findings=all_of_it).encode(),
+        **(_report(study) if _complete(study, rows) else {}),
+    }
+
+
+def _report(study: Study) -> Mapping[str, bytes]:
+    from tracking.report.page import page  # matplotlib, only where something is drawn
+    from tracking.report.written import whole_content
+
+    content = whole_content(study)
+    figures = {f"figures/{figure.name}.svg": figure.content("svg") for figure in content.figures.all}
+    return {"report.html": page(content).encode(), **figures}
+
+
+def _complete(study: Study, rows: Sequence[TableRow]) -> bool:
+    """Whether every trial has ended, and there is something to compare: drawing takes seconds of CPU."""
+    if sum(row.seeds > 0 for row in rows) < 2:
+        return False
+    return all(study.trial_folder(trial).state(trial.key) in ("finished", "failed") for trial in study.trials)

@@ -1,0 +1,267 @@
+"""A trial as MLflow shows it: the tags, params and numbers of its run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tracking.card import COSTS, Card
+from tracking.damage import unless_damaged
+from tracking.formats import stopped_at
+from tracking.journal import JournalLine
+from tracking.liveness import Attempt
+from tracking.mlflow.names import (
+    BEST,
+    DELTA,
+    LAST,
+    PUBLISHED,
+    PUBLISHED_DELTA,
+    VAL,
+    color_of,
+    final_name,
+    journal_name,
+    run_names,
+)
+from tracking.mlflow.notes import run_note
+from tracking.mlflow.store import Point
+from tracking.rows import BASE, TableRow, table
+from tracking.study import Study, Trial
+from tracking.trial_folder import TrialFolder
+from tracking.uri import without_password
+
+# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
+# trial is then scored again.
+NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
+MORE_PLACES = 2  # decimals in MLflow, more than a metric has in print
+
+
+@dataclass(frozen=True)
+class Described:
+    """One trial that has begun, read once."""
+
+    study: Study
+    trial: Trial
+    attempts: list[Attempt]
+
+    @cached_property
+    def folder(self) -> TrialFolder:
+        return self.study.trial_folder(self.trial)
+
+    @cached_property
+    def card(self) -> Card:
+        return self.study.task
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        return self.folder.config() or {}
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        return self.folder.provenance()
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """Of a finished trial."""
+        return self.folder.finished_result(self.trial.key)
+
+    @cached_property
+    def base(self) -> Trial | None:
+        """Base's trial with the same seed."""
+        return base_of(self.study, self.trial)
+
+    @cached_property
+    def row(self) -> TableRow:
+        """The trial as a row of the table, with base's trial of the same seed as its only base."""
+        trials = (self.trial,) if self.base in (None, self.trial) else (self.base, self.trial)
+        return table(replace(self.study, trials=tuple(each for each in trials if each)))[-1]
+
+    @property
+    def name(self) -> str:
+        return run_names(self.study)[self.trial.key]
+
+    @property
+    def began_ms(self) -> int:
+        return to_ms(self.attempts[0].began)
+
+    def end_ms(self, journal: list[JournalLine]) -> int:
+        """When the last attempt ended; without a recorded end, the time of its last report.
+
+        Never before the first one began: the clock may have been set back.
+        """
+        last = self.attempts[-1]
+        end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
+        return max(self.began_ms, to_ms(end))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The parts of the run besides numbers and artifacts, by name."""
+        return {"params": self.params, "tags": self.tags}
+
+    @property
+    def found_by(self) -> dict[str, str]:
+        """The tags by which the run is found again."""
+        return {"sweep.id": self.study.name, "trial.key": self.trial.key}
+
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """Machine, code and settings for scoring are tags: tags may change between attempts, params may not."""
+        trial, about, newest = self.trial, self.card.tags, self.attempts[-1]
+        rows = list(dict.fromkeys(other.row for other in self.study.trials))
+        return {
+            **self.found_by,
+            f"{about}.group": trial.group,
+            f"{about}.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
+            f"{about}.change": trial.change,
+            f"{about}.order": f"{self.study.trials.index(trial) + 1:04d}",  # sorts runs as the table sorts rows
+            f"{about}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),
+            "seed": str(trial.seed),
+            "attempt": str(newest.number),
+            "host": newest.process.host,
+            **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
+            "data.fingerprint": self.provenance.get("data_fingerprint") or "",
+            **self._scoring,
+            "mlflow.runName": self.name,
+            "mlflow.runColor": color_of(self.study, trial),
+            "mlflow.note.content": run_note(self.study, trial, self.row),
+        }
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        """`config.yaml` flattened to dotted keys, without those that are null; {} without one."""
+        left_out = (*NOT_PARAMS, self.card.scoring_group)
+        flat = _flatten({name: of for name, of in self.config.items() if name not in left_out})
+        return {name: value for name, value in flat.items() if name not in self.card.scoring}
+
+    @cached_property
+    def _scoring(self) -> dict[str, str]:
+        """`decode.beam` and the like, of the current scores; before the first scores, of the configuration."""
+        card, scores = self.card, self.result["scores"] if self.result is not None else {}
+        if card.headline.set in scores:
+            settings = card.scores(scores[card.headline.set]).decode
+            return _flatten({card.setting(name): value for name, value in settings.items()})
+        group = _flatten({name: of for name, of in self.config.items() if name == card.scoring_group})
+        return group | {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
+
+    @cached_property
+    def numbers(self) -> list[list[Any]]:
+        """The points of a finished trial that are not its journal's, as `Point` takes them."""
+        if self.result is None:
+            return []
+        values = {**self._costs, **self._counts, **self._scores, **self._deltas, **self._published}
+        points = points_of(values, self._known_ms, self.result["step"]) + self._extremes()
+        return [[point.name, point.value, point.ts_ms, point.step] for point in points]
+
+    @property
+    def _known_ms(self) -> int:
+        """Since when the numbers are known: this trial and base's had ended, and were scored.
+
+        MLflow takes the newest value as the latest, so scores that replace others need a later time.
+        """
+        folders = [self.study.trial_folder(each) for each in (self.trial, self.base) if each is not None]
+        newest = [found[-1] for each in folders if (found := unless_damaged(each.attempts, []))]
+        ends = [to_ms(each.began if each.ended is None else each.ended) for each in newest]
+        scored = [to_ms(each.result_path.stat().st_mtime) for each in folders if each.result_path.exists()]
+        return max([*ends, *scored])
+
+    @property
+    def _costs(self) -> dict[str, Any]:
+        assert self.result is not None
+        return {name: _rounded(self.result.get(name), 1) for name in COSTS}
+
+    @property
+    def _counts(self) -> dict[str, Any]:
+        """Groups of numbers that the task added to provenance.json, such as `samples/train`."""
+        groups = {name: of for name, of in self.provenance.items() if isinstance(of, dict)}
+        plain = {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
+        return {f"{group}/{name}": value for group, of in plain.items() for name, value in of.items()}
+
+    @property
+    def _scores(self) -> dict[str, Any]:
+        """Such as `final/accuracy`. MLflow's list shows all digits of a number or cuts them off, so these are rounded;
+        `result.json` has the rest."""
+        assert self.result is not None
+        known = [(on, self.card.scores(scores).values) for on, scores in self.result.get("scores", {}).items()]
+        return {
+            final_name(self.card, on, name): _rounded(value, self._places[name])
+            for on, values in known
+            for name, value in values.items()
+        }
+
+    @property
+    def _deltas(self) -> dict[str, float]:
+        """`delta/<metric>`: the run minus base's run with the same seed."""
+        known = {name: value for name, value in self.row.deltas.items() if value is not None}
+        return {f"{DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
+
+    @property
+    def _published(self) -> dict[str, float]:
+        """`published/<name>`, and `published/delta/<metric>` from the published base; millions for `params_m`."""
+        known = {name: value for name, value in self.trial.published.items() if value is not None}
+        base = next((each.published for each in self.study.trials if each.row == BASE), {})
+        found = {f"{PUBLISHED}{name}": value for name, value in known.items()}
+        for metric in self.card.tabled:
+            if metric.name in known and (theirs := base.get(metric.name)) is not None:
+                found[f"{PUBLISHED_DELTA}{metric.name}"] = round(known[metric.name] - theirs, 9)  # 5.29 − 4.92 is 0.37
+        return found
+
+    def _extremes(self) -> list[Point]:
+        """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the first."""
+        named = [(points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
+        found = list[Point]()
+        for metric in self.card.metrics:
+            name = f"{VAL}{metric.name}"
+            values = [(values[name], line) for values, line in named if name in values]
+            best = metric.best(value for value, _ in values)
+            if best is not None:
+                ends = {BEST: next(each for each in values if each[0] == best), LAST: values[-1]}
+                found += [_point(f"{kind}{metric.name}", value, line) for kind, (value, line) in ends.items()]
+        return found
+
+    @property
+    def _places(self) -> dict[str, int]:
+        return {metric.name: metric.decimals + MORE_PLACES for metric in self.card.metrics}
+
+
+def base_of(study: Study, trial: Trial) -> Trial | None:
+    """Base's trial with the same seed; None without one."""
+    return next((each for each in study.trials if (each.row, each.seed) == (BASE, trial.seed)), None)
+
+
+def points_in(card: Card, report: JournalLine) -> dict[str, float]:
+    """The values of a report, named as in MLflow."""
+    return {journal_name(card, name): value for name, value in report.metrics.items()}
+
+
+def journal_points(card: Card, report: JournalLine) -> list[Point]:
+    return points_of(points_in(card, report), to_ms(report.ts), report.step)
+
+
+def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
+    """A point per number; what is no number is left out."""
+    return [Point(name, float(value), ts_ms, step) for name, value in values.items() if _is_number(value)]
+
+
+def to_ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _point(name: str, value: float, line: JournalLine) -> Point:
+    return Point(name, value, to_ms(line.ts), line.step)
+
+
+def _rounded(value: Any, places: int) -> Any:
+    return round(value, places) if isinstance(value, float) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        elif value is not None:
+            flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # existing runs have this form
+    return flat

@@ -1,0 +1,127 @@
+"""What each store has of a study: `mlflow-ledger.json` holds {store: {trial key, or "study": Sent}}.
+
+A store is an address without its password, or ``database.HERE``. Losing the file is harmless: runs are found by their
+tags, and a replay with the journal's times changes nothing.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracking.damage import DamagedFileError, UnreadableError, set_aside, unless_damaged
+from tracking.files import read_object, write_atomic
+from tracking.mlflow.database import HERE, known_runs, store_name
+from tracking.study import read_study
+
+LEDGER = "mlflow-ledger.json"
+STUDY = "study"  # the key of the study's own run
+EXPERIMENT = "experiment"  # the part of that run that is no digest, but the id of the experiment
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a run has.
+
+    ``step``: the last one whose points it has. ``result``: SHA-256 of the result whose scores it has. ``parts``: the
+    digest of everything else, by name.
+    """
+
+    run: str
+    step: int = -1
+    result: str | None = None
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def with_part(self, name: str, digest: str) -> "Sent":
+        return replace(self, parts={**self.parts, name: digest})
+
+
+class Ledger:
+    """The entries of one store. Raises DamagedFileError if the file is unusable."""
+
+    def __init__(self, study: Path, uri: str) -> None:
+        self._path, self._store = study / LEDGER, store_name(uri, study.parent)
+        self._all = _read(self._path)
+        if self._store == HERE and (known := known_runs(study.parent)) is not None:
+            ours = self._all.get(HERE, {})  # a study that was copied alone left its runs behind
+            self._all[HERE] = {key: entry for key, entry in ours.items() if entry["run"] in known}
+
+    def get(self, key: str) -> Sent | None:
+        found = self._all.get(self._store, {}).get(key)
+        return None if found is None else Sent(**found)
+
+    def a_run(self) -> str | None:
+        """Any run of the study."""
+        return next((str(entry["run"]) for entry in self._all.get(self._store, {}).values()), None)
+
+    def put(self, key: str, sent: Sent) -> None:
+        """Raises OSError, and keeps the former entry: the next pass writes this one again."""
+        if self.get(key) != sent:
+            entries = {**self._all.get(self._store, {}), key: asdict(sent)}
+            whole = {**self._all, self._store: entries}
+            write_atomic(self._path, json.dumps(whole, indent=1) + "\n")
+            self._all = whole
+
+
+def clear(study: Path) -> str | None:
+    """Set a damaged ledger aside, so that a new one is started. Returns the notice, or None if the ledger is intact.
+
+    Raises UnreadableError."""
+    path = study / LEDGER
+    try:
+        _read(path)
+    except UnreadableError:
+        raise
+    except DamagedFileError as error:
+        return f"{error}; kept as {set_aside(path).name} and started over"
+    return None
+
+
+def trial_of_run(runs: Path, run_id: str) -> Path | None:
+    """The folder of the trial that has this run in a store; None if no study below `runs` has it.
+
+    An unreadable study is skipped, so that it does not hide the others.
+    """
+    for path in sorted(runs.glob(f"*/{LEDGER}")):
+        try:
+            stores, trials = _read(path).values(), read_study(path.parent).trials
+        except (OSError, ValueError):
+            continue
+        keys = {key for entries in stores for key, entry in entries.items() if entry["run"] == run_id}
+        for trial in trials:
+            if trial.key in keys:
+                return path.parent / trial.name
+    return None
+
+
+def run_of_trial(study: Path, key: str, uri: str) -> str | None:
+    """The run of the study's trial with this key in the store at `uri`; None before the first sync."""
+    found = Ledger(study, uri).get(key)
+    return None if found is None else found.run
+
+
+def a_run_of(study: Path, uri: str) -> str | None:
+    """Any run of the study in the store at `uri`; None before the first sync, or with a damaged ledger."""
+    known = unless_damaged(lambda: Ledger(study, uri), None)
+    return None if known is None else known.a_run()
+
+
+def experiment_of(study: Path, uri: str) -> str | None:
+    """The experiment with the study's view; None before the first sync, or with a damaged ledger."""
+    known = unless_damaged(lambda: Ledger(study, uri).get(STUDY), None)
+    return None if known is None else known.parts.get(EXPERIMENT)
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    content = read_object(path) or {}
+    for store, entries in content.items():
+        if not isinstance(entries, dict) or not all(map(_is_sent, entries.values())):
+            raise DamagedFileError(path, f"the entries for {store} are not runs of trials")
+    return content
+
+
+def _is_sent(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {"run", "step", "result", "parts"}:
+        return False
+    known = isinstance(value["run"], str) and isinstance(value["step"], int) and isinstance(value["parts"], dict)
+    return known and all(isinstance(part, str) for part in value["parts"].values())

@@ -1,0 +1,282 @@
+"""Replays a study's journals into a store: each point once, and no point that could be rolled back.
+
+A retry cuts a journal back to a checkpoint, and a store cannot delete a point. So an unfinished trial is replayed only
+up to its newest checkpoint. Everything else of a run is a part, which is sent when its content changes. Parts that a
+store may refuse come after all points.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tracking.cause import cause_of, out_of_reach
+from tracking.damage import DamagedFileError, read_whole, unless_damaged
+from tracking.findings import find
+from tracking.journal import JournalLine
+from tracking.liveness import Attempt, Runner, runners, runs
+from tracking.looks import looks_of, settled_looks
+from tracking.mlflow.describe import Described, base_of, journal_points, points_in
+from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
+from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent, clear
+from tracking.mlflow.notes import row_words, study_note
+from tracking.mlflow.store import MOST_POINTS, Point, Status, Store
+from tracking.mlflow.view import KIND, NOTE, first_asked_ms, view_tag
+from tracking.rows import BASE, table
+from tracking.study import STUDY_FILE, Study, Trial, read_study
+from tracking.trial_folder import TrialFolder, TrialState
+
+RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
+STATUS: dict[TrialState, Status] = {
+    "finished": "FINISHED",
+    "failed": "FAILED",
+    "interrupted": "KILLED",
+    "running": "RUNNING",
+    "missing": "RUNNING",
+    "damaged": "KILLED",
+}
+
+
+@dataclass(frozen=True)
+class PassOutcome:
+    """The outcome of one pass: runs visited, points sent, problems by trial, and notices to print.
+
+    ``lasting``: only a person can solve the problems, so another pass would fail again.
+    """
+
+    runs: int
+    points: int
+    problems: tuple[str, ...]
+    notices: tuple[str, ...] = ()
+    lasting: bool = False
+
+
+class Replay:
+    """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
+
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self._folder, self._store = folder, store
+        self._notices = tuple(filter(None, [clear(folder)]))
+        self._ledger = Ledger(folder, uri)
+        self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
+        self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
+        self._seen: dict[str, dict[str, object]] = {}  # what was behind a run and its page when these were last sent
+        self._logged: set[str] = set()  # names of metrics while training
+        self._runners: list[Runner] = []
+        self._running: set[str] = set()  # keys of the trials that run now, on any machine
+        self._ended: int | None = None  # the pid of a process that runs none of them any more
+        self._stuck: str | None = None  # the key of the trial at which a pass ended: it comes last in the next one
+        self._page_due, self._retry_due, self._complaint = 0.0, 0.0, ""
+
+    def once(self, ended: int | None = None) -> PassOutcome:
+        """Replay every trial that has begun. A trial that fails does not hold back the others.
+
+        ``ended`` is the pid of a process of this machine that runs no trial any more, though it may still be alive.
+        A store that does not answer ends the pass: every further trial would wait as long.
+        """
+        study = read_study(self._folder)
+        count, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
+        notices, self._notices = self._notices, ()
+        self._runners, self._running, self._ended = runners(self._folder), set(), ended
+        if self._lost or ended is not None:
+            self._find()
+        for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
+            try:
+                sent = self._replay_changes(study, trial)
+            except Exception as error:  # a broken file, or a server out of reach: reported and retried
+                self._lost = True
+                problems.setdefault(cause_of(error), []).append(trial.name)
+                lasting = lasting and isinstance(error, DamagedFileError)
+                if out_of_reach(error):
+                    self._stuck = trial.key
+                    break
+                continue
+            count += sent is not None
+            points += sent or 0
+        if lasting:  # a server out of reach would fail again
+            lasting = bool(problems)
+            try:
+                notices += self._show(study)
+            except Exception as error:  # as for a trial
+                self._lost, lasting = True, False
+                problems.setdefault(cause_of(error), []).append("pages")
+        lines = (f"{_some(names)}: {cause}" for cause, names in problems.items())
+        return PassOutcome(count, points, tuple(lines), notices, lasting)
+
+    def _find(self) -> None:
+        """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed."""
+        self._runs = self._store.runs(self._folder.name)
+        known = {key: self._ledger.get(key) for key in self._seen}
+        self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
+        self._lost = False
+
+    def _replay_changes(self, study: Study, trial: Trial) -> int | None:
+        """Points sent; None before the trial has started."""
+        folder = study.trial_folder(trial)
+        attempts = folder.attempts()
+        if not attempts:
+            return None
+        running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
+        self._running |= {trial.key} if running else set()
+        base = base_of(study, trial)
+        compared = settled_looks(study.trial_folder(base)) if base is not None else ()
+        looks = (looks_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
+        seen = self._seen.get(trial.key, {})
+        if seen.get("run") == looks:
+            return 0
+        sent = self._replay(Described(study, trial, attempts))
+        self._seen[trial.key] = {**seen, "run": looks}
+        return sent
+
+    def _has_ended(self, attempt: Attempt) -> bool:
+        return attempt.process.is_here and attempt.process.pid == self._ended
+
+    def _replay(self, about: Described) -> int:
+        key, folder = about.trial.key, about.folder
+        sent, _ = self._send(key, self._run_of(key, about.name, about.began_ms, about.found_by), about.description)
+        journal, state = folder.journal(), folder.state(key)
+        state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
+        count = 0
+        new = rollback_safe(journal, sent.step, everything=state == "finished")
+        for step, points in batches((report.step, journal_points(about.card, report)) for report in new):
+            self._store.log_points(sent.run, points)
+            count += len(points)
+            sent = replace(sent, step=step)
+            self._ledger.put(key, sent)
+        self._logged |= {name for report in journal for name in points_in(about.card, report)}
+        if key in self._running:  # its result may exist before the attempt's end, which gives the time
+            self._store.set_status(sent.run, "RUNNING", None)
+            return count
+        if state == "finished":
+            sent, numbers = self._send(key, sent, {"numbers": about.numbers})
+            self._ledger.put(key, replace(sent, result=result_digest(folder)))
+            count += numbers
+        status = STATUS[state]
+        self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
+        return count
+
+    def _run_of(self, key: str, name: str, start_ms: int, tags: Mapping[str, str]) -> Sent:
+        """The run with these tags, made if missing. If it is another one than before, everything is sent again."""
+        if key not in self._runs:
+            self._runs[key] = self._store.create(name, start_ms, tags)
+        sent, run = self._ledger.get(key), self._runs[key]
+        sent = sent if sent is not None and sent.run == run else Sent(run)
+        self._ledger.put(key, sent)
+        return sent
+
+    def _send(self, key: str, sent: Sent, parts: Mapping[str, Any]) -> tuple[Sent, int]:
+        """Send the parts whose content is new; returns what the run has then, and how many points were new."""
+        count = 0
+        for name, content in parts.items():
+            digest = _digest(content)
+            if sent.parts.get(name) != digest:
+                count += self._store.send(sent.run, name, content)
+                sent = sent.with_part(name, digest)
+        self._ledger.put(key, sent)
+        return sent, count
+
+    def _show(self, study: Study) -> tuple[str, ...]:
+        """Send the study's run, its view, and what a store may refuse. Returns notices."""
+        begun = [trial for trial in study.trials if trial.key in self._seen]
+        if not begun:
+            return ()
+        tags = {"sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "0000"}
+        sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
+        own = self._store.experiment_name() == study.name  # several studies may share one
+        looks = (study.trials, frozenset(self._logged), own)
+        seen = self._seen.setdefault(STUDY, {})
+        if seen.get("view") != looks:
+            view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
+            sent, _ = self._send(STUDY, sent, {"tags": tags, "view": view})
+            self._ledger.put(STUDY, sent.with_part(EXPERIMENT, self._store.experiment_id))
+            self._store.set_status(sent.run, "FINISHED", first_asked_ms(study))
+            seen["view"] = looks
+        return self._artifacts(study, begun, own)
+
+    def _artifacts(self, study: Study, begun: list[Trial], own: bool) -> tuple[str, ...]:
+        """A store may refuse them: one notice, and the next try after a pause."""
+        if time.monotonic() < self._retry_due and self._running:
+            return ()
+        try:
+            for trial in begun:
+                self._page(study, trial)
+            self._study_page(study, begun, own)
+        except Exception as error:  # every kind of store raises its own
+            self._retry_due = time.monotonic() + RETRY_S
+            complaint, self._complaint = self._complaint, cause_of(error)
+            if complaint == self._complaint:
+                return ()
+            return (f"artifacts are not stored: {self._complaint}; fix that, then run `ablate sync`",)
+        self._complaint = ""
+        return ()
+
+    def _page(self, study: Study, trial: Trial) -> None:
+        """A trial's artifacts."""
+        folder, lives, seen = study.trial_folder(trial), trial.key in self._running, self._seen[trial.key]
+        looks, sent = (settled_looks(folder), lives), self._ledger.get(trial.key)
+        if sent is not None and seen.get("page") != looks:
+            files = run_files(folder, lives)
+            tables = {"mlflow.loggedArtifacts": TABLES if SAMPLES in files else ""}
+            self._send(trial.key, sent, {**_files(files), "tags of files": tables})
+            seen["page"] = looks
+
+    def _study_page(self, study: Study, begun: list[Trial], own: bool) -> None:
+        """The study in words, and its files; while trials run, one version per minute: it takes seconds to make."""
+        seen, sent = self._seen[STUDY], self._ledger.get(STUDY)
+        looks = tuple(self._seen[trial.key]["page"] for trial in begun), seen["view"]
+        waits = self._running and time.monotonic() < self._page_due
+        if sent is None or seen.get("page") == looks or waits:
+            return
+        rows = table(study)
+        findings = find(study, rows, BASE, study.task.headline)
+        note = {NOTE: study_note(study, rows, findings)}
+        for row in rows:
+            words = {f"row.{name}": text for name, text in row_words(study.task, row, findings).items()}
+            known = {trial.key: self._ledger.get(trial.key) for trial in begun if trial.row == row.row}
+            for key, of_trial in known.items():
+                if of_trial is not None:
+                    self._send(key, of_trial, {"tags of the row": words})
+        parts = {"tags of the note": note, **({"view of the note": note} if own else {})}
+        self._send(STUDY, sent, {**parts, **_files(study_files(study, rows, findings))})
+        seen["page"], self._page_due = looks, time.monotonic() + RETRY_S
+
+
+def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> list[JournalLine]:
+    """Reports after step `after`, up to the newest checkpoint unless the trial is finished."""
+    checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
+    last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
+    return [report for report in journal if after < report.step <= last]
+
+
+def batches(reports: Iterable[tuple[int, list[Point]]]) -> Iterator[tuple[int, list[Point]]]:
+    """Reports joined up to MOST_POINTS, each batch with its last step. Larger reports stay whole."""
+    last, joined = -1, list[Point]()
+    for step, points in reports:
+        if joined and len(joined) + len(points) > MOST_POINTS:
+            yield last, joined
+            joined = []
+        last, joined = step, [*joined, *points]
+    if last >= 0:
+        yield last, joined
+
+
+def result_digest(folder: TrialFolder) -> str | None:
+    """The SHA-256 of ``result.json``; None without it."""
+    content = unless_damaged(lambda: read_whole(folder.result_path), None)
+    return None if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"file {path}": content for path, content in files.items()}
+
+
+def _digest(content: Any) -> str:
+    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,226 @@
+"""One experiment of an MLflow store. Only opening a store imports MLflow: that takes three seconds.
+
+Every verb may be repeated without changing anything: it compares with what the run has, and sends what differs.
+"""
+
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeVar
+
+from filelock import FileLock
+
+from tracking.mlflow.database import artifacts_of, connected, create, follow_move
+from tracking.mlflow.ledger import STUDY, a_run_of
+from tracking.mlflow.names import DELTA
+from tracking.uri import default_uri
+
+Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+Item = TypeVar("Item")
+MOST_POINTS, MOST_TAGS, MOST_RUNS = 1000, 100, 1000  # MLflow's limits per request
+LOCK_S = 60.0  # how long another study may take to open its store
+MLFLOW_ENV = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a repeated creation is a second run; we retry ourselves and report it
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
+    "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one metric. `ts_ms` comes from the study's files, so that a replay changes nothing."""
+
+    name: str
+    value: float
+    ts_ms: int
+    step: int
+
+
+class Store:
+    """Raises what MLflow raises; keeps no global state."""
+
+    def __init__(self, client: Any, experiment_id: str) -> None:
+        self.client, self.experiment_id = client, experiment_id
+        self._senders: dict[str, Callable[[str, str, Any], int | None]] = {
+            "params": self._params,
+            "tags": self._tags,
+            "numbers": self._numbers,
+            "view": self._view,
+            "file": self._file,
+        }
+
+    def runs(self, study: str) -> dict[str, str]:
+        """The study's runs by trial key, that of the study itself by ``STUDY``: always found by their tags.
+
+        The answer to a creation may get lost, or come too late. So a trial may have two runs: the oldest one with
+        content is kept, and those without are deleted.
+        """
+        found: dict[str, list[Any]] = {}
+        for run in self._search(f"tags.`sweep.id` = {quoted(study)}"):
+            tags = run.data.tags
+            if key := tags.get("trial.key") or (STUDY if tags.get("kind") == STUDY else None):
+                found.setdefault(key, []).append(run)
+        return {key: self._kept(runs) for key, runs in found.items()}
+
+    def _search(self, wanted: str) -> Iterator[Any]:
+        """The oldest first."""
+        order, token = ["attributes.start_time ASC", "attributes.run_id ASC"], None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id], wanted, max_results=MOST_RUNS, order_by=order, page_token=token
+            )
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _kept(self, runs: Sequence[Any]) -> str:
+        kept = next((run for run in runs if run.data.metrics), runs[0])
+        for run in runs:
+            if run is not kept and not (run.data.metrics or run.data.params):
+                self.client.delete_run(run.info.run_id)
+        return str(kept.info.run_id)
+
+    def create(self, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
+        """A new run, in any case."""
+        return str(self.client.create_run(self.experiment_id, start_ms, dict(tags), name).info.run_id)
+
+    def send(self, run_id: str, part: str, content: Any) -> int:
+        """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it had."""
+        what, _, name = part.partition(" ")
+        return self._senders[what](run_id, name, content) or 0
+
+    def log_points(self, run_id: str, points: Sequence[Point]) -> None:
+        from mlflow.entities import Metric
+
+        for some in _batches(points, MOST_POINTS):
+            metrics = [Metric(point.name, point.value, point.ts_ms, point.step) for point in some]
+            self.client.log_batch(run_id, metrics=metrics)
+
+    def set_status(self, run_id: str, status: Status, end_ms: int | None) -> None:
+        """Set the status and, unless it is RUNNING, the end."""
+        if status == "RUNNING":
+            self.client.update_run(run_id, status)
+        else:
+            self.client.set_terminated(run_id, status, end_ms)
+
+    def experiment_name(self) -> str:
+        return str(self.client.get_experiment(self.experiment_id).name)
+
+    def _params(self, run_id: str, _: str, params: Mapping[str, str]) -> None:
+        """Those that the run lacks; existing ones are immutable."""
+        from mlflow.entities import Param
+
+        has = self.client.get_run(run_id).data.params
+        new = [Param(name, value) for name, value in params.items() if name not in has]
+        for some in _batches(new, MOST_TAGS):
+            self.client.log_batch(run_id, params=some)
+
+    def _tags(self, run_id: str, _: str, tags: Mapping[str, str]) -> None:
+        """An empty tag is removed."""
+        from mlflow.entities import RunTag
+
+        has = self.client.get_run(run_id).data.tags
+        new = [RunTag(name, value) for name, value in tags.items() if value and has.get(name) != value]
+        for some in _batches(new, MOST_TAGS):
+            self.client.log_batch(run_id, tags=some)
+        for name in (name for name, value in tags.items() if not value and name in has):
+            self.client.delete_tag(run_id, name)
+
+    def _numbers(self, run_id: str, _: str, points: Sequence[Sequence[Any]]) -> int:
+        """The points whose value is not the run's. None can be removed: a difference that holds no longer is NaN."""
+        has = self.client.get_run(run_id).data.metrics
+        if not points:
+            return 0
+        wanted = [Point(*point) for point in points]
+        new = [point for point in wanted if has.get(point.name) != point.value]
+        names, last = {point.name for point in wanted}, max(wanted, key=lambda point: (point.step, point.ts_ms))
+        gone = (name for name in has if name.startswith(DELTA) and name not in names and not math.isnan(has[name]))
+        new += [Point(name, math.nan, last.ts_ms, last.step) for name in gone]
+        self.log_points(run_id, new)
+        return len(new)
+
+    def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
+        for name, value in tags.items():
+            self.client.set_experiment_tag(self.experiment_id, name, value)
+
+    def _file(self, run_id: str, path: str, content: bytes) -> None:
+        """Replaces an existing one."""
+        with TemporaryDirectory() as place:
+            file = Path(place) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            self.client.log_artifacts(run_id, place)
+
+
+def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path | None = None) -> tuple[Store, str]:
+    """The store and its address. `uri` None means the default store below `runs`.
+
+    The experiment: that of the runs of ``study``, else the one named ``experiment`` or like the study. A lock keeps the
+    sweeps of several studies from creating the same store or experiment at once. Raises what MLflow raises, and
+    filelock's Timeout.
+    """
+    silence()
+    where = uri or default_uri(runs)
+    with FileLock(runs / ".mlflow.lock", timeout=LOCK_S):
+        if where == default_uri(runs):
+            follow_move(runs)
+            create(runs)
+        client = connected(where)
+        known = a_run_of(study, where) if study is not None else None
+        found = _experiment_of_run(client, known) if known is not None else None
+        name = experiment or (study.name if study is not None else None)
+        assert name is not None
+        return Store(client, found or _named_experiment(client, name, artifacts_of(where, runs))), where
+
+
+def _named_experiment(client: Any, name: str, artifacts: str | None) -> str:
+    """The id of the experiment with this name, made if missing. Raises ValueError if it is deleted.
+
+    `artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server.
+    """
+    found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage != "active":
+        raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
+    return str(found.experiment_id if found else client.create_experiment(name, artifacts))
+
+
+def _experiment_of_run(client: Any, run_id: str) -> str | None:
+    """None if the run was deleted."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        info = client.get_run(run_id).info
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    return str(info.experiment_id) if info.lifecycle_stage == "active" else None
+
+
+def silence() -> None:
+    """Keep log lines of MLflow and its database layer off the terminal, and telemetry off the network.
+
+    Both log an error with its traceback before they raise it; we report its cause once.
+    """
+    for name, value in MLFLOW_ENV.items():
+        os.environ.setdefault(name, value)
+    for name in ("alembic", "mlflow", "sqlalchemy", "urllib3"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def quoted(name: str) -> str:
+    """As MLflow's filters take a text."""
+    return f'"{name}"' if "'" in name else f"'{name}'"
+
+
+def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
