@@ -1,5 +1,6 @@
 """Where a result comes from: code, versions, machine, data."""
 
+import hashlib
 import os
 import platform
 import socket
@@ -47,6 +48,11 @@ def collect(
         "data_fingerprint": data_fingerprint,
         "command": shell_line(map(without_password, [sys.executable, *sys.argv])),
     }
+
+
+def prepared_place(folder: Path, task: str, fingerprint: str) -> Path:
+    """Where the prepared data of this fingerprint lies below ``paths.data``."""
+    return folder / task / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 def changes(provenance: Mapping[str, Any]) -> str:

@@ -184,6 +184,11 @@ class TrialFolder:
             raise DamagedFileError(self.result_path, wrong)
         return content
 
+    def samples_of(self, set_name: str) -> int | None:
+        """How many samples of this set have scores; None if their file is missing."""
+        content = unless_damaged(lambda: read_whole(self.statistics_path(set_name)), None)
+        return None if content is None else max(0, content.count(b"\n") - 1)
+
     def finished_result(self, key: str) -> dict[str, Any] | None:
         """The result of the trial with this key; None if it is not finished, or its result is damaged."""
         result = unless_damaged(self.result, None)

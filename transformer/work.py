@@ -1,5 +1,6 @@
 """One trial from its configuration to its scores, as one worker of its group runs it."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 
@@ -15,6 +16,7 @@ from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
 from transformer.decoding.greedy_scores import GreedyScores
 from transformer.decoding.load import mean_weights
 from transformer.decoding.translate import Translator
+from transformer.training.meter import rates
 from transformer.training.parallel import StopRequested, Worker, pick_device, tokens_per_micro_batch
 from transformer.training.precision import efficient
 from transformer.training.state import MisfitError, TrainState, compare, start
@@ -59,14 +61,15 @@ def _trained(trial: Trial[TrialConfig], prepared: Prepared, worker: Worker) -> T
     compare(state, worker)
     train, longest = config.train, config.model.max_positions
     batches = TrainingBatches(prepared.pairs("train"), train.tokens_per_batch, longest, train.seed)
-    _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped))
+    _tell(trial, prepared, PairCounts(len(batches.chosen), prepared.blank, batches.dropped), rates(worker, config))
     scored = GreedyScores.of(config, prepared, worker) if train.score_every else None
     fit(state, trial, batches, prepared.pairs("dev"), worker, scored)
     return state
 
 
-def _tell(trial: Trial[TrialConfig], prepared: Prepared, counts: PairCounts) -> None:
-    trial.about({"vocabulary": prepared.vocabulary_sha256, "pairs": asdict(counts)})
+def _tell(trial: Trial[TrialConfig], prepared: Prepared, counts: PairCounts, known: Mapping[str, float]) -> None:
+    of_devices = {"flops_per_s": known} if known else {}
+    trial.about({"vocabulary": prepared.vocabulary_sha256, "pairs": asdict(counts), **of_devices})
     if trial.saved is None:  # once per trial
         for line in counts.notices(trial.config.model.max_positions):
             trial.notice(line)

@@ -8,6 +8,7 @@ from typing import Any
 from sweeps.processes.alive import alive
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
+from tracking.provenance import prepared_place
 
 MANIFEST = "prepared.json"
 
@@ -16,7 +17,7 @@ def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
     """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself."""
     if task.prepare is None:
         return folder
-    return folder / task.name / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+    return prepared_place(folder, task.name, fingerprint)
 
 
 def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:

@@ -1,8 +1,11 @@
-"""A trial as MLflow shows it: the tags, params and numbers of its run."""
+"""A trial as MLflow shows it: the tags, params, numbers and datasets of its run, and its model."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tracking.card import COSTS, Card
@@ -24,6 +27,7 @@ from tracking.mlflow.names import (
 )
 from tracking.mlflow.notes import run_note
 from tracking.mlflow.store import Point
+from tracking.provenance import prepared_place
 from tracking.rows import BASE, TableRow, table
 from tracking.study import Study, Trial
 from tracking.trial_folder import TrialFolder
@@ -32,6 +36,8 @@ from tracking.uri import without_password
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
 # trial is then scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
+CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
+RATES = "flops_per_s"  # of all devices of a trial in provenance.json: `peak` and `sustained`
 MORE_PLACES = 2  # decimals in MLflow, more than a metric has in print
 
 
@@ -95,12 +101,12 @@ class Described:
     @property
     def description(self) -> dict[str, Any]:
         """The parts of the run besides numbers and artifacts, by name."""
-        return {"params": self.params, "tags": self.tags}
+        return {"params": self.params, "tags": self.tags, "datasets": self.datasets}
 
     @property
     def found_by(self) -> dict[str, str]:
         """The tags by which the run is found again."""
-        return {"sweep.id": self.study.name, "trial.key": self.trial.key}
+        return {"sweep.id": self.study.name, "trial.key": self.trial.key, "kind": "trial"}
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -118,12 +124,29 @@ class Described:
             "attempt": str(newest.number),
             "host": newest.process.host,
             **{name: str(self.provenance[name]) for name in ("commit", "dirty", "device") if name in self.provenance},
-            "data.fingerprint": self.provenance.get("data_fingerprint") or "",
+            "data.fingerprint": self.fingerprint,
+            **self._columns,
             **self._scoring,
             "mlflow.runName": self.name,
             "mlflow.runColor": color_of(self.study, trial),
             "mlflow.note.content": run_note(self.study, trial, self.row),
         }
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        """MLflow's columns User, Source and Version."""
+        own = self.provenance.get("task")
+        return {
+            "mlflow.user": owner(self.folder.attempts_path),
+            "mlflow.source.name": own["source"] if own else "ablate",
+            "mlflow.source.type": "LOCAL",
+            "mlflow.source.git.commit": self.provenance.get("commit") or "",
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the data; "" before the trial's workers have started."""
+        return str(self.provenance.get("data_fingerprint") or "")
 
     @cached_property
     def params(self) -> dict[str, str]:
@@ -147,7 +170,7 @@ class Described:
         """The points of a finished trial that are not its journal's, as `Point` takes them."""
         if self.result is None:
             return []
-        values = {**self._costs, **self._counts, **self._scores, **self._deltas, **self._published}
+        values = {**self._costs, **self._rates, **self._counts, **self._scores, **self._deltas, **self._published}
         points = points_of(values, self._known_ms, self.result["step"]) + self._extremes()
         return [[point.name, point.value, point.ts_ms, point.step] for point in points]
 
@@ -169,11 +192,60 @@ class Described:
         return {name: _rounded(self.result.get(name), 1) for name in COSTS}
 
     @property
-    def _counts(self) -> dict[str, Any]:
-        """Groups of numbers that the task added to provenance.json, such as `samples/train`."""
+    def _rates(self) -> dict[str, float]:
+        """FLOPs the paper's way, seconds times what the devices sustain; and the share of their peak that was used.
+
+        Only where the task knows the rates of its devices.
+        """
+        assert self.result is not None
+        rates, seconds, flops = self._groups.get(RATES, {}), self.result.get("seconds"), self.result.get("flops")
+        found = {"device_flops": seconds * rates["sustained"]} if seconds and "sustained" in rates else {}
+        return found | ({"mfu": flops / seconds / rates["peak"]} if seconds and flops and "peak" in rates else {})
+
+    @cached_property
+    def datasets(self) -> list[dict[str, str]]:
+        """The data of training and of every scored set, with the number of samples where it is known.
+
+        The source is the folder of the prepared data, on the machine of the sweep; without one, ``paths.data``.
+        """
+        sizes = {"train": next((of["train"] for of in self._groups.values() if "train" in of), None)}
+        sizes |= {on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]}
+        known = {on: size for on, size in sizes.items() if size is not None or self.result is not None}
+        return [self._dataset(on, size) for on, size in known.items()]
+
+    def _dataset(self, on: str, size: int | None) -> dict[str, str]:
+        """As MLflow's entity takes it, with its context."""
+        data, place = self.config.get("data"), Path(str(self.config.get("paths", {}).get("data"))).absolute()
+        name = data.get("name") if isinstance(data, dict) else None
+        prepared = prepared_place(place, self.card.name, self.fingerprint)
+        return {
+            "name": f"{name or self.card.name}/{on}",
+            "digest": self.fingerprint[:12],
+            "source_type": "local",
+            "source": json.dumps({"uri": (prepared if prepared.is_dir() else place).as_uri()}),
+            "profile": json.dumps({"num_rows": size} if size is not None else {}),
+            "context": CONTEXTS.get(on, "evaluation"),
+        }
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The trained model as MLflow's entity takes it, with its final numbers; {} before the end."""
+        if self.result is None:
+            return {}
+        name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
+        final = [point for point in self.numbers if not point[0].startswith((BEST, LAST, DELTA, PUBLISHED))]
+        return {"name": name, "model_type": self.card.name, "params": self.params, "points": final}
+
+    @property
+    def _groups(self) -> dict[str, dict[str, Any]]:
+        """Groups of numbers that the task added to provenance.json."""
         groups = {name: of for name, of in self.provenance.items() if isinstance(of, dict)}
-        plain = {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
-        return {f"{group}/{name}": value for group, of in plain.items() for name, value in of.items()}
+        return {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
+
+    @property
+    def _counts(self) -> dict[str, Any]:
+        """Such as `samples/train`."""
+        return {f"{group}/{name}": value for group, of in self._groups.items() for name, value in of.items()}
 
     @property
     def _scores(self) -> dict[str, Any]:
@@ -220,6 +292,14 @@ class Described:
     @property
     def _places(self) -> dict[str, int]:
         return {metric.name: metric.decimals + MORE_PLACES for metric in self.card.metrics}
+
+
+def owner(path: Path) -> str:
+    """The user that a file belongs to; "" for one without a name."""
+    try:
+        return path.owner()
+    except (OSError, KeyError):
+        return ""
 
 
 def base_of(study: Study, trial: Trial) -> Trial | None:

@@ -219,8 +219,9 @@ class Replay:
         looks, sent = (settled_looks(folder), lives), self._ledger.get(trial.key)
         if sent is not None and seen.get("page") != looks:
             files = run_files(folder, lives)
+            model = {} if lives else Described(study, trial, folder.attempts()).model
             tables = {"mlflow.loggedArtifacts": TABLES if SAMPLES in files else ""}
-            self._send(trial.key, sent, {**_files(files), "tags of files": tables})
+            self._send(trial.key, sent, {**_files(files), "tags of files": tables, "model": model})
             seen["page"] = looks
 
     def _study_page(self, study: Study, begun: list[Trial], own: bool) -> None:

@@ -22,6 +22,7 @@ from tracking.uri import default_uri
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 Item = TypeVar("Item")
 MOST_POINTS, MOST_TAGS, MOST_RUNS = 1000, 100, 1000  # MLflow's limits per request
+CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
 MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -52,6 +53,8 @@ class Store:
             "params": self._params,
             "tags": self._tags,
             "numbers": self._numbers,
+            "datasets": self._datasets,
+            "model": self._model,
             "view": self._view,
             "file": self._file,
         }
@@ -147,6 +150,32 @@ class Store:
         self.log_points(run_id, new)
         return len(new)
 
+    def _datasets(self, run_id: str, _: str, datasets: Sequence[Mapping[str, str]]) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        about = [({name: each[name] for name in each if name != "context"}, each["context"]) for each in datasets]
+        inputs = [DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about]
+        if inputs:
+            self.client.log_inputs(run_id, inputs)
+
+    def _model(self, run_id: str, _: str, model: Mapping[str, Any]) -> None:
+        """The run's external model: its numbers alone, since the checkpoints stay where they are."""
+        from mlflow.entities import LoggedModelOutput, Metric
+
+        if not model:
+            return
+        about = {name: model[name] for name in ("name", "model_type", "params")}
+        found = model_of(self.client, self.experiment_id, run_id) or self.client.create_logged_model(
+            self.experiment_id, source_run_id=run_id, tags={"mlflow.model.isExternal": "true"}, **about
+        )
+        self.client.finalize_logged_model(found.model_id, "READY")
+        points = [Point(*point) for point in model["points"]]
+        outputs = self.client.get_run(run_id).outputs
+        if found.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else [])]:
+            self.client.log_outputs(run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))])
+        metrics = [Metric(at.name, at.value, at.ts_ms, at.step, model_id=found.model_id) for at in points]
+        self.client.log_batch(run_id, metrics=metrics)
+
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
         for name, value in tags.items():
             self.client.set_experiment_tag(self.experiment_id, name, value)
@@ -203,6 +232,12 @@ def _experiment_of_run(client: Any, run_id: str) -> str | None:
             return None
         raise
     return str(info.experiment_id) if info.lifecycle_stage == "active" else None
+
+
+def model_of(client: Any, experiment_id: str, run_id: str) -> Any:
+    """The run's logged model; None without one."""
+    wanted = f"source_run_id = '{run_id}'"
+    return next(iter(client.search_logged_models([experiment_id], filter_string=wanted, max_results=1)), None)
 
 
 def silence() -> None:

@@ -17,8 +17,8 @@ from tracking.study import Study
 TAG = "mlflow.sharedViewState."
 NOTE = "mlflow.note.content"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
-COST_COLUMNS = {"params": 90, "flops": 150, "seconds": 80}  # metric, width in pixels
-SCORE_WIDTH, DELTA_WIDTH, SEED_WIDTH = 90, 90, 55
+COST_COLUMNS = {"params": 85, "flops": 100, "seconds": 75}  # metric, width in pixels
+SCORE_WIDTH, DELTA_WIDTH, ROW_WIDTH, SEED_WIDTH = 85, 85, 150, 50
 LOSS = "train/loss"
 LONGEST = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
@@ -84,6 +84,7 @@ def _columns(study: Study) -> dict[str, int]:
     found = {"tags.`seed`": SEED_WIDTH}
     for metric in study.task.tabled:
         found |= {f"metrics.`{FINAL}{metric.name}`": SCORE_WIDTH, f"metrics.`{DELTA}{metric.name}`": DELTA_WIDTH}
+        found |= {f"tags.`row.{metric.name}`": ROW_WIDTH}
     return found | {f"metrics.`{name}`": width for name, width in COST_COLUMNS.items()}
 
 

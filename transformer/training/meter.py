@@ -23,6 +23,16 @@ BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the
     "NVIDIA H200": 989e12,
     "NVIDIA B200": 2250e12,
 }
+SUSTAINED = {  # FLOP/s in single precision: footnote 5 of the paper; of later devices the vendor's data sheet
+    "Tesla K80": 2.8e12,
+    "Tesla K40": 3.7e12,
+    "Tesla M40": 6.0e12,
+    "Tesla P100": 9.5e12,
+    "NVIDIA A100": 19.5e12,
+    "NVIDIA H100": 67e12,
+    "NVIDIA H100 PCIe": 51e12,
+    "NVIDIA H200": 67e12,
+}
 
 
 class Step(NamedTuple):
@@ -87,7 +97,7 @@ class Meter:
     def _flops(self) -> Metrics:
         """Model FLOP/s and, if the devices' peak is known, MFU."""
         flops = training_flops(self.config.model, self.vocab_size, self.lengths) / self.seconds
-        peak = _peak(self.worker) if self.config.train.precision == "bf16" else None
+        peak = rates(self.worker, self.config).get("peak")
         return {"train/flops_per_s": flops, **({"train/mfu": flops / peak} if peak else {})}
 
     def _check(self, last: int, losses: list[float], norms: list[float]) -> None:
@@ -102,10 +112,11 @@ class Meter:
         return learning_rate(self.config.train, self.config.model.d_model, step)
 
 
-def _peak(worker: Worker) -> float | None:
-    """Peak FLOP/s of all workers' devices, if the vendor's figure is known."""
+def rates(worker: Worker, config: TrialConfig) -> Metrics:
+    """FLOP/s of all workers' devices, where they are known: ``peak`` at the precision used, and ``sustained``."""
     if worker.device.type != "cuda":
-        return None
+        return {}
     name = torch.cuda.get_device_name(worker.device)
-    known = [peak for start, peak in sorted(BF16_PEAKS.items()) if name.startswith(start)]
-    return known[-1] * worker.world if known else None
+    tables = {"peak": BF16_PEAKS if config.train.precision == "bf16" else {}, "sustained": SUSTAINED}
+    known = {rate: [of[start] for start in sorted(of) if name.startswith(start)] for rate, of in tables.items()}
+    return {rate: of[-1] * worker.world for rate, of in known.items() if of}
