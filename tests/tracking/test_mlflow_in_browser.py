@@ -85,8 +85,8 @@ def link(server: str, study: Study, mode: str = "") -> str:
 
 def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:
     page.goto(link(server, shown))
-    page.get_by_text("12 matching runs").wait_for()
-    for name in ("seed", "final/ppl", "delta/ppl", "final/bleu", "delta/bleu", "params", "flops", "seconds"):
+    page.get_by_text("13 matching runs").wait_for()
+    for name in ("seed", "row.ppl", "row.bleu", "final/ppl", "final/bleu", "params", "flops", "seconds"):
         head = page.get_by_role("columnheader").filter(has_text=name).first
         head.wait_for()
         place = head.bounding_box()

@@ -25,7 +25,7 @@ from tracking.mlflow.names import (
     journal_name,
     run_names,
 )
-from tracking.mlflow.notes import run_note
+from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
 from tracking.rows import BASE, TableRow, table
@@ -129,7 +129,7 @@ class Described:
             **self._scoring,
             "mlflow.runName": self.name,
             "mlflow.runColor": color_of(self.study, trial),
-            "mlflow.note.content": run_note(self.study, trial, self.row),
+            NOTE: run_note(self.study, trial, self.row),
         }
 
     @property
@@ -234,7 +234,8 @@ class Described:
             return {}
         name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
         final = [point for point in self.numbers if not point[0].startswith((BEST, LAST, DELTA, PUBLISHED))]
-        return {"name": name, "model_type": self.card.name, "params": self.params, "points": final}
+        tags = {name: self.tags[name] for name in (*self._columns, NOTE) if self.tags[name]}
+        return {"name": name, "model_type": self.card.name, "params": self.params, "tags": tags, "points": final}
 
     @property
     def _groups(self) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from tracking.study import Study, Trial
 
 VAL, FINAL, BEST, LAST, DELTA, PUBLISHED = "val/", "final/", "best/", "last/", "delta/", "published/"
 PUBLISHED_DELTA = "published/delta/"
+ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
 
 WIDTH = 22  # characters of a run's name that MLflow's list shows
 GOLDEN = 0.618034  # of the color circle, so that neighbors in the table differ most

@@ -14,6 +14,7 @@ from tracking.rows import BASE, TableRow
 from tracking.shell import shell_line
 from tracking.study import Study, Trial
 
+NOTE = "mlflow.note.content"
 LONGEST = 20_000  # characters of an experiment's tag
 LONGEST_OF_RUN = 8_000
 

@@ -22,9 +22,10 @@ from tracking.looks import looks_of, settled_looks
 from tracking.mlflow.describe import Described, base_of, journal_points, points_in
 from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
 from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent, clear
-from tracking.mlflow.notes import row_words, study_note
+from tracking.mlflow.names import ROW
+from tracking.mlflow.notes import NOTE, row_words, study_note
 from tracking.mlflow.store import MOST_POINTS, Point, Status, Store
-from tracking.mlflow.view import KIND, NOTE, first_asked_ms, view_tag
+from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, Trial, read_study
 from tracking.trial_folder import TrialFolder, TrialState
@@ -189,7 +190,7 @@ class Replay:
         looks = (study.trials, frozenset(self._logged), own)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
-            view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
+            view = view_tag(study, sent.run, sorted(self._logged)) | (KIND if own else {})
             sent, _ = self._send(STUDY, sent, {"tags": tags, "view": view})
             self._ledger.put(STUDY, sent.with_part(EXPERIMENT, self._store.experiment_id))
             self._store.set_status(sent.run, "FINISHED", first_asked_ms(study))
@@ -235,7 +236,7 @@ class Replay:
         findings = find(study, rows, BASE, study.task.headline)
         note = {NOTE: study_note(study, rows, findings)}
         for row in rows:
-            words = {f"row.{name}": text for name, text in row_words(study.task, row, findings).items()}
+            words = {f"{ROW}{name}": text for name, text in row_words(study.task, row, findings).items()}
             known = {trial.key: self._ledger.get(trial.key) for trial in begun if trial.row == row.row}
             for key, of_trial in known.items():
                 if of_trial is not None:

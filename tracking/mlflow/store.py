@@ -166,8 +166,9 @@ class Store:
             return
         about = {name: model[name] for name in ("name", "model_type", "params")}
         found = model_of(self.client, self.experiment_id, run_id) or self.client.create_logged_model(
-            self.experiment_id, source_run_id=run_id, tags={"mlflow.model.isExternal": "true"}, **about
+            self.experiment_id, source_run_id=run_id, **about
         )
+        self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
         points = [Point(*point) for point in model["points"]]
         outputs = self.client.get_run(run_id).outputs
