@@ -2,10 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
+from other_tasks import digits
 
 from tracking.card import COSTS
 from tracking.mlflow import names
 from tracking.mlflow.files import SAMPLES
+from tracking.mlflow.replay import Replay
+from tracking.mlflow.store import open_store
 
 TEXT = (Path(__file__).parents[1] / "docs" / "mlflow.md").read_text("utf-8")
 CELLS = [name for line in TEXT.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line)]
@@ -25,7 +31,20 @@ def test_every_tag_and_file_is_explained() -> None:
     tags = set(re.findall(r'"([a-z]+\.[a-z]+|seed|attempt|host|commit|dirty|device)"', source))
     assert {"sweep.id", "trial.key", "data.fingerprint", "curve.csv", "error.txt"} <= tags
     assert tags <= {*CELLS, "table.md", "table.csv", "report.html"}
+    assert {"kind", "row", f"{names.ROW}<metric>", "device_flops", "mfu"} <= set(CELLS)
     assert SAMPLES in CELLS
     for name in ("group", "row", "change", "order"):
         assert f'{{about}}.{name}"' in source
         assert f"table3.{name}" in CELLS
+
+
+def test_the_documented_searches_find_trials_and_not_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = digits(tmp_path / "runs" / "synthetic-tiny", 0.9, 0.92, 0.95, 0.95)
+    store, uri = open_store(None, study.folder.parent, None, study.folder)
+    assert Replay(study.folder, store, uri).once().problems == ()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    counts = {name: len(found[name]) for name in ("of_row", "of_seed", "of_study")}
+    assert counts == {"of_row": 2, "of_seed": 2, "of_study": 4}

@@ -147,8 +147,9 @@ POINTS = (
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"
 )
 TAGS = (
-    "sweep.id table3.group table3.row table3.change table3.order trial.key seed attempt device data.fingerprint"
-    " decode.beam decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
+    "sweep.id kind row row.ppl row.bleu table3.group table3.row table3.change table3.order trial.key seed attempt"
+    " device data.fingerprint decode.beam decode.alpha decode.max_extra decode.average_checkpoints"
+    " decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
 """The folders where commands are typed, in this order."""

@@ -115,6 +115,7 @@ class Described:
         rows = list(dict.fromkeys(other.row for other in self.study.trials))
         return {
             **self.found_by,
+            "row": trial.row,
             f"{about}.group": trial.group,
             f"{about}.row": f"{rows.index(trial.row) + 1:02d} {trial.row}",
             f"{about}.change": trial.change,

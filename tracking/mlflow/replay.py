@@ -184,13 +184,14 @@ class Replay:
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
             return ()
-        tags = {"sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "0000"}
+        # last in the view, since it has no texts to stand side by side
+        tags = {"sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
         own = self._store.experiment_name() == study.name  # several studies may share one
         looks = (study.trials, frozenset(self._logged), own)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
-            view = view_tag(study, sent.run, sorted(self._logged)) | (KIND if own else {})
+            view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
             sent, _ = self._send(STUDY, sent, {"tags": tags, "view": view})
             self._ledger.put(STUDY, sent.with_part(EXPERIMENT, self._store.experiment_id))
             self._store.set_status(sent.run, "FINISHED", first_asked_ms(study))

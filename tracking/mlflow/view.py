@@ -16,8 +16,8 @@ from tracking.study import Study
 
 TAG = "mlflow.sharedViewState."
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # MLflow then opens on runs, not on traces
-COST_COLUMNS = {"params": 75, "flops": 100, "seconds": 65}  # metric, width in pixels
-ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 150, 75, 45
+COST_COLUMNS = {"params": 75, "flops": 130, "seconds": 65}  # metric, width in pixels
+ROW_WIDTH, SCORE_WIDTH, SEED_WIDTH = 135, 75, 45
 LOSS = "train/loss"
 LONGEST = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
@@ -37,13 +37,13 @@ def view_query(study: str, mode: str = "") -> str:
     return f"viewStateShareKey={view_id(study)}&workflowType=machine_learning{how}"
 
 
-def view_tag(study: Study, own: str, logged: Collection[str]) -> dict[str, str]:
-    """The tag that holds the view. ``own`` is the study's run, ``logged`` are the metrics that runs have in training.
+def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
+    """The tag that holds the view. ``logged``: the metrics that runs have while training.
 
     A study of many metrics has charts of the first ones only: MLflow limits the length of a tag.
     """
     tabled = study.task.tabled
-    views = (_view(study, own, logged, tabled[:most]) for most in range(len(tabled), -1, -1))
+    views = (_view(study, logged, tabled[:most]) for most in range(len(tabled), -1, -1))
     return {f"{TAG}{view_id(study.name)}": next((view for view in views if len(view) <= LONGEST), "")}
 
 
@@ -55,14 +55,14 @@ def first_asked_ms(study: Study) -> int:
         return 0
 
 
-def _view(study: Study, own: str, logged: Collection[str], charted: Sequence[Metric]) -> str:
+def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> str:
     made = first_asked_ms(study)
     envelope = {"name": f"{study.name} as a table", "createdAt": made, "updatedAt": made}
-    text = json.dumps(_state(study, own, logged, charted), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(_state(study, logged, charted), separators=(",", ":"), ensure_ascii=False)
     return json.dumps(envelope | {"state": text}, ensure_ascii=False)
 
 
-def _state(study: Study, own: str, logged: Collection[str], charted: Sequence[Metric]) -> dict[str, Any]:
+def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> dict[str, Any]:
     columns = _columns(study)
     facets = {
         "searchFilter": f"tags.`sweep.id` = {quoted(study.name)}",
@@ -73,8 +73,7 @@ def _state(study: Study, own: str, logged: Collection[str], charted: Sequence[Me
         "datasetsFilter": [],
         "modelVersionFilter": "All Runs",
     }
-    # the study's run is in the list, and in no chart
-    shown = {"runsHiddenMode": "CUSTOM", "runsHidden": [own], "runsVisibilityMap": {own: False}, "viewMaximized": False}
+    shown = {"runsHiddenMode": "SHOW_ALL", "runsHidden": [], "runsVisibilityMap": {}, "viewMaximized": False}
     table = {"selectedColumns": list(columns), "columnOrder": list(columns), "columnWidths": columns}
     return {**facets, **table, **shown, **_charts(charted, logged), "groupBy": None, "hideEmptyCharts": True}
 

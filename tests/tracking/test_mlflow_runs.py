@@ -1,0 +1,105 @@
+"""A study's runs as MLflow's own client and users read them: columns, datasets, models, costs of devices, rows."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import mlflow
+import pytest
+from other_tasks import digits
+from studies_on_disk import Store, begin, make_study, report, runs_of
+
+from tracking.mlflow.replay import Replay
+from tracking.study import Study
+
+RATES = {"peak": 4e6, "sustained": 3e6}
+
+
+@pytest.fixture
+def synced(runs: Any, store: Store, request: pytest.FixtureRequest) -> tuple[Study, list[Any]]:
+    """Two rows with two seeds; the devices of the first trial are known."""
+    study = digits(runs / request.node.name, 0.9, 0.92, 0.95, 0.95)
+    for trial, known in zip(study.trials, ({"flops_per_s": RATES}, {}, {}, {}), strict=True):
+        folder = study.trial_folder(trial)
+        result = folder.result()
+        assert result is not None
+        folder.write_result({**result, "flops": 1e6})
+        about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64, **known}
+        folder.provenance_path.write_text(json.dumps(about), "utf-8")
+    assert Replay(study.folder, *store).once().problems == ()
+    return study, sorted(runs_of(study, store), key=lambda run: run.data.tags["study.order"])
+
+
+def test_user_source_and_version_are_known(synced: tuple[Study, list[Any]]) -> None:
+    study, runs = synced
+    names = ("mlflow.user", "mlflow.source.type", "mlflow.source.name", "mlflow.source.git.commit")
+    for run in runs:
+        found = [run.data.tags[name] for name in names]
+        assert found == [study.folder.owner(), "LOCAL", "ablate", "c0ffee"]
+
+
+def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: tuple[Study, list[Any]]) -> None:
+    (train, test) = synced[1][0].inputs.dataset_inputs
+    assert [each.dataset.name for each in (train, test)] == ["digits/train", "digits/test"]
+    assert [json.loads(each.dataset.profile) for each in (train, test)] == [{"num_rows": 5}, {"num_rows": 1}]
+    assert [tag.value for each in (train, test) for tag in each.tags] == ["training", "testing"]
+    assert mlflow.data.get_source(train).uri == "file:///d"
+
+
+def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: tuple[Study, list[Any]]) -> None:
+    first, *others = (run.data.metrics for run in synced[1])
+    assert (first["device_flops"], first["mfu"], first["flops"]) == (2.5 * 3e6, 1e6 / 2.5 / 4e6, 1e6)
+    assert all("device_flops" not in other and "mfu" not in other and other["flops"] == 1e6 for other in others)
+
+
+def test_a_run_has_one_model_with_its_final_numbers(synced: tuple[Study, list[Any]], store: Store) -> None:
+    study, runs = synced
+    again = Replay(study.folder, *store)
+    (study.folder / "mlflow-ledger.json").unlink()
+    assert again.once().problems == ()
+    client = store[0].client
+    for run in runs:
+        (model,) = models(client, run)
+        assert [each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs] == [model.model_id]
+        numbers = {metric.key: metric.value for metric in model.metrics}
+        assert numbers["final/accuracy"] == run.data.metrics["final/accuracy"]
+        assert (model.status, model.params["net.hidden"]) == ("READY", "64")
+        assert not [file for file in client.list_logged_model_artifacts(model.model_id) if file.path != "MLmodel"]
+
+
+def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
+    synced: tuple[Study, list[Any]], store: Store
+) -> None:
+    study, runs = synced
+    words = [run.data.tags["row.accuracy"] for run in runs]
+    assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2
+    tracker, _ = store
+    wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
+    (own,) = tracker.client.search_runs([tracker.experiment_id], wanted)
+    assert "| 0.950 ± 0.000 | +0.040 |" in own.data.tags["mlflow.note.content"]
+
+
+def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(runs: Any, store: Store) -> None:
+    study = make_study(runs / "doubled", {"base": [1]})
+    folder = study.trial_folder(study.trials[0])
+    attempt = begin(folder)
+    report(folder, attempt, range(1, 4), checkpoints=(3,))
+    replay, client = Replay(study.folder, *store), store[0].client
+    assert replay.once().points == 3
+    (run,) = runs_of(study, store)
+    client.create_run(run.info.experiment_id, 0, {"sweep.id": study.name, "trial.key": study.trials[0].key})
+    assert replay.once(ended=1).problems == ()
+    assert ids(runs_of(study, store)) == ids([run])
+    client.delete_run(run.info.run_id)
+    assert replay.once(ended=1).points == 3
+    assert ids(runs_of(study, store)) != ids([run])
+
+
+def models(client: Any, run: Any) -> Sequence[Any]:
+    wanted = f"source_run_id = '{run.info.run_id}'"
+    found: Sequence[Any] = client.search_logged_models([run.info.experiment_id], filter_string=wanted)
+    return found
+
+
+def ids(runs: Sequence[Any]) -> list[str]:
+    return [run.info.run_id for run in runs]
