@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
-from tracking.mlflow.ledger import run_of_trial
+from tracking.mlflow.ledger import Ledger, Sent
 from tracking.mlflow.registry import RegistryError, register
 from tracking.uri import default_uri, without_password
 
@@ -21,7 +21,7 @@ def registered(trial: Path, key: str, uri: str | None, model: Path, name: str) -
     """
     runs = trial.parents[1]
     address = uri or default_uri(runs)
-    run = run_of_trial(trial.parent, key, address) or ""
+    run = (Ledger(trial.parent, address).get(key) or Sent("")).run
     if problems := list(_problems(f"{trial.parent.name}/{trial.name}", name, run, address)):
         raise RefusedError(problems)
     plain, _, alias = name.partition("@")

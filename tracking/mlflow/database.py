@@ -101,36 +101,27 @@ def follow_move(runs: Path) -> None:
     if not path.exists():
         return
     with closing(_open(path, "rw")) as database, database:
-        for former in _former_artifacts(database, runs):
-            for table, column in _present(database):
-                _replace_start(database, table, column, former, artifact_folder(runs).as_uri())
+        now, present = artifact_folder(runs), [each for each in ADDRESSES if _has(database, *each)]
+        for former in _former_artifacts(database, now) if ADDRESSES[0] in present else ():
+            for table, column in present:
+                _replace_start(database, table, column, former, now.as_uri())
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
 
 
-def _former_artifacts(database: sqlite3.Connection, runs: Path) -> list[str]:
+def _has(database: sqlite3.Connection, table: str, column: str) -> bool:
+    """Whether this version of MLflow's schema has the column."""
+    return column in [fields[1] for fields in database.execute(f"PRAGMA table_info({table})")]
+
+
+def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:
     """The addresses of earlier artifact folders. One that was left behind, and still exists, stays in use."""
-    now = artifact_folder(runs)
-    if ADDRESSES[0] not in _present(database):
-        return []
     found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
     places = [place for (place,) in found if place and place.startswith("file://") and place.endswith(ARTIFACTS)]
-    return [place for place in places if place != now.as_uri() and (now.exists() or not _folder(place).exists())]
-
-
-def _folder(address: str) -> Path:
-    return Path(unquote(urlsplit(address).path))
-
-
-def _present(database: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Those of ADDRESSES that this version of MLflow's schema has."""
-    return [
-        (table, column)
-        for table, column in ADDRESSES
-        if column in [fields[1] for fields in database.execute(f"PRAGMA table_info({table})")]
-    ]
+    there = {place for place in places if Path(unquote(urlsplit(place).path)).exists()}
+    return [place for place in places if place != now.as_uri() and (now.exists() or place not in there)]
 
 
 def _replace_start(database: sqlite3.Connection, table: str, column: str, former: str, now: str) -> None:

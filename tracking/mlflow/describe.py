@@ -13,18 +13,7 @@ from tracking.damage import unless_damaged
 from tracking.formats import stopped_at
 from tracking.journal import JournalLine
 from tracking.liveness import Attempt
-from tracking.mlflow.names import (
-    BEST,
-    DELTA,
-    LAST,
-    PUBLISHED,
-    PUBLISHED_DELTA,
-    VAL,
-    color_of,
-    final_name,
-    journal_name,
-    run_names,
-)
+from tracking.mlflow import names
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
@@ -83,11 +72,7 @@ class Described:
 
     @property
     def name(self) -> str:
-        return run_names(self.study)[self.trial.key]
-
-    @property
-    def began_ms(self) -> int:
-        return to_ms(self.attempts[0].began)
+        return names.run_names(self.study)[self.trial.key]
 
     def end_ms(self, journal: list[JournalLine]) -> int:
         """When the last attempt ended; without a recorded end, the time of its last report.
@@ -96,7 +81,7 @@ class Described:
         """
         last = self.attempts[-1]
         end = max([last.began, *(report.ts for report in journal[-1:])]) if last.ended is None else last.ended
-        return max(self.began_ms, to_ms(end))
+        return to_ms(max(self.attempts[0].began, end))
 
     @property
     def description(self) -> dict[str, Any]:
@@ -129,7 +114,7 @@ class Described:
             **self._columns,
             **self._scoring,
             "mlflow.runName": self.name,
-            "mlflow.runColor": color_of(self.study, trial),
+            "mlflow.runColor": names.color_of(self.study, trial),
             NOTE: run_note(self.study, trial, self.row),
         }
 
@@ -167,13 +152,13 @@ class Described:
         return group | {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
 
     @cached_property
-    def numbers(self) -> list[list[Any]]:
-        """The points of a finished trial that are not its journal's, as `Point` takes them."""
+    def numbers(self) -> list[Point]:
+        """The points of a finished trial that are not its journal's."""
         if self.result is None:
             return []
-        values = {**self._costs, **self._rates, **self._counts, **self._scores, **self._deltas, **self._published}
-        points = points_of(values, self._known_ms, self.result["step"]) + self._extremes()
-        return [[point.name, point.value, point.ts_ms, point.step] for point in points]
+        costs = {name: _rounded(self.result.get(name), 1) for name in COSTS}
+        values = {**costs, **self._rates, **self._counts, **self._scores, **self._deltas, **self._published}
+        return points_of(values, self._known_ms, self.result["step"]) + self._extremes()
 
     @property
     def _known_ms(self) -> int:
@@ -186,11 +171,6 @@ class Described:
         ends = [to_ms(each.began if each.ended is None else each.ended) for each in newest]
         scored = [to_ms(each.result_path.stat().st_mtime) for each in folders if each.result_path.exists()]
         return max([*ends, *scored])
-
-    @property
-    def _costs(self) -> dict[str, Any]:
-        assert self.result is not None
-        return {name: _rounded(self.result.get(name), 1) for name in COSTS}
 
     @property
     def _rates(self) -> dict[str, float]:
@@ -234,7 +214,7 @@ class Described:
         if self.result is None:
             return {}
         name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
-        final = [point for point in self.numbers if not point[0].startswith((BEST, LAST, DELTA, PUBLISHED))]
+        final = [point for point in self.numbers if not point.name.startswith(names.OF_OTHERS)]
         tags = {name: self.tags[name] for name in (*self._columns, NOTE) if self.tags[name]}
         return {"name": name, "model_type": self.card.name, "params": self.params, "tags": tags, "points": final}
 
@@ -256,7 +236,7 @@ class Described:
         assert self.result is not None
         known = [(on, self.card.scores(scores).values) for on, scores in self.result.get("scores", {}).items()]
         return {
-            final_name(self.card, on, name): _rounded(value, self._places[name])
+            names.final_name(self.card, on, name): _rounded(value, self._places[name])
             for on, values in known
             for name, value in values.items()
         }
@@ -265,17 +245,18 @@ class Described:
     def _deltas(self) -> dict[str, float]:
         """`delta/<metric>`: the run minus base's run with the same seed."""
         known = {name: value for name, value in self.row.deltas.items() if value is not None}
-        return {f"{DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
+        return {f"{names.DELTA}{name}": round(value, self._places[name]) for name, value in known.items()}
 
     @property
     def _published(self) -> dict[str, float]:
         """`published/<name>`, and `published/delta/<metric>` from the published base; millions for `params_m`."""
         known = {name: value for name, value in self.trial.published.items() if value is not None}
         base = next((each.published for each in self.study.trials if each.row == BASE), {})
-        found = {f"{PUBLISHED}{name}": value for name, value in known.items()}
+        found = {f"{names.PUBLISHED}{name}": value for name, value in known.items()}
         for metric in self.card.tabled:
             if metric.name in known and (theirs := base.get(metric.name)) is not None:
-                found[f"{PUBLISHED_DELTA}{metric.name}"] = round(known[metric.name] - theirs, 9)  # 5.29 − 4.92 is 0.37
+                delta = round(known[metric.name] - theirs, 9)  # 5.29 − 4.92 is 0.37
+                found[f"{names.PUBLISHED_DELTA}{metric.name}"] = delta
         return found
 
     def _extremes(self) -> list[Point]:
@@ -283,12 +264,13 @@ class Described:
         named = [(points_in(self.card, line), line) for line in unless_damaged(self.folder.journal, [])]
         found = list[Point]()
         for metric in self.card.metrics:
-            name = f"{VAL}{metric.name}"
+            name = f"{names.VAL}{metric.name}"
             values = [(values[name], line) for values, line in named if name in values]
             best = metric.best(value for value, _ in values)
             if best is not None:
-                ends = {BEST: next(each for each in values if each[0] == best), LAST: values[-1]}
-                found += [_point(f"{kind}{metric.name}", value, line) for kind, (value, line) in ends.items()]
+                ends = {names.BEST: next(each for each in values if each[0] == best), names.LAST: values[-1]}
+                for kind, (value, line) in ends.items():
+                    found += points_of({f"{kind}{metric.name}": value}, to_ms(line.ts), line.step)
         return found
 
     @property
@@ -311,7 +293,7 @@ def base_of(study: Study, trial: Trial) -> Trial | None:
 
 def points_in(card: Card, report: JournalLine) -> dict[str, float]:
     """The values of a report, named as in MLflow."""
-    return {journal_name(card, name): value for name, value in report.metrics.items()}
+    return {names.journal_name(card, name): value for name, value in report.metrics.items()}
 
 
 def journal_points(card: Card, report: JournalLine) -> list[Point]:
@@ -325,10 +307,6 @@ def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
 
 def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _point(name: str, value: float, line: JournalLine) -> Point:
-    return Point(name, value, to_ms(line.ts), line.step)
 
 
 def _rounded(value: Any, places: int) -> Any:

@@ -2,7 +2,7 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,9 +23,9 @@ SYNC_FILE = "mlflow-sync.json"
 
 @dataclass(frozen=True)
 class SyncState:
-    """`mlflow-sync.json`, which names the store as the ledger does. ``uri`` is its address without a password.
+    """`mlflow-sync.json`: how the last pass went. ``uri`` is the store's address without a password.
 
-    ``carried``: the last successful pass in Unix seconds, or None before the first."""
+    ``carried``: when something was last sent, in Unix seconds; None before the first pass that succeeded."""
 
     uri: str
     carried: float | None = None
@@ -37,34 +37,20 @@ def sync_lock(study: Path) -> FileLock:
     return FileLock(study / ".sync.lock")
 
 
-class SyncLog:
-    """Writes `mlflow-sync.json` for the readers of a study: first the address, then after each pass that changes it."""
+def note(study: Path, uri: str, done: PassOutcome | None) -> None:
+    """Write `mlflow-sync.json` if a pass changed it; None: before the first pass, which may never end.
 
-    def __init__(self, study: Path, uri: str) -> None:
-        self._study, self._carried, self._due = study, False, False
-        address = without_password(uri, mark="")
-        before = read_state(study)
-        known = before is not None and before.uri == address
-        self._state = before if before is not None and known else SyncState(address)
-        if not known:  # this process may end before the store answers
-            self._write()
-
-    def note(self, done: PassOutcome) -> None:
-        """Record a pass. A full disk does not end the syncer: the next pass writes the file."""
-        state = replace(self._state, problems=done.problems)
-        if done.points or not (done.problems or self._carried):
-            state = replace(state, carried=time.time())
-        if state != self._state or self._due:
-            self._state = state
-            self._write()
-            self._carried = self._carried or not self._due
-
-    def _write(self) -> None:
-        """What cannot be written is due with the next pass."""
-        self._due = True
+    A full disk does not end the syncer: the next pass writes the file."""
+    address = without_password(uri, mark="")
+    before = read_state(study)
+    state = before if before is not None and before.uri == address else SyncState(address)
+    if done is not None:
+        sent = done.points or (state.carried is None and not done.problems)
+        state = SyncState(address, time.time() if sent else state.carried, done.problems)
+    if state != before:
+        content = vars(state) | {"uri": store_name(address, study.parent)}
         with suppress(OSError):
-            write_atomic(self._study / SYNC_FILE, _to_text(self._state, self._study.parent))
-            self._due = False
+            write_atomic(study / SYNC_FILE, to_json(content) + "\n")
 
 
 @dataclass(frozen=True)
@@ -81,7 +67,11 @@ class Lag:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         if not (self.behind or self.problems):
             return "up to date"
-        ago = "nothing sent yet" if self.carried is None else f"last sent {_ago(self.carried)} ago"
+        ago = (
+            "nothing sent yet"
+            if self.carried is None
+            else f"last sent {as_time(max(0.0, time.time() - self.carried))} ago"
+        )
         behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
         return ": ".join([behind, "; ".join(self.problems)] if self.problems else [behind])
 
@@ -94,10 +84,6 @@ def read_state(study: Path) -> SyncState | None:
         return None
     uri = default_uri(study.parent) if uri == HERE else uri
     return SyncState(uri, carried if isinstance(carried, int | float) else None, tuple(map(str, problems)))
-
-
-def _to_text(state: SyncState, runs: Path) -> str:
-    return to_json(vars(state) | {"uri": store_name(state.uri, runs)}) + "\n"
 
 
 def lag(study: Study, uri: str | None) -> Lag:
@@ -116,7 +102,7 @@ def lag(study: Study, uri: str | None) -> Lag:
 
 
 def current_store(study: Path) -> str:
-    """The address of the study's last tracker, or of the default store before the first sync."""
+    """The address of the study's last store, or of the default store before the first sync."""
     return _state(study).uri
 
 
@@ -132,7 +118,3 @@ def _behind(study: Study, trial: Trial, sent: Sent | None) -> int:
     finished = scored or folder.finished_result(trial.key) is not None
     count = partial(reports_behind, folder.journal_path, sent.step, finished)
     return unless_damaged(count, 0) + (finished and not scored)
-
-
-def _ago(since: float) -> str:
-    return as_time(max(0.0, time.time() - since))

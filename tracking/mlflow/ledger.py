@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, UnreadableError, set_aside, unless_damaged
+from tracking.damage import DamagedFileError, unless_damaged, unless_lost
 from tracking.files import read_object, write_atomic
 from tracking.mlflow.database import HERE, known_runs, store_name
 from tracking.study import read_study
@@ -37,11 +37,11 @@ class Sent:
 
 
 class Ledger:
-    """The entries of one store. Raises DamagedFileError if the file is unusable."""
+    """The entries of one store. Raises DamagedFileError; with ``begin_again`` only for an unreadable file."""
 
-    def __init__(self, study: Path, uri: str) -> None:
+    def __init__(self, study: Path, uri: str, begin_again: bool = False) -> None:
         self._path, self._store = study / LEDGER, store_name(uri, study.parent)
-        self._all = _read(self._path)
+        self._all = unless_lost(lambda: _read(self._path), {}) if begin_again else _read(self._path)
         if self._store == HERE and (known := known_runs(study.parent)) is not None:
             ours = self._all.get(HERE, {})  # a study that was copied alone left its runs behind
             self._all[HERE] = {key: entry for key, entry in ours.items() if entry["run"] in known}
@@ -50,10 +50,6 @@ class Ledger:
         found = self._all.get(self._store, {}).get(key)
         return None if found is None else Sent(**found)
 
-    def a_run(self) -> str | None:
-        """Any run of the study."""
-        return next((str(entry["run"]) for entry in self._all.get(self._store, {}).values()), None)
-
     def put(self, key: str, sent: Sent) -> None:
         """Raises OSError, and keeps the former entry: the next pass writes this one again."""
         if self.get(key) != sent:
@@ -61,20 +57,6 @@ class Ledger:
             whole = {**self._all, self._store: entries}
             write_atomic(self._path, json.dumps(whole, indent=1) + "\n")
             self._all = whole
-
-
-def clear(study: Path) -> str | None:
-    """Set a damaged ledger aside, so that a new one is started. Returns the notice, or None if the ledger is intact.
-
-    Raises UnreadableError."""
-    path = study / LEDGER
-    try:
-        _read(path)
-    except UnreadableError:
-        raise
-    except DamagedFileError as error:
-        return f"{error}; kept as {set_aside(path).name} and started over"
-    return None
 
 
 def trial_of_run(runs: Path, run_id: str) -> Path | None:
@@ -94,18 +76,6 @@ def trial_of_run(runs: Path, run_id: str) -> Path | None:
     return None
 
 
-def run_of_trial(study: Path, key: str, uri: str) -> str | None:
-    """The run of the study's trial with this key in the store at `uri`; None before the first sync."""
-    found = Ledger(study, uri).get(key)
-    return None if found is None else found.run
-
-
-def a_run_of(study: Path, uri: str) -> str | None:
-    """Any run of the study in the store at `uri`; None before the first sync, or with a damaged ledger."""
-    known = unless_damaged(lambda: Ledger(study, uri), None)
-    return None if known is None else known.a_run()
-
-
 def experiment_of(study: Path, uri: str) -> str | None:
     """The experiment with the study's view; None before the first sync, or with a damaged ledger."""
     known = unless_damaged(lambda: Ledger(study, uri).get(STUDY), None)
@@ -123,5 +93,5 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 def _is_sent(value: Any) -> bool:
     if not isinstance(value, dict) or value.keys() != {"run", "step", "result", "parts"}:
         return False
-    known = isinstance(value["run"], str) and isinstance(value["step"], int) and isinstance(value["parts"], dict)
-    return known and all(isinstance(part, str) for part in value["parts"].values())
+    parts = value["parts"].values() if isinstance(value["parts"], dict) else [None]
+    return all(isinstance(text, str) for text in (value["run"], *parts)) and isinstance(value["step"], int)

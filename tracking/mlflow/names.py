@@ -9,6 +9,7 @@ from tracking.study import Study, Trial
 
 VAL, FINAL, BEST, LAST, DELTA, PUBLISHED = "val/", "final/", "best/", "last/", "delta/", "published/"
 PUBLISHED_DELTA = "published/delta/"
+OF_OTHERS = (BEST, LAST, DELTA, PUBLISHED)  # these are not of the finished model
 ROW = "row."  # tags: mean ± sd of a run's row, and its difference from base
 
 WIDTH = 22  # characters of a run's name that MLflow's list shows

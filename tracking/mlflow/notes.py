@@ -1,17 +1,15 @@
 """What MLflow says in words: the description of a run, a row and a study."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
-from tracking.findings import Findings
-from tracking.formats import number, signed
+from tracking.findings import NONE, Findings
+from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
-from tracking.shell import shell_line
 from tracking.study import Study, Trial
 
 NOTE = "mlflow.note.content"
@@ -60,15 +58,10 @@ def _scored(card: Card, row: TableRow, name: str) -> str:
     metric = next(each for each in card.tabled if each.name == name)
     ours = f"{metric.label} {cells.score(card, row, metric)}"
     if row.row != BASE:
-        ours += f", {_delta(card, row, metric)}" + (" from base" if row.deltas[name] is not None else "")
+        ours += f", {cells.delta(card, row, metric, NONE)}" + (" from base" if row.deltas[name] is not None else "")
     paper = number(row.published.get(name), metric.places)
     theirs = cells.published_delta(row, metric) if row.row != BASE else ""
     return f"{ours}; published {', '.join(filter(None, [paper, theirs]))}." if paper else f"{ours}."
-
-
-def _delta(card: Card, row: TableRow, metric: Metric) -> str:
-    """Of one run, without the marks of the table's tests, which are of all seeds."""
-    return signed(row.deltas[metric.name], metric.places) or cells.missing_delta(card, row, metric, BASE)
 
 
 def _costs(card: Card, row: TableRow) -> list[str]:
@@ -102,15 +95,8 @@ def _short(card: Card, row: TableRow, findings: Findings) -> list[str]:
 
 def _command(asked: dict[str, str]) -> str:
     """As typed, with the program's name for its path."""
-    words = _words(asked["command"])
-    return shell_line([Path(words[0]).name, *words[1:]]) if words else ""
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:  # somebody has edited the record
-        return command.split()
+    program, space, words = asked["command"].partition(" ")
+    return f"{Path(program).name}{space}{words}"
 
 
 def _escape(cell: str) -> str:

@@ -8,7 +8,7 @@ store may refuse come after all points.
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,26 +19,19 @@ from tracking.findings import find
 from tracking.journal import JournalLine
 from tracking.liveness import Attempt, Runner, runners, runs
 from tracking.looks import looks_of, settled_looks
-from tracking.mlflow.describe import Described, base_of, journal_points, points_in
+from tracking.mlflow.describe import Described, base_of, journal_points, points_in, to_ms
 from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
-from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent, clear
+from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent
 from tracking.mlflow.names import ROW
 from tracking.mlflow.notes import NOTE, row_words, study_note
-from tracking.mlflow.store import MOST_POINTS, Point, Status, Store
+from tracking.mlflow.store import Status, Store
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, Trial, read_study
 from tracking.trial_folder import TrialFolder, TrialState
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
-STATUS: dict[TrialState, Status] = {
-    "finished": "FINISHED",
-    "failed": "FAILED",
-    "interrupted": "KILLED",
-    "running": "RUNNING",
-    "missing": "RUNNING",
-    "damaged": "KILLED",
-}
+STATUS: dict[TrialState, Status] = {"finished": "FINISHED", "failed": "FAILED", "running": "RUNNING"}
 
 
 @dataclass(frozen=True)
@@ -60,8 +53,7 @@ class Replay:
 
     def __init__(self, folder: Path, store: Store, uri: str) -> None:
         self._folder, self._store = folder, store
-        self._notices = tuple(filter(None, [clear(folder)]))
-        self._ledger = Ledger(folder, uri)
+        self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
         self._lost = True  # whether the runs are to be found again: after a failure, and in the last pass
         self._seen: dict[str, dict[str, object]] = {}  # what was behind a run and its page when these were last sent
@@ -80,7 +72,7 @@ class Replay:
         """
         study = read_study(self._folder)
         count, points, lasting, problems = 0, 0, True, dict[str, list[str]]()
-        notices, self._notices = self._notices, ()
+        notices: tuple[str, ...] = ()
         self._runners, self._running, self._ended = runners(self._folder), set(), ended
         if self._lost or ended is not None:
             self._find()
@@ -100,7 +92,7 @@ class Replay:
         if lasting:  # a server out of reach would fail again
             lasting = bool(problems)
             try:
-                notices += self._show(study)
+                notices = self._show(study)
             except Exception as error:  # as for a trial
                 self._lost, lasting = True, False
                 problems.setdefault(cause_of(error), []).append("pages")
@@ -137,15 +129,17 @@ class Replay:
 
     def _replay(self, about: Described) -> int:
         key, folder = about.trial.key, about.folder
-        sent, _ = self._send(key, self._run_of(key, about.name, about.began_ms, about.found_by), about.description)
+        sent, _ = self._send(
+            key, self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by), about.description
+        )
         journal, state = folder.journal(), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
-        count = 0
         new = rollback_safe(journal, sent.step, everything=state == "finished")
-        for step, points in batches((report.step, journal_points(about.card, report)) for report in new):
-            self._store.log_points(sent.run, points)
-            count += len(points)
-            sent = replace(sent, step=step)
+        points = [point for report in new for point in journal_points(about.card, report)]
+        self._store.log_points(sent.run, points)
+        count = len(points)
+        if new:
+            sent = replace(sent, step=new[-1].step)
             self._ledger.put(key, sent)
         self._logged |= {name for report in journal for name in points_in(about.card, report)}
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
@@ -155,7 +149,7 @@ class Replay:
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
             self._ledger.put(key, replace(sent, result=result_digest(folder)))
             count += numbers
-        status = STATUS[state]
+        status = STATUS.get(state, "KILLED")
         self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
         return count
 
@@ -187,7 +181,7 @@ class Replay:
         # last in the view, since it has no texts to stand side by side
         tags = {"sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
-        own = self._store.experiment_name() == study.name  # several studies may share one
+        own = self._store.experiment_name == study.name  # several studies may share one
         looks = (study.trials, frozenset(self._logged), own)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
@@ -252,18 +246,6 @@ def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> l
     checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
-
-
-def batches(reports: Iterable[tuple[int, list[Point]]]) -> Iterator[tuple[int, list[Point]]]:
-    """Reports joined up to MOST_POINTS, each batch with its last step. Larger reports stay whole."""
-    last, joined = -1, list[Point]()
-    for step, points in reports:
-        if joined and len(joined) + len(points) > MOST_POINTS:
-            yield last, joined
-            joined = []
-        last, joined = step, [*joined, *points]
-    if last >= 0:
-        yield last, joined
 
 
 def result_digest(folder: TrialFolder) -> str | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from tracking.mlflow.database import without_new_folder
-from tracking.mlflow.view import view_query
-from tracking.uri import artifact_folder, without_password
+from tracking.mlflow.view import view_id
+from tracking.uri import artifact_folder
 
 
 def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[str]:
@@ -27,8 +27,13 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
 
 
 def page_address(server: str, experiment: str, study: str, mode: str = "") -> str:
-    """The address of a study's comparison. ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side."""
-    return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{view_query(study, mode)}"
+    """The address of a study's comparison. ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side.
+
+    A filter or an order in the address would switch the view off.
+    """
+    how = f"&compareRunsMode={mode}" if mode else ""
+    query = f"viewStateShareKey={view_id(study)}&workflowType=machine_learning{how}"
+    return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{query}"
 
 
 def answers(server: str, wait_s: float) -> bool:
@@ -43,13 +48,8 @@ def answers(server: str, wait_s: float) -> bool:
 
 def ui_environment(uri: str) -> dict[str, str]:
     """This process's environment with the store's address, since an argument list would show its password to all users.
-    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings.
-
-    Raises ValueError if `uri` is a server: its address is the page to open.
+    It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
     """
-    if uri.startswith(("http://", "https://")):
-        shown = without_password(uri)
-        raise ValueError(f"{shown} must be a database, but is a running server; open it in a browser")
     settings = {
         "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

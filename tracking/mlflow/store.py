@@ -7,21 +7,20 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from filelock import FileLock
 
 from tracking.mlflow.database import artifacts_of, connected, create, follow_move
-from tracking.mlflow.ledger import STUDY, a_run_of
+from tracking.mlflow.ledger import STUDY, experiment_of
 from tracking.mlflow.names import DELTA
 from tracking.uri import default_uri
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 Item = TypeVar("Item")
-MOST_POINTS, MOST_TAGS, MOST_RUNS = 1000, 100, 1000  # MLflow's limits per request
+MOST_POINTS, MOST_TAGS, MOST_RUNS, MOST_EXPERIMENTS = 1000, 100, 1000, 50_000  # MLflow's limits per request
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
 MLFLOW_ENV = {
@@ -34,8 +33,7 @@ MLFLOW_ENV = {
 }
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One value of one metric. `ts_ms` comes from the study's files, so that a replay changes nothing."""
 
     name: str
@@ -114,6 +112,7 @@ class Store:
         else:
             self.client.set_terminated(run_id, status, end_ms)
 
+    @property
     def experiment_name(self) -> str:
         return str(self.client.get_experiment(self.experiment_id).name)
 
@@ -137,14 +136,13 @@ class Store:
         for name in (name for name, value in tags.items() if not value and name in has):
             self.client.delete_tag(run_id, name)
 
-    def _numbers(self, run_id: str, _: str, points: Sequence[Sequence[Any]]) -> int:
+    def _numbers(self, run_id: str, _: str, points: Sequence[Point]) -> int:
         """The points whose value is not the run's. None can be removed: a difference that holds no longer is NaN."""
         has = self.client.get_run(run_id).data.metrics
         if not points:
             return 0
-        wanted = [Point(*point) for point in points]
-        new = [point for point in wanted if has.get(point.name) != point.value]
-        names, last = {point.name for point in wanted}, max(wanted, key=lambda point: (point.step, point.ts_ms))
+        new = [point for point in points if has.get(point.name) != point.value]
+        names, last = {point.name for point in points}, max(points, key=lambda point: (point.step, point.ts_ms))
         gone = (name for name in has if name.startswith(DELTA) and name not in names and not math.isnan(has[name]))
         new += [Point(name, math.nan, last.ts_ms, last.step) for name in gone]
         self.log_points(run_id, new)
@@ -170,7 +168,7 @@ class Store:
         )
         self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
-        points = [Point(*point) for point in model["points"]]
+        points: list[Point] = model["points"]
         outputs = self.client.get_run(run_id).outputs
         if found.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else [])]:
             self.client.log_outputs(run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))])
@@ -204,35 +202,24 @@ def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path 
             follow_move(runs)
             create(runs)
         client = connected(where)
-        known = a_run_of(study, where) if study is not None else None
-        found = _experiment_of_run(client, known) if known is not None else None
-        name = experiment or (study.name if study is not None else None)
-        assert name is not None
-        return Store(client, found or _named_experiment(client, name, artifacts_of(where, runs))), where
+        name = experiment or (study.name if study is not None else "")
+        known = experiment_of(study, where) if study is not None else None
+        return Store(client, _experiment(client, known, name, artifacts_of(where, runs))), where
 
 
-def _named_experiment(client: Any, name: str, artifacts: str | None) -> str:
-    """The id of the experiment with this name, made if missing. Raises ValueError if it is deleted.
+def _experiment(client: Any, known: str | None, name: str, artifacts: str | None) -> str:
+    """The id of the experiment ``known``, or else of the one with this name, made if missing.
 
-    `artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server.
+    `artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if
+    it is deleted.
     """
+    there = client.search_experiments(max_results=MOST_EXPERIMENTS) if known is not None else []
+    if known in [each.experiment_id for each in there]:
+        return str(known)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
         raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
     return str(found.experiment_id if found else client.create_experiment(name, artifacts))
-
-
-def _experiment_of_run(client: Any, run_id: str) -> str | None:
-    """None if the run was deleted."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        info = client.get_run(run_id).info
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return None
-        raise
-    return str(info.experiment_id) if info.lifecycle_stage == "active" else None
 
 
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:

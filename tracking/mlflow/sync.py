@@ -22,7 +22,7 @@ from filelock import Timeout
 
 from tracking.cause import cause_of
 from tracking.damage import DamagedFileError
-from tracking.mlflow.lag import SyncLog, sync_lock
+from tracking.mlflow.lag import note, sync_lock
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
@@ -32,20 +32,21 @@ GRACE_S = 15.0  # how long the last pass is retried after stdin has ended
 LOCK_WAIT_S = 5.0
 
 
-def follow(once: Callable[[], PassOutcome], stop: threading.Event) -> int:
+Pass = Callable[[], PassOutcome]
+
+
+def follow(once: Pass, stop: threading.Event) -> int:
     """Repeat passes until one that began after `stop` succeeds or has only lasting problems. Returns the exit code."""
     pause, printed, deadline = POLL_S, "", float("inf")
     while True:
         last = stop.is_set()
-        done = _attempt(once)
+        done = once()
         ends = last and (done.lasting or not done.problems)
         printed = _tell(done, printed, "" if ends else ", retrying")
-        if ends:
-            return 1 if done.problems else 0
         if last:
             deadline = min(deadline, time.monotonic() + GRACE_S)
-            if time.monotonic() >= deadline:
-                return 1
+        if ends or time.monotonic() >= deadline:
+            return 1 if done.problems else 0
         pause = min(2 * pause, PATIENCE_S) if done.problems else POLL_S
         if last:
             time.sleep(min(pause, GRACE_S / 4))
@@ -74,60 +75,52 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
-            uri = os.environ.get(URI_VARIABLE) or None
-            if options.follow:
-                parent, ended = os.getppid(), _end_of_stdin()
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
-                following = _connecting(study, uri, options.experiment, lambda: parent if ended.is_set() else None)
-                return follow(following, ended)
-            once = _connecting(study, uri, options.experiment)
-            return _report(_attempt(once), uri or default_uri(study.parent))
+            return _follow(study, options.experiment) if options.follow else _once(study, options.experiment)
     except Timeout:
         _say(f"sync: another process already syncs {study.name} to MLflow")
-        return 1
     except OSError as error:  # the lock cannot be made: a full disk
         _say(f"sync: failed: {cause_of(error)}")
-        return 1
+    return 1
 
 
-def _connecting(
-    study: Path, uri: str | None, experiment: str | None, ended: Callable[[], int | None] = lambda: None
-) -> Callable[[], PassOutcome]:
+def _follow(study: Path, experiment: str | None) -> int:
+    parent, ended = os.getppid(), _end_of_stdin()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
+    return follow(_connecting(study, experiment, lambda: parent if ended.is_set() else None), ended)
+
+
+def _once(study: Path, experiment: str | None) -> int:
+    done = _connecting(study, experiment)()
+    _tell(done, "", "")
+    if done.runs or not done.problems:
+        where = without_password(_address(study), mark="")
+        _say(f"sync: {done.runs} runs, {done.points} new points, {where}")
+    return 1 if done.problems else 0
+
+
+def _connecting(study: Path, experiment: str | None, ended: Callable[[], int | None] = lambda: None) -> Pass:
     """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome.
 
     ``ended`` gives the pid of the sweep once its trials have ended.
     """
     connected: list[Replay] = []
-    log = SyncLog(study, uri or default_uri(study.parent))
-
-    def replayed() -> PassOutcome:
-        if not connected:
-            connected.append(Replay(study, *open_store(uri, study.parent, experiment, study)))
-        return connected[0].once(ended())
 
     def once() -> PassOutcome:
-        done = _attempt(replayed)
-        log.note(done)
+        try:
+            if not connected:
+                connected.append(Replay(study, *open_store(_address(study), study.parent, experiment, study)))
+            done = connected[0].once(ended())
+        except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
+            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
+        note(study, _address(study), done)
         return done
 
+    note(study, _address(study), None)
     return once
 
 
-def _attempt(once: Callable[[], PassOutcome]) -> PassOutcome:
-    try:
-        return once()
-    except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
-        return PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
-
-
-def _report(done: PassOutcome, uri: str) -> int:
-    for notice in done.notices:
-        _say(f"sync: {notice}")
-    for problem in done.problems:
-        _say(f"sync: failed: {problem}")
-    if done.runs or not done.problems:
-        _say(f"sync: {done.runs} runs, {done.points} new points, {without_password(uri, mark='')}")
-    return 1 if done.problems else 0
+def _address(study: Path) -> str:
+    return os.environ.get(URI_VARIABLE) or default_uri(study.parent)
 
 
 def _end_of_stdin() -> threading.Event:

@@ -28,15 +28,6 @@ def view_id(study: str) -> str:
     return f"ablate-{hashlib.sha256(study.encode()).hexdigest()[:12]}"
 
 
-def view_query(study: str, mode: str = "") -> str:
-    """The part of an address after the experiment's runs. ``mode``: "", CHART or ARTIFACT.
-
-    A filter or an order in the address would switch the view off.
-    """
-    how = f"&compareRunsMode={mode}" if mode else ""
-    return f"viewStateShareKey={view_id(study)}&workflowType=machine_learning{how}"
-
-
 def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
     """The tag that holds the view. ``logged``: the metrics that runs have while training.
 
@@ -96,7 +87,8 @@ def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any
     curves = [name for name in (*(f"{VAL}{metric.name}" for metric in metrics), LOSS) if name in logged]
     lines = [_line(place, name) for place, name in enumerate(curves)]
     clouds = [_scatter(place, metric.name) for place, metric in enumerate(metrics)]
-    bars = [_bar(place, name) for place, name in enumerate(_bar_names(metrics))]
+    scores = [f"{kind}{metric.name}" for metric in metrics for kind in (FINAL, DELTA)]
+    bars = [_bar(place, name) for place, name in enumerate(scores)]
     sections = [("curves", "While training", lines), ("costs", "Score against parameters", clouds)]
     sections += [("scores", "Scores and differences from base", bars)]
     return {
@@ -104,10 +96,6 @@ def _charts(metrics: Sequence[Metric], logged: Collection[str]) -> dict[str, Any
         "compareRunSections": [_section(*each) for each in sections if each[2]],
         "isAccordionReordered": True,  # otherwise MLflow sorts the sections by their names
     }
-
-
-def _bar_names(metrics: Sequence[Metric]) -> list[str]:
-    return [f"{kind}{metric.name}" for metric in metrics for kind in (FINAL, DELTA)]
 
 
 def _section(uuid: str, name: str, charts: Sequence[dict[str, Any]]) -> dict[str, Any]:
