@@ -55,10 +55,8 @@ def connected(uri: str) -> Any:
         from mlflow.store.db.utils import create_sqlalchemy_engine
 
         engine = create_sqlalchemy_engine(address)
-        try:
-            engine.connect().close()
-        finally:
-            engine.dispose()
+        engine.connect().close()
+        engine.dispose()
     return MlflowClient(tracking_uri=address, registry_uri=address)
 
 

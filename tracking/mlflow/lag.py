@@ -67,11 +67,8 @@ class Lag:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         if not (self.behind or self.problems):
             return "up to date"
-        ago = (
-            "nothing sent yet"
-            if self.carried is None
-            else f"last sent {as_time(max(0.0, time.time() - self.carried))} ago"
-        )
+        since = None if self.carried is None else as_time(max(0.0, time.time() - self.carried))
+        ago = "nothing sent yet" if since is None else f"last sent {since} ago"
         behind = f"{self.behind} report{'s' * (self.behind != 1)} behind, {ago}"
         return ": ".join([behind, "; ".join(self.problems)] if self.problems else [behind])
 

@@ -33,10 +33,13 @@ def _is_own(card: Card, set_name: str, metric: str) -> bool:
 
 
 def run_names(study: Study) -> dict[str, str]:
-    """The name of each trial's run by its key: unique in the study, such as `base s1`, `C d_model 1024 s1`."""
+    """The name of each trial's run by its key: unique in the study, such as `base s1`, `C d_model 1024 s1`.
+
+    Where two shortened names are the same, it has the row's whole name: rows differ in their names."""
     wanted = {trial.key: _shortest(trial) for trial in study.trials}
     taken = Counter(wanted.values())
-    return {trial.key: _unique(trial, wanted[trial.key], taken) for trial in study.trials}
+    whole = {trial.key: f"{trial.row} s{trial.seed}" for trial in study.trials}
+    return {key: name if taken[name] == 1 else whole[key] for key, name in wanted.items()}
 
 
 def _shortest(trial: Trial) -> str:
@@ -57,11 +60,6 @@ def _cut(trial: Trial) -> str:
     room = max(4, WIDTH - len(f"{trial.group}  s{trial.seed}"))
     words = _row_words(trial)
     return f"{trial.group} {words[: room - 1].rstrip()}… s{trial.seed}"
-
-
-def _unique(trial: Trial, name: str, taken: Counter[str]) -> str:
-    """The row's whole name where two shortened names are the same: rows differ in their names."""
-    return name if taken[name] == 1 else f"{trial.row} s{trial.seed}"
 
 
 def color_of(study: Study, trial: Trial) -> str:

@@ -42,10 +42,9 @@ def register(
         _ensure(client, name)
         source = f"{model.artifact_location}/{path}"
         made = client.create_model_version(name, source, run_id, description=description, model_id=model.model_id)
-        version = made.version
-        _link(client, model.model_id, {"name": name, "version": version})
+        _link(client, model.model_id, {"name": name, "version": made.version})
         if alias is not None:
-            client.set_registered_model_alias(name, alias, version)
+            client.set_registered_model_alias(name, alias, made.version)
     except RegistryError:
         raise
     except Exception as error:  # drivers, buckets and disks raise their own types

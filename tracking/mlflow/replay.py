@@ -129,9 +129,8 @@ class Replay:
 
     def _replay(self, about: Described) -> int:
         key, folder = about.trial.key, about.folder
-        sent, _ = self._send(
-            key, self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by), about.description
-        )
+        sent = self._run_of(key, about.name, to_ms(about.attempts[0].began), about.found_by)
+        sent, _ = self._send(key, sent, about.description)
         journal, state = folder.journal(), folder.state(key)
         state = "interrupted" if state == "running" and self._has_ended(about.attempts[-1]) else state
         new = rollback_safe(journal, sent.step, everything=state == "finished")

@@ -50,14 +50,14 @@ def ui_environment(uri: str) -> dict[str, str]:
     """This process's environment with the store's address, since an argument list would show its password to all users.
     It turns off MLflow's job runners (2 GB of memory), telemetry and warnings. ``uri`` names a database.
     """
-    settings = {
+    return {
+        **os.environ,
         "MLFLOW_BACKEND_STORE_URI": without_new_folder(uri),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
         "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
     }
-    return {**os.environ, **settings}
 
 
 def free_port(preferred: int) -> int:
