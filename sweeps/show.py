@@ -7,10 +7,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.config.schema import task_card
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import DECODING, SELECTING, going_on, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.planning.task_card import task_card
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats

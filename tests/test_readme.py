@@ -13,10 +13,9 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.commands.task_verbs import commands as verbs_of
+from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
-from sweeps.planning.load_task import source_of
-from sweeps.planning.task_source import TaskSource
 from sweeps.starter.new_task import create
 from sweeps.trained.request import read_request
 

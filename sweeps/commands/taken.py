@@ -4,9 +4,9 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from sweeps.config.settings import Settings
 from sweeps.console import ERR
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.settings import Settings
 from sweeps.planning.task_files import changed_since_trained
 from tracking.study import Study
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import by_name, names_study
-from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.shell import shell_line

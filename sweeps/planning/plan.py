@@ -7,16 +7,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.changes import cells, shown_change
+from sweeps.config.schema import Schema, task_card
+from sweeps.config.settings import Settings
+from sweeps.config.trees import dotted
+from sweeps.planning.changes import cells, like_base, shown_change
 from sweeps.planning.compose import Composition
 from sweeps.planning.data_place import data_place, identity
-from sweeps.planning.like_base import is_like_base, like_base_problem
-from sweeps.planning.recorded import dotted, values_of
+from sweeps.planning.recorded import values_of
 from sweeps.planning.recording import recording
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study
-from sweeps.planning.task_card import task_card
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
@@ -149,9 +148,10 @@ def make_plan(composition: Composition, seeds: list[int]) -> Plan:
 def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded_rows: Iterable[str] = ()) -> Plan:
     """These rows with these seeds. Raises RefusedError as ``make_plan``."""
     trials, known = tuple(_trials(composition, pairs)), set(recorded_rows)
-    like_base = [row for row in composition.rows if row.name not in known and is_like_base(row, composition.base)]
-    others = tuple(planned for planned in trials if planned.trial.row not in {row.name for row in like_base})
-    problems = [*map(like_base_problem, like_base), *_same_twice(others), *_taken_folders(trials)]
+    new = [row for row in composition.rows if row.name not in known]
+    same = {row.name: problem for row in new if (problem := like_base(row, composition.base))}
+    others = tuple(planned for planned in trials if planned.trial.row not in same)
+    problems = [*same.values(), *_same_twice(others), *_taken_folders(trials)]
     if problems:
         raise RefusedError(problems)
     return Plan(composition, trials)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from sweeps.config.schema import Schema, task_card
+from sweeps.config.trees import Values, nested
 from sweeps.planning.compose import ComposedRow, Composition
-from sweeps.planning.recorded import Values, nested, values_of
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_card import task_card
-from sweeps.planning.yaml_files import SHIPPED, Library
+from sweeps.planning.recorded import values_of
 from tracking.study import Study, Trial
 
 
@@ -19,7 +18,7 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
     given, source = composition.overrides, composition.base.source
-    options = {**Library(SHIPPED, source).defaults, **given.choices}
+    options = {**composition.defaults, **given.choices}
     deciding = (*Schema.of(source.task).groups, "scale")
     chosen = {
         "options": {"task": source.name} | {group: name for group, name in options.items() if group in deciding},

@@ -19,7 +19,7 @@ from typed import refusal, typed
 from typer.testing import CliRunner
 
 from sweeps.cli import app
-from sweeps.planning.settings import Cluster
+from sweeps.config.settings import Cluster
 from sweeps.preflight.cluster import group_problems
 from sweeps.preflight.nodes import Node
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweeps.config.schema import task_card
+from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_sweep
-from sweeps.planning.load_task import load_task
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.planning.same_data import check_data
-from sweeps.planning.task_card import task_card
 from sweeps.processes.alive import signs
 from sweeps.running.prepared import prepare_once, prepared_folder
 from sweeps.running.preparing import prepare_data

@@ -1,4 +1,10 @@
-"""What people type for our names: tables only. Names are compared in lower case and without separators."""
+"""The key that a mistyped name most likely means: the nearest known name, or one of a table of synonyms."""
+
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+
+from sweeps.schema import keys, nearest
 
 OTHER_NAMES = {
     "model.n_layers": "layers num_layers nlayers depth num_hidden_layers encoder_layers decoder_layers blocks n",
@@ -59,3 +65,48 @@ NOTES = {
     "model.d_model": "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
 }
 """Our key: how it may differ from what its other names mean."""
+
+
+@cache
+def known_keys(tree: type) -> tuple[str, ...]:
+    """Every key of a task's settings; ``tree`` is the dataclass that has their form."""
+    return tuple(keys(tree))
+
+
+def other_name(key: str, known: Collection[str]) -> str | None:
+    """The known key that has this other name; the whole name counts before its last component."""
+    found = (_others().get(_plain(name), "") for name in (key, _last(key)))
+    return next((name for name in found if name in known), None)
+
+
+def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
+    """The key or group that an unknown key most likely means, and what is allowed in its place."""
+    inside = any(name.startswith(f"{key}.") for name in known)
+    above = (name for name in known if key.startswith(f"{name}."))
+    named = next(above, None) or other_name(key, [*known, *groups])
+    meant = None if inside else named or _similar(key, known, groups)
+    branch = key if inside else (meant if meant and "." in meant else key).rpartition(".")[0]
+    siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
+    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`ablate config` shows every key"
+    return meant, NOTES.get(named or "", usual)
+
+
+def _similar(key: str, known: Collection[str], groups: Iterable[str]) -> str | None:
+    """A key with this last component, or a key or group that looks like the typed one, or whose last component does."""
+    usual = sorted(known, key=lambda name: name.startswith(("row.", "scale.")))
+    lasts = {_last(name): name for name in reversed(usual)}
+    return lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, without separators."""
+    return re.sub(r"[\s_-]+", "", name.casefold())
+
+
+@cache
+def _others() -> dict[str, str]:
+    return {_plain(name): key for key, names in OTHER_NAMES.items() for name in names.split()}
