@@ -59,6 +59,14 @@ def root_of(path: Path) -> yaml.Node | None:
     return yaml.compose(path.read_text("utf-8-sig"), Loader=yaml.SafeLoader)
 
 
+def keys_set(path: Path) -> list[str]:
+    """The dotted keys of two parts that a file sets."""
+    root = root_of(path)
+    groups = root.value if isinstance(root, yaml.MappingNode) else []
+    inner = ((group.value, node.value) for group, node in groups if isinstance(node, yaml.MappingNode))
+    return [f"{group}.{name.value}" for group, nodes in inner for name, _ in nodes]
+
+
 def _text(path: Path) -> str:
     """The content, without a byte-order mark."""
     if not path.is_file():  # opening a pipe would wait for its writer

@@ -46,10 +46,17 @@ class Folders:
 
     @cached_property
     def searched(self) -> tuple[Path, ...]:
-        """The task's own folder, that around it, and what all tasks share; each the shipped one first."""
-        around = (self.place, *self.place.parents[:-1], Path(SHARED))
-        found = (conf / folder for folder in around for conf in (SHIPPED, self.own) if conf)
-        return tuple(folder for folder in found if folder.is_dir())
+        """The task's own folder, that around it, and what all tasks share; each the shipped one first.
+
+        Hydra takes ``config`` from the first of all, which is a shipped one.
+        """
+        found = [conf / folder for folder in self._around for conf in (SHIPPED, self.own) if conf]
+        first = next(folder for folder in found if (folder / f"{CONFIG}.yaml").is_file() and not self.is_own(folder))
+        return tuple(folder for folder in dict.fromkeys([first, *found]) if folder.is_dir())
+
+    @property
+    def _around(self) -> tuple[Path, ...]:
+        return (self.place, *self.place.parents[:-1], Path(SHARED))
 
     def find(self, path: str) -> Path | None:
         """The file that Hydra reads for ``group/option`` or ``config``."""
@@ -61,7 +68,7 @@ class Folders:
         return sorted({file.stem for file in files})
 
     def is_own(self, file: Path) -> bool:
-        """Whether the user wrote it."""
+        """Whether the file or folder is the user's."""
         return not file.is_relative_to(SHIPPED)
 
     def written_to(self, path: str) -> str:
@@ -80,7 +87,7 @@ class Folders:
         options = self.options(group)
         if name in options:
             return None
-        if misplaced := self._misplaced(group, name):
+        if misplaced := self.misplaced(group, name):
             found = f'is "{name}", but its file is {self.show(misplaced)}'
             return Problem(group, found, f"move or rename it to {self.written_to(f'{group}/{name}')}", None, place)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
@@ -90,17 +97,17 @@ class Folders:
         """The problem of a user's file with the name of a shipped one, unless they are the same."""
         if self.own is None:
             return []
-        places = [Path(folder, f"{path}.yaml") for folder in (self.place, *self.place.parents[:-1], Path(SHARED))]
+        places = [Path(folder, f"{path}.yaml") for folder in self._around]
         both = [(self.own / place, SHIPPED / place) for place in places]
         found = [own for own, shipped in both if shipped.is_file() and own.exists() and _differs(own, shipped)]
         allowed = "rename it, or make it identical to the shipped file"
         return [Problem(f"{path}.yaml", "shadows a shipped file", allowed, None, self.show(own)) for own in found]
 
-    def _misplaced(self, group: str, name: str) -> Path | None:
+    def misplaced(self, group: str, name: str) -> Path | None:
         """A file that was probably meant for this option: x.yml, X.YAML, or one outside the task's folder."""
         wanted = {f"{name}{ending}".casefold() for ending in (".yaml", ".yml")}
         folders = dict.fromkeys(self.here / "conf" / folder for folder in (self.place / group, Path(group)))
-        files = (file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()))
+        files = (file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file())
         return next((file for file in files if file.name.casefold() in wanted), None)
 
     @property

@@ -3,6 +3,7 @@
 from functools import cached_property
 from pathlib import Path
 
+from sweeps.config.files import examined
 from sweeps.config.folders import BASE, Folders
 from sweeps.config.hydra import Hydra
 from sweeps.config.schema import Schema
@@ -21,6 +22,7 @@ class Library:
     def __init__(self, source: TaskSource, here: Path) -> None:
         self.source, self.folders = source, Folders(here, source)
         self.hydra = Hydra(self.folders)
+        self.base_problems: list[Problem] = []
 
     @property
     def task(self) -> Task[object]:
@@ -49,6 +51,8 @@ class Library:
         """The default option of each group. Raises RefusedError if the task has no base."""
         if self.folders.find(BASE) is None and self.folders.place != Path():
             raise RefusedError([self._no_base()])
+        if (base := self.folders.find(BASE)) is not None:
+            self.base_problems = examined(base, self.folders.show(base), "", self.schema)
         return self.hydra.compose().choices
 
     @property
@@ -59,4 +63,6 @@ class Library:
         """The refusal of a task without base values."""
         groups = ", ".join(self.schema.groups)
         file = self.folders.written_to(BASE)
+        if misplaced := self.folders.misplaced("", BASE):
+            return Problem(BASE, f"is missing, but there is {self.folders.show(misplaced)}", f"rename it to {file}")
         return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")

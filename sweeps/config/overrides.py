@@ -22,7 +22,7 @@ HYDRAS_OWN = {
     "hydra": "places are paths.runs, paths.data and paths.checkpoints; `ablate logs` shows what trials print",
 }
 """What to type instead, by the start of the key."""
-PLAIN_VALUE = "model.n_heads=4"
+PLAIN = "train.steps=100"
 
 
 @dataclass
@@ -93,8 +93,8 @@ class _Reader:
         """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
         if texts:
             maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
-            keys = iter(self.library.schema.short_names)
-            form = f"{maker}='{{{next(keys)}: [VALUE, VALUE]}}'" if maker else f"{next(keys)}=VALUE"
+            key = next(iter(self.library.schema.short_names))
+            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {PLAIN}"
             self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}")
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
@@ -114,7 +114,7 @@ class _Reader:
             instead = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
             self._refuse(key, "is a setting of Hydra's own program", instead)
         elif override.is_delete():
-            self._refuse(key, 'begins with "~": nothing can be removed', "set another value, such as null")
+            self._refuse(key, "cannot be removed", "set another value")
         elif key not in (*self.library.groups, *self.library.keys):
             meant, allowed = unknown_key(self.library.keys, key, self.library.groups)
             self._refuse(key, "is not a key", allowed, meant)

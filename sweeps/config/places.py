@@ -19,7 +19,8 @@ def place_of(key: str, hydra: Hydra, *options: str) -> str | None:
 def place_of_missing(key: str, hydra: Hydra, *options: str) -> str | None:
     """Where a missing key should stand: the line of its group, or the start of the file that is about it."""
     group = key.partition(".")[0]
-    about = next((file for file, package in _files(hydra, options) if package == group), None)
+    files = _files(hydra, options)
+    about = next((file for file, package in files if group in (package, file.parent.name)), None)
     file = about or hydra.folders.find(BASE) or hydra.folders.find(CONFIG)
     return next(_lines(group, hydra, options), None) or (f"{hydra.folders.show(file)}:1" if file else None)
 

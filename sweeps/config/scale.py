@@ -74,12 +74,13 @@ def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[st
     return problems
 
 
-def before_scaling(row: Layered, base: Layered, schema: Schema) -> str:
-    """The row's change at the paper's size: its own words, or its values in symbols; "" if scaling touches none."""
+def before_scaling(row: Layered, base: Layered, schema: Schema, own: Iterable[str]) -> str:
+    """The row's change at the paper's size: its own words, or its values in symbols.
+
+    "" if scaling touches neither a difference nor another key that its ``own`` file sets.
+    """
     changed = differences(base.paper, row.paper, schema.groups)
-    if all(
-        differences(row.paper, row.scaled, schema.groups).get(key, value) == value for key, value in changed.items()
-    ):
+    if differences(row.paper, row.scaled, schema.groups).keys().isdisjoint({*changed, *own}):
         return ""
     words = row.paper["row"].get("change") if isinstance(row.paper.get("row"), dict) else None
     short = {schema.short(key): value for key, value in changed.items()}

@@ -63,8 +63,8 @@ class MadeRows:
 class RowMaker:
     """Makes the rows of one command. ``base`` has the values at the paper's size."""
 
-    def __init__(self, library: Library, base: Mapping[str, Any], place: Place) -> None:
-        self.library, self.base, self.place, self.made = library, base, place, MadeRows()
+    def __init__(self, library: Library, base: Mapping[str, Any], made: MadeRows, place: Place) -> None:
+        self.library, self.base, self.made, self.place = library, base, made, place
         self.order = library.row_keys
 
     def vary(self, maker: str, asked: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from sweeps.config.folders import BASE
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import Settings
-from sweeps.planning.compose import ComposedRow
+from sweeps.planning.composition import ComposedRow
 from sweeps.schema import Problem
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import option
+from sweeps.config.library import Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.places import COMMAND_LINE, place_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.config.trees import Values
-from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
+from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
+from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, decides_weights, read_record, values_of
@@ -31,9 +33,10 @@ SWEEPING = ("plan", "sweep")
 def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
     """What ``ablate sweep`` runs. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(overrides, here)
+    library = library_of(overrides, here)
+    study = study_there(overrides, here, library)
     if study is None:
-        composition = compose_sweep(overrides, here)
+        composition = compose_sweep(overrides, here, library=library)
         return make_plan(composition, composition.shared.sweep.seeds)
     return _Continued(overrides, here, study, verb).sweep(add)
 
@@ -41,9 +44,10 @@ def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", her
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
     """What ``ablate train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(overrides, here)
+    library = library_of(overrides, here)
+    study = study_there(overrides, here, library)
     if study is None:
-        composition = compose_row(overrides, here)
+        composition = compose_row(overrides, here, library=library)
         return make_plan(composition, [single_seed(composition.shared)])
     return _Continued(overrides, here, study, "train").row(add)
 
@@ -57,20 +61,20 @@ def single_seed(settings: Settings) -> int:
     return int(getattr(getattr(settings.trial, group), name))
 
 
-def study_there(overrides: list[str], here: Path) -> Study | None:
+def study_there(overrides: list[str], here: Path, library: Library) -> Study | None:
     """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
-    if _misnamed(overrides, here):  # another study than the one that is meant would contradict the other overrides
+    if _misnamed(overrides, library):  # another study than the one that is meant would contradict the other overrides
         return None
     try:
-        settings = compose_settings(naming(overrides), here)
+        settings = compose_settings(naming(overrides), here, library=library)
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
 
 
-def _misnamed(overrides: list[str], here: Path) -> bool:
+def _misnamed(overrides: list[str], library: Library) -> bool:
     """Whether an override that names the study or its place is refused."""
-    typed, _ = parse_overrides(overrides, library_of(overrides, here))
+    typed, _ = parse_overrides(overrides, library)
     return not typed.refused.isdisjoint(NAMING_KEYS)
 
 

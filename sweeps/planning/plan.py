@@ -11,7 +11,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.trees import dotted
 from sweeps.planning.changes import cells, like_base, shown_change
-from sweeps.planning.compose import Composition
+from sweeps.planning.composition import Composition
 from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.recorded import values_of
 from sweeps.planning.recording import recording

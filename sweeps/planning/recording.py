@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.trees import Values, nested
-from sweeps.planning.compose import ComposedRow, Composition
+from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.recorded import values_of
 from tracking.study import Study, Trial
 

@@ -10,7 +10,8 @@ from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.config.trees import dotted
 from sweeps.planning.changes import describe
-from sweeps.planning.compose import Composition, compose_row, compose_sweep
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.composition import Composition
 from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)
