@@ -87,11 +87,9 @@ class Rows:
         # a fault of the scale is none of the rows
         self.found.note(apply_scale(copied(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
         made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
-        return Scaled(
-            assigned(tree, made.final) if made else tree,
-            kept,
-            before_scaling(now, base, self.schema, keys_set(file) if file else ()),
-        )
+        if made and made.final:  # its own values are not scaled
+            return Scaled(assigned(tree, made.final), kept)
+        return Scaled(tree, kept, before_scaling(now, base, self.schema, keys_set(file) if file else ()))
 
     def _layered(self, row: str) -> Layered | None:
         """One row without and with its scale. References resolve to values at the paper's size."""

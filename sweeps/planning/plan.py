@@ -15,6 +15,7 @@ from sweeps.planning.composition import Composition
 from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.recorded import values_of
 from sweeps.planning.recording import recording
+from sweeps.planning.sizes import size_notes
 from sweeps.planning.stored_study import damaged, known_study
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
@@ -117,6 +118,12 @@ class Plan:
         """Whether the study has recorded trials that were not requested."""
         asked = {planned.trial.name for planned in self.trials}
         return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
+
+    @cached_property
+    def sizes(self) -> dict[str, str]:
+        """Words on rows whose model is of another size than base's, although they do not change sizes."""
+        costs = {planned.trial.row: planned.costs for planned in self.trials}
+        return size_notes(self.composition, costs)
 
     @cached_property
     def pending(self) -> list[PlannedTrial]:
@@ -286,7 +293,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     rows = plan.composition.rows
     return replace(
-        recording(plan.composition, before, ordered),
+        recording(plan.composition, before, ordered, plan.sizes),
         trials=ordered,
         cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
         asked=(*before.asked, asked),

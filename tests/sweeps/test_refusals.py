@@ -254,13 +254,13 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     before = contents(tmp_path)
     rows = "sweep.rows=[base,c_ff_1024,bass,big,mine]"
     values = ["model.n_headz=4", "decode.beam=0", "model.p_drop=1.5", "model.d_ff=8", "scale=huge"]
-    done = ablate(tmp_path, "sweep", rows, *values, "~train.steps", "train.lr_factor=1,2", "what", "scale.width=3")
+    done = ablate(tmp_path, "sweep", rows, *values, "~train.steps", "scale.depth=1,2", "what", "scale.width=3")
     assert done.returncode == 2
     for part in (
         *("model.n_headz (command line)", "decode.beam (command line)", "model.p_drop (command line)"),
         *("model.d_ff (command line) is changed by rows c_ff_1024, big"),
         *('scale (command line) is "huge"', "train.steps (command line) cannot be removed"),
-        *("train.lr_factor (command line) lists several", "what (command line)", "scale.width (command line)"),
+        *("scale.depth (command line) lists several", "what (command line)", "scale.width (command line)"),
         *('sweep.rows (command line) is "bass"', 'model.n_heads (conf/row/mine.yaml:4) is "many"'),
         "row/big.yaml (conf/row/big.yaml) shadows",
     ):

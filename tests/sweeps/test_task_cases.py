@@ -149,9 +149,9 @@ ROWS: list[tuple[str, str, int, list[str]]] = [
     (ROW + "train: {rate: -1}\n", "train.rate", 3, ["must be a number above 0"]),
     (ROW + "data: {name: x}\n", "data", 3, ["is not a key"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    ("row: {group: A}\nmodel: {kind: round}\n", "square", 1, ["changes nothing", "a key of model or train"]),
+    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["changes nothing", "a key of model or train"]),
     ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
-    ("model: {kind: square}\n", "row", 1, ["is missing", "must be given"]),
+    ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
 
