@@ -17,7 +17,7 @@ from sweeps.config.study_problems import study_problems
 from sweeps.config.trees import Tree, assigned, differences, dotted, merged, nested
 from sweeps.config.vary import RowMaker
 from sweeps.planning.composition import ComposedRow, Composition
-from sweeps.planning.naming import naming, other_study
+from sweeps.planning.naming import NAMING, chosen, other_study
 from sweeps.planning.recorded import Record
 from sweeps.planning.task_of import library_of
 from sweeps.schema import Problem, RefusedError
@@ -50,11 +50,14 @@ def compose_row(
     return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
 
 
-def settings_to_read(overrides: list[str] | None) -> Settings:
-    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError."""
+def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
+    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError.
+
+    It uses names and places of a study, and keys that begin as ``used``.
+    """
     library = library_of(overrides or [], Path.cwd(), trains=False)
     typed, problems = parse_overrides(overrides or [], library)
-    unused = [key for key in (*typed.choices, *typed.values) if not naming([f"{key}="])]
+    unused = [key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)]
     allowed = "to find a study and its runs it takes task=, data=, scale=, sweep.name=, paths. and tracking."
     problems += [Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE) for key in unused]
     if problems:

@@ -35,9 +35,12 @@ def named_study(settings: Settings) -> Study:
     return study
 
 
-def study_to_read(overrides: list[str] | None) -> Taken:
-    """The named study; without a name, the one that was active last. Raises RefusedError."""
-    settings = settings_to_read(overrides)
+def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Taken:
+    """The named study; without a name, the one that was active last. Raises RefusedError.
+
+    ``used`` begin the keys that the verb uses besides names and places.
+    """
+    settings = settings_to_read(overrides, used)
     if names_study(overrides):
         return Taken(named_study(settings), settings)
     found, faults = studies(Path(settings.paths.runs))

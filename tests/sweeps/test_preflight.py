@@ -262,7 +262,12 @@ def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path)
     before = contents(here)
     for verb in (("plan", "--check"), ("sweep",), ("train",)):
         said = refusal(here, *verb, *wrong, "train.steps=many")
-        places = ("paths.runs (command line)", "conf/cluster/gpu.yaml:4)", "tracking.uri (command line)", "train.steps")
+        places = (
+            "paths.runs (command line)",
+            "conf/shared/cluster/gpu.yaml:4)",
+            "tracking.uri (command line)",
+            "train.steps",
+        )
         assert all(place in said for place in places), said
         assert "for 5 reasons" in said
     assert contents(here) == before
