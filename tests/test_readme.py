@@ -86,7 +86,7 @@ def test_every_command_of_the_documents_composes(command: str, folder: Path, mon
 def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     """What the verb does with its arguments before it reads a study or starts anything."""
     typed = parsed.get("overrides") or []
-    named = any(word.startswith(("task=", "sweep.name=")) for word in typed)
+    named = any(word.startswith("task=") for word in typed)
     overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
         assert plan_sweep(overrides, parsed["add"]).trials

@@ -132,7 +132,7 @@ def test_the_status(folder: Path) -> None:
     ]
     shown = ablate(folder, "status")
     assert "1 of 3 finished" in shown.stdout
-    assert next_command(shown) == "Next: ablate sweep"
+    assert next_command(shown) == "Next: ablate sweep sweep.name=synthetic-tiny"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
