@@ -91,7 +91,7 @@ class Folders:
             found = f'is "{name}", but its file is {self.show(misplaced)}'
             return Problem(group, found, f"move or rename it to {self.written_to(f'{group}/{name}')}", None, place)
         found = f'is "{name}", but {Path(self.written_to(f"{group}/{name}")).parent}/ has no such file'
-        return Problem(group, found, f"must be one of {', '.join(options)}", nearest(name, options), place)
+        return Problem(group, found, f"must be one of {', '.join(options)}", nearest(Path(name).stem, options), place)
 
     def shadowing(self, path: str) -> list[Problem]:
         """The problem of a user's file with the name of a shipped one, unless they are the same."""

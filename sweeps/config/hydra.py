@@ -94,7 +94,7 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
     file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
     line = f":{mark.line + 1}" if mark else ""
-    reason = getattr(error, "problem", None) or str(error).strip().splitlines()[0]
+    reason = getattr(error, "problem", None) or (str(error).strip() or type(error).__name__).splitlines()[0]
     place = f"{folders.show(file)}{line}" if file else None
     return Problem(row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import Override, listed, parsed
 from sweeps.config.library import FIXED, Library
 from sweeps.config.places import COMMAND_LINE
 from sweeps.config.settings import MAKERS
-from sweeps.config.suggest import unknown_key
+from sweeps.config.suggest import other_name, unknown_key
 from sweeps.schema import Problem, kind_of, nearest
 from tracking.shell import for_shell
 
@@ -95,7 +96,19 @@ class _Reader:
             maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
             key = next(iter(self.library.schema.short_names))
             form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {PLAIN}"
-            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}")
+            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}", self._meant(texts[0]))
+
+    def _meant(self, text: str) -> str | None:
+        """The override that a text most likely means which is none: a key in Greek letters, or an option alone."""
+        key, mark, value = text.partition("=")
+        if mark:
+            meant = other_name(key, self.library.keys)
+            return meant and f"{meant}={value}"
+        options = {
+            name: f"{group}={name}" for group in self.library.groups for name in self.library.folders.options(group)
+        }
+        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, options)
+        return near and options[near]
 
     def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
         there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values

@@ -23,7 +23,7 @@ OTHER_NAMES = {
     " max_update total_steps training_steps train_steps step steps epochs epoch num_epochs n_epochs max_epochs"
     " max_epoch num_train_epochs",
     "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
-    "train.label_smoothing": "eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
+    "train.label_smoothing": "ε_ls eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
     "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
     " validate_interval",
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
@@ -31,7 +31,7 @@ OTHER_NAMES = {
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
     "train.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
-    "decode.alpha": "length_penalty len_penalty lenpen lp",
+    "decode.alpha": "α length_penalty len_penalty lenpen lp",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
     "data.vocab_size": "vocab n_vocab num_vocab bpe_size spm_vocab_size pieces num_pieces",
     "data.source": "src source_lang src_lang source_language",
