@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import Rounds
+from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_row
-from sweeps.planning.load_task import load_task
 from sweeps.running.prepared import prepared_folder
 from sweeps.schema import Problem, RefusedError
 from transformer.config import TrialConfig

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sweeps.config.settings import Settings
 from sweeps.planning.naming import chosen
-from sweeps.planning.settings import Settings
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.findings import Findings, find, with_tested, with_verdicts
 from tracking.rows import BASE, TableRow, table

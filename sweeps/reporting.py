@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeps.comparing.texts import prepared_texts
-from sweeps.planning.settings import Settings
+from sweeps.config.settings import Settings
 from sweeps.schema import Problem, RefusedError
 from tracking.study import Study
 

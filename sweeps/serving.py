@@ -10,7 +10,7 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeps.planning.compose import compose_settings
+from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
 from sweeps.schema import Problem, RefusedError
 from tracking.mlflow.database import follow_move
@@ -50,7 +50,7 @@ class Store:
 
 def store_to_serve(overrides: list[str] | None) -> Store:
     """The store of ``tracking.uri``; without it, the store to which the study was last carried. Raises RefusedError."""
-    settings = compose_settings(overrides or [])
+    settings = settings_to_read(overrides)
     runs = Path(settings.paths.runs)
     store = _store_of_study(overrides, runs, settings.tracking.uri)
     if store.uri == default_uri(runs):

@@ -7,10 +7,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.config.schema import task_card
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import DECODING, SELECTING, going_on, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.planning.task_card import task_card
+from sweeps.planning.sizes import shown as size_lines
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
@@ -26,7 +27,7 @@ def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), *plan.composition.notes, *names, *needed]
+    notes = [*_costs_notes(plan), *size_lines(plan.sizes), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(

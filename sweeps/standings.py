@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.recorded import nested, read_record
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_named import source_of_study
+from sweeps.config.schema import Schema
+from sweeps.config.trees import nested
+from sweeps.planning.recorded import read_record
+from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
 from tracking.formats import stopped_at
 from tracking.formats import time as as_time

@@ -13,10 +13,9 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.commands.task_verbs import commands as verbs_of
+from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
-from sweeps.planning.load_task import source_of
-from sweeps.planning.task_source import TaskSource
 from sweeps.starter.new_task import create
 from sweeps.trained.request import read_request
 
@@ -86,7 +85,9 @@ def test_every_command_of_the_documents_composes(command: str, folder: Path, mon
 
 def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     """What the verb does with its arguments before it reads a study or starts anything."""
-    overrides = parsed.get("overrides") or []
+    typed = parsed.get("overrides") or []
+    named = any(word.startswith("task=") for word in typed)
+    overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
         assert plan_sweep(overrides, parsed["add"]).trials
     elif verb == "train":

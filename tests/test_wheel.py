@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from sweeps.planning.yaml_files import shipped_folder
+from sweeps.config.folders import shipped_folder
 from tracking.provenance import DISTRIBUTION
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -47,7 +47,7 @@ class Study:
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
     asked: tuple[dict[str, str], ...]  # every command: {"ts", "command"}
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
-    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling"}
+    rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
     task: Card = field(kw_only=True)
@@ -60,6 +60,11 @@ class Study:
     def begun(self) -> bool:
         """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """Words on each row whose model is of another size than base's, although it does not change sizes."""
+        return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property
     def before_scaling(self) -> dict[str, str]:
@@ -128,6 +133,7 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:
     texts = {name: str(fields[name]) for name in ("row", "group", "change", "before_scaling")}
+    texts["size"] = str(fields.get("size", ""))
     return {**texts, "published": dict(fields["published"]), "values": dict(fields["values"])}
 
 

@@ -25,10 +25,10 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until no
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.listing import studies_json, studies_table
-    from sweeps.planning.compose import compose_settings
+    from sweeps.planning.compose import settings_to_read
     from tracking import studies as recorded
 
-    runs = Path(compose_settings(overrides or []).paths.runs)
+    runs = Path(settings_to_read(overrides).paths.runs)
     lines = studies_json(*recorded.studies(runs))
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))

@@ -46,12 +46,12 @@ def drop(arguments: Rows, yes: Yes = False) -> None:
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash, from which they can be moved back."""
-    from sweeps.planning.compose import compose_settings
+    from sweeps.planning.compose import settings_to_read
     from sweeps.removing.removal import refuse_running
     from sweeps.removing.rm import remove, removing
 
     names, overrides = _sorted(arguments)
-    settings = compose_settings(overrides)
+    settings = settings_to_read(overrides)
     if not names and not names_study(overrides):
         raise RefusedError([Problem("STUDY", "is missing", "`ablate studies` lists them")])
     removals = removing(Path(settings.paths.runs), names or [settings.study_folder.name])

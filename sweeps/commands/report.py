@@ -10,7 +10,7 @@ from sweeps.commands.arguments import OverrideList
 from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking
+from sweeps.planning.naming import SELECTING, looking
 
 Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]
 FigureFolder = Annotated[Path | None, typer.Option("--figures", help="Write the figures here, as SVG, PDF and PNG.")]
@@ -23,7 +23,7 @@ def report(overrides: OverrideList = None, output: Output = None, figures: Figur
     from sweeps.reporting import refuse_places, texts_of
 
     refuse_places(output, figures)
-    study, settings = taken_study(overrides)
+    study, settings = taken_study(overrides, SELECTING)
     page_path = output or study.folder / "report.html"
     refuse_places(page_path, None)
     made = chosen_table(study, settings, overrides or [], Asked())

@@ -7,14 +7,20 @@ from typing import Any
 
 from rich.markup import escape
 
-from sweeps.commands.arguments import Add, Check, Json, OverrideList
+from sweeps.commands.arguments import Add, Check, Json, Multirun, OverrideList
 from sweeps.commands.guarded import guarded
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 
 
 @guarded
-def plan(overrides: OverrideList = None, add: Add = False, check: Check = False, as_json: Json = False) -> None:
+def plan(
+    overrides: OverrideList = None,
+    add: Add = False,
+    check: Check = False,
+    as_json: Json = False,
+    _multirun: Multirun = False,
+) -> None:
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
 
@@ -37,7 +43,7 @@ def plan(overrides: OverrideList = None, add: Add = False, check: Check = False,
 
 
 @guarded
-def sweep(overrides: OverrideList = None, add: Add = False) -> int:
+def sweep(overrides: OverrideList = None, add: Add = False, _multirun: Multirun = False) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.

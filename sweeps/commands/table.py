@@ -9,7 +9,7 @@ from sweeps.commands.arguments import OverrideList
 from sweeps.commands.guarded import guarded
 from sweeps.commands.taken import taken_study
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import looking
+from sweeps.planning.naming import SELECTING, looking
 from sweeps.schema import Problem, RefusedError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def table(
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
-    study, settings = taken_study(overrides)
+    study, settings = taken_study(overrides, SELECTING)
     asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
     if methods:

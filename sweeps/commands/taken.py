@@ -4,16 +4,16 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from sweeps.config.settings import Settings
 from sweeps.console import ERR
 from sweeps.planning.named_study import study_to_read
-from sweeps.planning.settings import Settings
 from sweeps.planning.task_files import changed_since_trained
 from tracking.study import Study
 
 
-def taken_study(overrides: list[str] | None) -> tuple[Study, Settings]:
+def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> tuple[Study, Settings]:
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
-    taken = study_to_read(overrides)
+    taken = study_to_read(overrides, used)
     for notice in taken.notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
     for line in changed_since_trained(taken.study, Path.cwd()):

@@ -11,9 +11,8 @@ from typer.core import TyperGroup
 
 from sweeps.commands.arguments import Trials
 from sweeps.commands.guarded import guarded
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.planning.load_task import DEFAULT_TASK, known_tasks, source_of
-from sweeps.planning.task_source import TaskSource
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Trained, Typed
 from sweeps.verbs import TAKES_ALL

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweeps.config.settings import Settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import must_finish
-from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import known_study, study_names
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.metrics import Metric

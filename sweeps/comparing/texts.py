@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sweeps.planning.data_place import check_whole, data_place
 from sweeps.planning.moved import moved
-from sweeps.planning.task_named import source_of_study
+from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
 from tracking.compared import Differing, SampleCompared
 from tracking.damage import DamagedFileError, decoded, read_whole

@@ -1,73 +1,78 @@
-"""Rows of a study from ``conf/`` and the command line: base → row → scale → overrides, checked, all errors at once."""
+"""The rows of a study: composed, scaled, with overrides on top, checked; all errors at once."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.composition import ComposedRow as ComposedRow
-from sweeps.planning.composition import Composition as Composition
-from sweeps.planning.found_problems import FoundProblems
-from sweeps.planning.layers import Layers, Tree, assigned, copied
-from sweeps.planning.made_rows import MadeRows, made_rows
-from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
-from sweeps.planning.plain_yaml import refers
-from sweeps.planning.recorded import Record, dotted, nested
-from sweeps.planning.row_rules import differences, erased
-from sweeps.planning.row_selection import ALL, selected
-from sweeps.planning.scaling import Kept, Layered, apply_scale, keep_differences
-from sweeps.planning.settings import MAKERS, Settings, absolute, parse_scale, parse_settings
-from sweeps.planning.study_problems import study_problems
-from sweeps.planning.task_named import library_of
-from sweeps.planning.unscaled import before_scaling
-from sweeps.planning.yaml_content import BASE
+from sweeps.config.folders import BASE
+from sweeps.config.found import Found
+from sweeps.config.library import Library
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.places import COMMAND_LINE
+from sweeps.config.rows import ALL, Rows, Scaled
+from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings
+from sweeps.config.study_problems import study_problems
+from sweeps.config.trees import Tree, assigned, differences, dotted, merged, nested
+from sweeps.config.vary import RowMaker
+from sweeps.planning.composition import ComposedRow, Composition
+from sweeps.planning.naming import NAMING, chosen, other_study
+from sweeps.planning.recorded import Record
+from sweeps.planning.task_of import library_of
 from sweeps.schema import Problem, RefusedError
 
 
-def compose_sweep(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Composition:
-    """Every row that ``sweep.rows``, ``sweep.vary`` and ``sweep.grid`` name or make, after those of ``record``.
-
-    Raises RefusedError with every problem.
-    """
-    composer = _Composer(overrides, here or Path.cwd(), record=record)
-    own_seed = composer.schema.seed
-    row, seed = composer.typed.choices.get("row"), composer.typed.values.get(own_seed or "")
-    if row is not None:
-        allowed = "for a sweep, use sweep.rows='[base, …]'"
-        composer.found.refuse("row", "selects the row of `ablate train`", allowed, f"sweep.rows=[{row}]")
-    if own_seed is not None and seed is not None:
-        allowed = "for a sweep, use sweep.seeds=[1,2,3]"
-        composer.found.refuse(own_seed, "is set by the sweep", allowed, f"sweep.seeds=[{seed}]")
+def compose_sweep(
+    overrides: list[str], here: Path | None = None, record: Record | None = None, library: Library | None = None
+) -> Composition:
+    """Every row that the overrides name or make, after those of ``record``. Raises RefusedError with every problem."""
+    composer = _Composer(overrides, here or Path.cwd(), record, library, sweeps=True)
+    composer.take_seeds()
     composer.make_rows()
-    names = composer.row_names() if row is None else composer.one_row(row)
-    return composer.compose([*(record.rows if record else ()), *names])
+    return composer.compose([*(record.rows if record else ()), *composer.row_names()])
 
 
 def compose_row(
-    overrides: list[str], here: Path | None = None, record: Record | None = None, row: str = "base"
+    overrides: list[str],
+    here: Path | None = None,
+    record: Record | None = None,
+    row: str = BASE,
+    library: Library | None = None,
 ) -> Composition:
     """The one row that ``row=`` names, by default ``row``, after those of ``record``.
 
     Raises RefusedError with every problem.
     """
-    composer = _Composer(overrides, here or Path.cwd(), record=record, one_row=True)
-    seed = composer.schema.seed
-    for key, single in (("sweep.rows", "row"), ("sweep.seeds", seed or "sweep.seeds")):
-        listed = composer.typed.values.get(key)
-        several = isinstance(listed, list) and len(listed) > 1
-        if key in composer.typed.values and (key != single or several):
-            meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
-            allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
-            composer.found.refuse(key, "is for `ablate sweep`", allowed, meant)
+    composer = _Composer(overrides, here or Path.cwd(), record, library)
+    composer.refuse_several()
     composer.make_rows()
-    return composer.compose([*(record.rows if record else ()), *composer.one_row(composer.chosen.get("row", row))])
+    return composer.compose([*(record.rows if record else ()), *composer.one_row(row)])
 
 
-def compose_settings(overrides: list[str], here: Path | None = None, record: Record | None = None) -> Settings:
+def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
+    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises RefusedError.
+
+    It uses names and places of a study, and keys that begin as ``used``.
+    """
+    library = library_of(overrides or [], Path.cwd(), trains=False)
+    typed, problems = parse_overrides(overrides or [], library)
+    unused = [key for key in (*typed.choices, *typed.values) if not chosen([f"{key}="], NAMING, used)]
+    allowed = "to find a study and its runs it takes task=, data=, scale=, sweep.name=, paths. and tracking."
+    problems += [Problem(key, "is not used by a verb that only reads", allowed, None, COMMAND_LINE) for key in unused]
+    if problems:
+        raise RefusedError(problems)
+    return compose_settings(overrides or [], library=library)
+
+
+def compose_settings(
+    overrides: list[str], here: Path | None = None, record: Record | None = None, library: Library | None = None
+) -> Settings:
     """A study's name and location, for verbs that only read it: its trials may be incomplete.
 
     Raises RefusedError.
     """
-    return _Composer(overrides, here or Path.cwd(), trains=False, record=record).compose(["base"]).shared
+    return _Composer(overrides, here or Path.cwd(), record, library, trains=False).compose([BASE]).shared
 
 
 class _Composer:
@@ -77,192 +82,127 @@ class _Composer:
         self,
         overrides: list[str],
         here: Path,
+        record: Record | None,
+        library: Library | None,
         trains: bool = True,
-        record: Record | None = None,
-        one_row: bool = False,
+        sweeps: bool = False,
     ) -> None:
-        self.here, self.trains, self.record = here, trains, record
-        self.library = library_of(overrides, here, record, trains)
-        self.schema = self.library.schema
-        self.typed, problems = parse_overrides(overrides, self.library, record.rows if record else (), one_row)
+        self.here, self.record, self.trains = here, record, trains
+        self.library = library or library_of(overrides, here, record, trains)
+        self.schema, known = self.library.schema, tuple(record.rows) if record else ()
+        self.typed, problems = parse_overrides(overrides, self.library, known, sweeps)
         decode = "decode" in self.typed.choices
-        self.overrides = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
-        self.chosen, self.values = dict(self.overrides.choices), dict(self.overrides.values)
+        given = self.typed if record is None else self.typed.after(record.options, record.overrides(decode))
+        self.overrides, self.values = given, dict(given.values)
         self.lists = {key: self.values.pop(key) for key in MAKERS if key in self.values}
-        study = record.study.folder if record else None
-        self.found = FoundProblems(self.typed, self.overrides, problems, self.library, study)
-        needed = [("row", BASE)] if self.library.at_root else [(BASE, BASE), ("row", BASE)]
-        readable = [self.found.readable(group, name) for group, name in needed]
-        if not all(readable):
-            raise RefusedError(dict.fromkeys(self.found.every))
-        for group in self.library.groups:
-            option = self.chosen.get(group, self.library.defaults[group])
-            if group != "row" and not self.found.readable(group, option):
-                self.chosen.pop(group, None)  # the default lets the rest be checked
-        self.found.choices = {**self.library.defaults, **self.chosen}
-        self.layers, self.made = Layers(self.library, self.chosen), MadeRows()
-        self.kept: dict[str, Kept] = {}  # what became of each row's differences in keys that the scale sets
-        self.unscaled: dict[str, str] = {}  # each row's change at the paper's size, where a scale touches it
+        self.found = Found(self.library, self.typed, given, record.study.folder if record else None, known)
+        self.found.way_out = f"; recorded by {record.study.name}: {other_study(record.study.folder)}" if record else ""
+        self.found.every += problems
+        self.rows = Rows(self.found, self.values)
+        self._check_files()
         if self.values.get("sweep.rows") == ALL:
-            self.values["sweep.rows"] = self._listed
+            self.values["sweep.rows"] = self.rows.listed
+
+    def take_seeds(self) -> None:
+        """The task's own key for a seed lists the seeds of a sweep."""
+        key = self.schema.seed
+        if key is None or key not in (*self.typed.values, *self.typed.sweeps):
+            return
+        if "sweep.seeds" in self.typed.values:
+            self.found.refuse(key, "is given beside sweep.seeds", "give the seeds once, with sweep.seeds=[1,2,3]")
+        self.values["sweep.seeds"] = self.typed.sweeps.get(key) or [self.values.pop(key)]
+
+    def refuse_several(self) -> None:
+        """What is for several trials, where one is asked for."""
+        seed = self.schema.seed
+        for key, single in (("sweep.rows", "row"), ("sweep.seeds", seed or "sweep.seeds")):
+            listed = self.typed.values.get(key)
+            several = isinstance(listed, list) and len(listed) > 1
+            if key in self.typed.values and (key != single or several):
+                meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
+                allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
+                self.found.refuse(key, "is for `ablate sweep`", allowed, meant)
 
     def make_rows(self) -> None:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
-        asked = self.layers.lists | self.lists
-        if asked and self._base is not None:
-            self.made = self.found.made = made_rows(asked, self._base.paper, self.library, self._maker_place)
-            self.found.note(self.made.problems, "")
-
-    def _maker_place(self, key: str) -> str | None:
-        """Where a key under ``sweep`` was written."""
-        if key.startswith(tuple(self.lists)):
-            return COMMAND_LINE
-        return self.library.locate(key, {"sweep": self.layers.choices["sweep"]})
+        asked = self.rows.lists | self.lists
+        if asked and self._maker is not None:
+            for key, lists in asked.items():
+                self._maker.vary(key, lists)
 
     def row_names(self) -> list[str]:
         """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""
-        if self.record and not self.typed.names_rows and not self.made.asked:
+        made = self.found.made
+        if self.record and not self.typed.names_rows and not made.asked:
             return []
-        listed = self.values.get("sweep.rows", self._listed)
-        if self.made.asked and "sweep.rows" not in self.values and (listed is None or "sweep" not in self.chosen):
-            listed = ["base"]
-        known, problems = selected(listed, self._exists, self.library)
-        self.found.note(problems, "")
-        names = list(dict.fromkeys([*known, *self.made.rows]))
-        if self.made.asked or not isinstance(listed, list):
+        typed = self._typed_rows()
+        swept = {key: each for key, each in self.typed.sweeps.items() if key not in ("row", self.schema.seed)}
+        listed = typed or self.values.get("sweep.rows", self.rows.listed)
+        makes = bool(made.asked or swept) and not typed and "sweep.rows" not in self.values
+        if makes and (listed is None or "sweep" not in self.found.chosen):
+            listed = [BASE]
+        known = self._selected(listed)
+        names = self._maker.sweep(known, swept, self._final) if swept and self._maker else known
+        if (typed or swept) and BASE not in names:
+            names = [BASE, *names]
+            self.found.made.notes.append("Row base is added: each row is compared with it.")
+        names = list(dict.fromkeys([*names, *self.found.made.rows]))
+        if made.asked or swept or typed or not isinstance(listed, list):
             self.values["sweep.rows"] = names
         return names
 
-    def one_row(self, name: str) -> list[str]:
+    def one_row(self, usual: str) -> list[str]:
         """The row of `ablate train`. Lists of values need the name of one of their rows."""
-        typed = [key for key in self.made.asked if key in self.typed.values]
+        name, made = self.found.chosen.get("row", usual), self.found.made
         if not self._exists(name):
-            unknown = self.library.unknown_option("row", name, COMMAND_LINE)
-            self.found.every += [self.made.offered(unknown, name)] if unknown else []
+            unknown = self.library.folders.unknown_option("row", name, COMMAND_LINE)
+            self.found.every += [made.offered(unknown, name)] if unknown else []
             return []
-        if name not in self.made.rows:
-            allowed = f"for one trial, name its row, such as row={next(iter(self.made.rows), 'NAME')}"
-            for key in typed:
-                self.found.refuse(key, "makes rows for `ablate sweep`", allowed, None)
+        if name not in made.rows:
+            allowed = f"for one trial, name its row, such as row={next(iter(made.rows), 'NAME')}"
+            for key in (key for key in made.asked if key in self.typed.values):
+                self.found.refuse(key, "makes rows for `ablate sweep`", allowed)
         return [name]
 
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
+        self.found.note(self.found.made.problems)
         names = self._with_values(list(dict.fromkeys(asked)))
-        wanted = [BASE, *(name for name in names if name != BASE and self.found.readable("row", name))]
-        trees = {name: tree for name in wanted if (tree := self._scaled(name)) is not None}
-        if BASE not in trees:
+        scaled = {name: row for name in dict.fromkeys([BASE, *names]) if (row := self._scaled(name)) is not None}
+        if BASE not in scaled:
             raise RefusedError(dict.fromkeys(self.found.every))
-        base = trees[BASE]
-        changes = {name: differences(base, tree, self.schema.groups) for name, tree in trees.items()}
-        changed = {name: changes[name] for name in names if name in changes}
-        self.found.every += erased(changed, self.overrides.values, self.found.source)
-        settings = {name: self._settings(name, tree, base) for name, tree in trees.items()}
+        base = scaled[BASE].tree
+        changes = {name: differences(base, row.tree, self.schema.groups) for name, row in scaled.items()}
+        self._refuse_erased({name: changes[name] for name in names if name in changes})
+        settings = {name: self._settings(name, row.tree, base) for name, row in scaled.items()}
         if self.found.every:
             raise RefusedError(dict.fromkeys(self.found.every))
-        complete = {name: value for name, value in settings.items() if value is not None}
-        rows = tuple(self._row(name, complete[name], changes[name]) for name in names)
-        listed, made = tuple(map(str, self._listed or ())), tuple(self.made.notes)
-        return Composition(rows, complete["base"], listed, self.typed, self.overrides, self.library.ignored, made)
+        whole = {name: value for name, value in settings.items() if value is not None}
+        rows = tuple(self._row(name, whole[name], changes[name], scaled[name]) for name in names)
+        listed = tuple(map(str, self.rows.listed or ()))
+        ignored, made = self.library.folders.ignored, tuple(self.found.made.notes)
+        return Composition(rows, whole[BASE], listed, self.typed, self.overrides, self.library.defaults, ignored, made)
 
-    def _with_values(self, names: list[str]) -> list[str]:
-        """The rows that have values in a file or in the record; the others are refused."""
-        there = list(filter(self._exists, names))
-        for name in names:
-            if name not in there:
-                file = f"conf/{self.library.folder('row')}/{name}.yaml"
-                found = f"includes {name}, which is recorded without values and has no file {file}"
-                allowed = "restore the file, or choose another sweep.name"
-                self.found.note([Problem("sweep.rows", found, allowed)], name)
-        return there
+    def _check_files(self) -> None:
+        """The form of the user's files of options."""
+        self.found.note(self.library.base_problems, BASE)
+        for group in self.library.groups:
+            name = self.found.chosen.get(group, self.library.defaults[group])
+            if group != "row" and not self.rows.readable(group, name):
+                self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
-    def _row(self, name: str, settings: Settings, changes: dict[str, Any]) -> ComposedRow:
-        own = name in self.library.options("row") and not self.library.is_shipped("row", name)
-        kept = self.kept.get(name, Kept())
-        lines = self.library.first_line("row", name, [*changes, *kept.left_out]) if own else None
-        place = self.made.first_place(name) or lines
-        return ComposedRow(name, settings, changes, kept, place, self.unscaled.get(name, ""))
+    def _scaled(self, row: str) -> Scaled | None:
+        """One row after scaling; one without a file as the study has recorded it."""
+        if self.record is None or not self.found.is_only_recorded(row):
+            return self.rows.scaled(row)
+        base, recorded = self.rows.scaled(BASE), self.record.rows[row]
+        about = {"row": {"change": "", "published": {}, **recorded.about}}
+        return base and Scaled(merged(base.tree, nested(recorded.values)) | about, before=recorded.before_scaling)
 
-    @cached_property
-    def _listed(self) -> Any:
-        """``sweep.rows`` from the files: the order of the study's table."""
-        return self._read(BASE)["sweep"].get("rows")
-
-    @cached_property
-    def _base(self) -> Layered | None:
-        """Base before divisions."""
-        return self._layered("base")
-
-    def _read(self, row: str) -> Tree:
-        """The files' values of one row, before its scale and before overrides."""
-        return self.layers.row(self._own(row))
-
-    def _own(self, row: str) -> Tree:
-        """The content of a row's file."""
-        return self.made.rows[row].tree if row in self.made.rows else self.layers.row_file(row)
-
-    def _layered(self, row: str) -> Layered | None:
-        """One row without and with its scale. References resolve to values at the paper's size."""
-        paper, scales = self._read(row), {k: v for k, v in self.values.items() if k.startswith("scale.")}
-        scaled = self.layers.scaled(paper)
-        divisors = {"scale": scaled["scale"]} if "scale" in scaled else {}
-        trees = [self._assigned(tree, scales, row) for tree in (paper | divisors, scaled)]
-        return None if trees[0] is None or trees[1] is None else Layered(trees[0], trees[1])
-
-    def _scaled(self, row: str) -> Tree | None:
-        """One row as plain data after scaling, before all other overrides."""
-        files = (*self.made.rows, *self.library.options("row"))
-        if row not in files and self._is_recorded(row):
-            return self._recorded_row(row)
-        layered, base = (self._base if row == "base" else self._layered(row)), self._base
-        if layered is None or base is None:
-            return None
-        tree = copied(layered.scaled)
-        scale, problems = parse_scale(self.library.task, tree["scale"]) if "scale" in tree else (None, [])
-        if scale is not None:
-            row_now = Layered(layered.paper, tree)
-            kept = self.kept[row] = keep_differences(row_now, base, scale, self.schema)
-            changed = differences(base.paper, layered.paper, self.schema.groups)
-            undivided = apply_scale(tree, scale, self.schema, changed)
-            # a fault of the scale is none of the rows
-            problems = apply_scale(copied(base.scaled), scale, self.schema) or [*kept.problems, *undivided]
-            self.unscaled[row] = before_scaling(self._own(row), row_now, base, self.schema)
-        self.found.note(problems, row)
-        return tree
-
-    def _recorded_row(self, row: str) -> Tree | None:
-        """A row without a file, as the study has recorded it."""
-        base = self._scaled("base")
-        if base is None or self.record is None:
-            return None
-        recorded, tree = self.record.rows[row], copied(base)
-        for group, values in nested(recorded.values or {}).items():
-            tree[group] |= values
-        self.unscaled[row] = recorded.before_scaling
-        self.found.recorded.add(row)
-        return {**tree, "row": {"change": "", "published": {}, **recorded.about}}
-
-    def _exists(self, row: str) -> bool:
-        made = self._is_recorded(row) or row in self.made.rows
-        return made or self.library.unknown_option("row", row, None) is None
-
-    def _is_recorded(self, row: str) -> bool:
-        return self.record is not None and row in self.record.rows and self.record.rows[row].values is not None
-
-    def _assigned(self, tree: Tree, values: dict[str, Any], row: str) -> Tree | None:
-        """A copy with these dotted keys set and every reference resolved; None, with a problem noted, if one fails."""
-        tree = assigned(tree, values)
-        if not refers(tree):
-            return tree
-        from sweeps.planning.references import resolved  # imports OmegaConf
-
-        plain, problems = resolved(tree)
-        self.found.note(problems, row)
-        return plain
-
-    def _settings(self, row: str, tree: dict[str, Any], base: dict[str, Any]) -> Settings | None:
-        """One complete row. Overrides are final values."""
-        plain = self._assigned(tree, self.values, row)
+    def _settings(self, row: str, tree: Tree, base: Tree) -> Settings | None:
+        """One complete row. Overrides are final values; those that make a row stand above them."""
+        final = self.found.made.rows[row].final if row in self.found.made.rows else {}
+        plain = self.rows.resolved(assigned(tree, self.values | final), row)
         if plain is None:
             return None
         settings, problems = parse_settings(self.library.source, plain)
@@ -272,11 +212,75 @@ class _Composer:
         usual = dotted({group: values for group, values in base.items() if isinstance(values, dict)})
         repaired = assigned(plain, {key: value for key, value in usual.items() if key in wrong})
         checked = settings or parse_settings(self.library.source, repaired)[0]
-        self.found.note((each for each in self._between(checked) if each.key not in wrong), row)
+        if checked is not None:
+            between = [*(self.library.task.problems(checked.trial) if self.trains else []), *study_problems(checked)]
+            self.found.note((each for each in between if each.key not in wrong), row)
         return settings and absolute(settings, self.here)
 
-    def _between(self, settings: Settings | None) -> list[Problem]:
-        """Conflicts between keys that are each valid alone."""
-        if settings is None:
+    def _row(self, name: str, settings: Settings, changes: dict[str, Any], scaled: Scaled) -> ComposedRow:
+        made, file, folders = (
+            self.found.made.rows.get(name),
+            self.library.folders.find(f"row/{name}"),
+            self.library.folders,
+        )
+        place = made.place if made else None
+        if file and folders.is_own(file):
+            first = next(iter([*changes, *scaled.kept.left_out]), None)
+            place = (first and self.found.place(first, name)) or f"{folders.show(file)}:1"
+        return ComposedRow(name, settings, changes, scaled.kept, place, scaled.before)
+
+    def _exists(self, row: str) -> bool:
+        return row in (*self.found.recorded, *self.found.made.rows, *self.library.folders.options("row"))
+
+    def _typed_rows(self) -> list[str] | None:
+        """The rows that ``row=`` names."""
+        one = self.typed.choices.get("row")
+        rows = self.typed.sweeps.get("row") or ([one] if one else None)
+        if rows and "sweep.rows" in self.typed.values:
+            self.found.refuse("row", "is given beside sweep.rows", "name all rows in one of them")
+        return rows
+
+    def _selected(self, asked: Any) -> list[str]:
+        """The rows of a list that exist, each once; names that do not exist or are listed twice are refused."""
+        if not isinstance(asked, list) or not asked:
+            self.found.note(
+                [Problem("sweep.rows", f"is {asked}", "must be a list of rows, such as [base,big], or all")]
+            )
             return []
-        return [*(self.library.task.problems(settings.trial) if self.trains else []), *study_problems(settings)]
+        names = [str(name) for name in asked]
+        unknown = [self.library.folders.unknown_option("row", name) for name in names if not self._exists(name)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        problems = [replace(each, key="sweep.rows") for each in unknown if each]
+        listed = "must list each row once"
+        problems += [Problem("sweep.rows", f"lists {name} {names.count(name)} times", listed) for name in twice]
+        self.found.note(problems)
+        return [name for name in dict.fromkeys(names) if self._exists(name)]
+
+    def _final(self, row: str, key: str) -> Any:
+        """A row's value after scaling and overrides, to which a swept value is compared."""
+        group, _, name = key.partition(".")
+        scaled = self._scaled(row)
+        return self.values.get(key, scaled.tree.get(group, {}).get(name) if scaled else None)
+
+    @cached_property
+    def _maker(self) -> RowMaker | None:
+        base = self.rows.base
+        return RowMaker(self.library, base.paper, self.found.made, self.found.place_of_maker) if base else None
+
+    def _with_values(self, names: list[str]) -> list[str]:
+        """The rows that have values in a file or in the record; the others are refused."""
+        for name in names:
+            if not self._exists(name):
+                file = self.library.folders.written_to(f"row/{name}")
+                found = f"includes {name}, which is recorded without values and has no file {file}"
+                self.found.note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
+        return list(filter(self._exists, names))
+
+    def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """An override of a key that a row changes would erase the row's difference."""
+        for key in self.overrides.values:
+            rows = [row for row, changed in changes.items() if key in changed]
+            if rows:
+                found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
+                allowed = "remove the override, or select rows that keep base's value"
+                self.found.every.append(Problem(key, found, allowed, None, self.found.source(key)))

@@ -4,10 +4,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeps.planning.overrides import Overrides
-from sweeps.planning.scaling import Kept
-from sweeps.planning.settings import Settings
-from sweeps.planning.task_card import task_card
+from sweeps.config.overrides import Overrides
+from sweeps.config.scale import Kept
+from sweeps.config.schema import task_card
+from sweeps.config.settings import Settings
 from tracking.caption import scaling_note
 
 
@@ -36,6 +36,7 @@ class Composition:
     listed: tuple[str, ...]
     typed: Overrides = field(default_factory=Overrides)
     overrides: Overrides = field(default_factory=Overrides)
+    defaults: dict[str, str] = field(default_factory=dict)
     ignored: str | None = None
     made: tuple[str, ...] = ()
 

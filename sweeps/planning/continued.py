@@ -6,29 +6,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.compose import ComposedRow, Composition, compose_row, compose_settings, compose_sweep
+from sweeps.config.hydra import option
+from sweeps.config.library import Library
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.places import COMMAND_LINE, place_of
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
+from sweeps.config.trees import Values
+from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
+from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import naming, other_study
-from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
-from sweeps.planning.recorded import Record, Values, decides_weights, read_record, values_of
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
+from sweeps.planning.recorded import Record, decides_weights, read_record, values_of
 from sweeps.planning.stored_study import known_study
-from sweeps.planning.task_named import KEY, library_of, source_of_study
+from sweeps.planning.task_of import KEY, library_of, source_of_study
 from sweeps.schema import Problem, RefusedError
 from tracking.shell import shell_line
 from tracking.study import Study
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")
+SWEEPING = ("plan", "sweep")
+"""The verbs that take several values of a key."""
 
 
 def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
     """What ``ablate sweep`` runs. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(overrides, here)
+    library = library_of(overrides, here)
+    study = study_there(overrides, here, library)
     if study is None:
-        composition = compose_sweep(overrides, here)
+        composition = compose_sweep(overrides, here, library=library)
         return make_plan(composition, composition.shared.sweep.seeds)
     return _Continued(overrides, here, study, verb).sweep(add)
 
@@ -36,9 +44,10 @@ def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", her
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
     """What ``ablate train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
-    study = study_there(overrides, here)
+    library = library_of(overrides, here)
+    study = study_there(overrides, here, library)
     if study is None:
-        composition = compose_row(overrides, here)
+        composition = compose_row(overrides, here, library=library)
         return make_plan(composition, [single_seed(composition.shared)])
     return _Continued(overrides, here, study, "train").row(add)
 
@@ -52,20 +61,20 @@ def single_seed(settings: Settings) -> int:
     return int(getattr(getattr(settings.trial, group), name))
 
 
-def study_there(overrides: list[str], here: Path) -> Study | None:
+def study_there(overrides: list[str], here: Path, library: Library) -> Study | None:
     """The study that the overrides name, if it is recorded. Raises RefusedError if its file is damaged."""
-    if _misnamed(overrides, here):  # another study than the one that is meant would contradict the other overrides
+    if _misnamed(overrides, library):  # another study than the one that is meant would contradict the other overrides
         return None
     try:
-        settings = compose_settings(naming(overrides), here)
+        settings = compose_settings(naming(overrides), here, library=library)
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
 
 
-def _misnamed(overrides: list[str], here: Path) -> bool:
+def _misnamed(overrides: list[str], library: Library) -> bool:
     """Whether an override that names the study or its place is refused."""
-    typed, _ = parse_overrides(overrides, library_of(overrides, here))
+    typed, _ = parse_overrides(overrides, library)
     return not typed.refused.isdisjoint(NAMING_KEYS)
 
 
@@ -76,14 +85,14 @@ class _Continued:
         record = read_record(study, source_of_study(study, here))
         self.argv, self.here, self.verb, self.library = overrides, here, verb, library_of(overrides, here, record)
         self.schema = self.library.schema
-        self.typed, _ = parse_overrides(overrides, self.library, record.rows)
+        self.typed, _ = parse_overrides(overrides, self.library, tuple(record.rows), verb in SWEEPING)
         self.record = self._composable(record)
         self.problems: list[Problem] = []
 
     def sweep(self, add: bool) -> Plan:
         composition = self._composed(compose_sweep)
         rows = composition.shared.sweep.rows if self.typed.names_rows else None
-        seeds = composition.shared.sweep.seeds if self.typed.names_seeds else None
+        seeds = composition.shared.sweep.seeds if self.typed.names_seeds(self.schema.seed) else None
         return self._plan(composition, self._asked(rows, seeds, add), add)
 
     def row(self, add: bool) -> Plan:
@@ -138,7 +147,7 @@ class _Continued:
 
     def _composable(self, record: Record) -> Record:
         """The record with the values that its options do not compose to: the file of one may be gone."""
-        known = {group: name for group, name in record.options.items() if name in self.library.options(group)}
+        known = {group: name for group, name in record.options.items() if name in self.library.folders.options(group)}
         if known == record.options:
             return record
         base = values_of(compose_settings(_places(self.argv), self.here, replace(record, options=known)))
@@ -171,15 +180,16 @@ class _Continued:
 
     def _contradictions(self, composition: Composition) -> list[Problem]:
         """Differences between composition and record, caused by overrides or by files edited since."""
-        base, choices = values_of(composition.base), {**self.library.defaults, **composition.overrides.choices}
-        places = partial(self.library.locate, choices={**choices, "row": "base"})
+        base = values_of(composition.base)
+        chosen = [option(group, name) for group, name in composition.overrides.choices.items() if group != "row"]
+        places = partial(self._place, chosen, "base")
         problems = self._differences("", self.record.settings, base, places)
         if problems:  # every row would differ for the same reason; another scale explains all differences
             return [problem for problem in problems if problem.key.startswith("scale.")] or problems
         for row in composition.rows:
             if row.name in self.record.rows:
                 expected = self.record.expected(row.name, base)
-                places = partial(self._place_in_row, row)
+                places = partial(self._place_in_row, chosen, row)
                 problems += self._differences(f" in row {row.name}", expected, values_of(row.settings), places)
         return problems
 
@@ -207,12 +217,15 @@ class _Continued:
         typed = key.partition(".")[0] in self.typed.choices or key in self.typed.values
         return key in self.schema.scores and not typed
 
-    def _place_in_row(self, row: ComposedRow, key: str) -> str | None:
+    def _place(self, chosen: list[str], row: str, key: str) -> str | None:
+        return place_of(key, self.library.hydra, *chosen, option("row", row))
+
+    def _place_in_row(self, chosen: list[str], row: ComposedRow, key: str) -> str | None:
         """The line of the row's file, or the file if the line is gone; what made a row without a file."""
-        place = self.library.locate(key, {"row": row.name})
-        path = self.library.show(self.library.path("row", row.name))
-        if row.name not in self.library.options("row"):
+        file = self.library.folders.find(f"row/{row.name}")
+        if file is None:
             return row.place
+        place, path = self._place(chosen, row.name, key), self.library.folders.show(file)
         return place if place is not None and place.startswith(path) else path
 
     def _not_recorded(self, new: list[RowSeed]) -> Problem:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sweeps.planning.compose import compose_settings
+from sweeps.config.settings import Settings
+from sweeps.planning.compose import settings_to_read
 from sweeps.planning.naming import by_name, names_study
-from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.shell import shell_line
@@ -35,9 +35,12 @@ def named_study(settings: Settings) -> Study:
     return study
 
 
-def study_to_read(overrides: list[str] | None) -> Taken:
-    """The named study; without a name, the one that was active last. Raises RefusedError."""
-    settings = compose_settings(overrides or [])
+def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Taken:
+    """The named study; without a name, the one that was active last. Raises RefusedError.
+
+    ``used`` begin the keys that the verb uses besides names and places.
+    """
+    settings = settings_to_read(overrides, used)
     if names_study(overrides):
         return Taken(named_study(settings), settings)
     found, faults = studies(Path(settings.paths.runs))
@@ -51,7 +54,7 @@ def study_to_read(overrides: list[str] | None) -> Taken:
 
 def study_to_change(overrides: list[str] | None) -> Taken:
     """The named study, or the only one: what removes something does not guess. Raises RefusedError."""
-    settings = compose_settings(overrides or [])
+    settings = settings_to_read(overrides)
     names = study_names(Path(settings.paths.runs))
     if not names_study(overrides) and len(names) > 1:
         found = f"is missing, and {settings.paths.runs} has {len(names)} studies"

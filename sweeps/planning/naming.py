@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_named import source_named
-from sweeps.planning.yaml_files import shipped_defaults
+from sweeps.config.schema import Schema
+from sweeps.planning.task_of import source_named
 from sweeps.task import RefusedError
 from tracking.shell import shell_line
 from tracking.studies import studies
@@ -37,12 +36,6 @@ def chosen(overrides: list[str] | None, *kinds: tuple[str, ...]) -> list[str]:
     """The overrides of these kinds, in the order typed."""
     starts = tuple(start for kind in kinds for start in kind)
     return [override for override in overrides or [] if override.startswith(starts)]
-
-
-def called(study: Path) -> list[str]:
-    """The shortest overrides that name a recorded study; none for the default study."""
-    defaults = shipped_defaults()
-    return [] if study.name == f"{defaults['data']}-{defaults['scale']}" else [by_name(study)]
 
 
 def by_name(study: Path) -> str:
@@ -78,7 +71,7 @@ def hydra_text(text: str) -> str:
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
     """The overrides for a verb that reads the study: its name, unless it takes this one anyway, and its places."""
-    return [*(called(study) or _unless_last_active(study)), *chosen(overrides, PLACES)]
+    return [*_unless_last_active(study), *chosen(overrides, PLACES)]
 
 
 def _unless_last_active(study: Path) -> list[str]:
@@ -90,7 +83,7 @@ def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -
     """The overrides for a verb that runs the study: its name, and the settings that may change."""
     observing, scoring = _keys(overrides)
     kinds = [(*kind, *scoring) if kind is DECODING else kind for kind in more]
-    return [*called(study), *chosen(overrides, (*FREE, *observing), *kinds)]
+    return [by_name(study), *chosen(overrides, (*FREE, *observing), *kinds)]
 
 
 def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:

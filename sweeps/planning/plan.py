@@ -7,16 +7,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.changes import cells, shown_change
-from sweeps.planning.compose import Composition
+from sweeps.config.schema import Schema, task_card
+from sweeps.config.settings import Settings
+from sweeps.config.trees import dotted
+from sweeps.planning.changes import cells, like_base, shown_change
+from sweeps.planning.composition import Composition
 from sweeps.planning.data_place import data_place, identity
-from sweeps.planning.like_base import is_like_base, like_base_problem
-from sweeps.planning.recorded import dotted, values_of
+from sweeps.planning.recorded import values_of
 from sweeps.planning.recording import recording
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
+from sweeps.planning.sizes import size_notes
 from sweeps.planning.stored_study import damaged, known_study
-from sweeps.planning.task_card import task_card
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from tracking.damage import DamagedFileError, unless_damaged
@@ -120,6 +120,12 @@ class Plan:
         return self.before is not None and any(trial.name not in asked for trial in self.before.trials)
 
     @cached_property
+    def sizes(self) -> dict[str, str]:
+        """Words on rows whose model is of another size than base's, although they do not change sizes."""
+        costs = {planned.trial.row: planned.costs for planned in self.trials}
+        return size_notes(self.composition, costs)
+
+    @cached_property
     def pending(self) -> list[PlannedTrial]:
         """Unfinished trials in the order of work. Reads every result once.
 
@@ -149,9 +155,10 @@ def make_plan(composition: Composition, seeds: list[int]) -> Plan:
 def plan_trials(composition: Composition, pairs: list[tuple[str, int]], recorded_rows: Iterable[str] = ()) -> Plan:
     """These rows with these seeds. Raises RefusedError as ``make_plan``."""
     trials, known = tuple(_trials(composition, pairs)), set(recorded_rows)
-    like_base = [row for row in composition.rows if row.name not in known and is_like_base(row, composition.base)]
-    others = tuple(planned for planned in trials if planned.trial.row not in {row.name for row in like_base})
-    problems = [*map(like_base_problem, like_base), *_same_twice(others), *_taken_folders(trials)]
+    new = [row for row in composition.rows if row.name not in known]
+    same = {row.name: problem for row in new if (problem := like_base(row, composition.base))}
+    others = tuple(planned for planned in trials if planned.trial.row not in same)
+    problems = [*same.values(), *_same_twice(others), *_taken_folders(trials)]
     if problems:
         raise RefusedError(problems)
     return Plan(composition, trials)
@@ -286,7 +293,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     rows = plan.composition.rows
     return replace(
-        recording(plan.composition, before, ordered),
+        recording(plan.composition, before, ordered, plan.sizes),
         trials=ordered,
         cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
         asked=(*before.asked, asked),

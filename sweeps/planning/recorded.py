@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
+from sweeps.config.tasks import TaskSource
+from sweeps.config.trees import Values, dotted
 from sweeps.planning.moved import moved_value
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
-from sweeps.planning.task_source import TaskSource
 from tracking.study import Study
 from tracking.trial_config import recorded_runs
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,20 +73,6 @@ def values_of(settings: Settings) -> Values:
     schema = Schema.of(settings.source.task)
     values = {key: value for key, value in schema.values(settings.trial).items() if schema.is_recorded(key)}
     return values | {f"scale.{name}": value for name, value in settings.to_dict()["scale"].items()}
-
-
-def dotted(tree: dict[str, Any]) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
-    return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}
-
-
-def nested(values: Values) -> dict[str, Any]:
-    """The reverse of ``dotted``."""
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        group, name = key.split(".")
-        tree.setdefault(group, {})[name] = value
-    return tree
 
 
 def decides_weights(schema: Schema, key: str) -> bool:

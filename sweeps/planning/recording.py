@@ -1,25 +1,28 @@
 """What `study.json` records of a composition: shared settings, rows by their differences, seeds, overrides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sweeps.planning.compose import ComposedRow, Composition
-from sweeps.planning.recorded import Values, nested, values_of
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_card import task_card
-from sweeps.planning.yaml_files import SHIPPED, Library
+from sweeps.config.schema import Schema, task_card
+from sweeps.config.trees import Values, nested
+from sweeps.planning.composition import ComposedRow, Composition
+from sweeps.planning.recorded import values_of
 from tracking.study import Study, Trial
 
 
-def recording(composition: Composition, before: Study, trials: Sequence[Trial]) -> Study:
-    """The study with these settings, and its rows in the order of its trials. All other fields stay."""
+def recording(composition: Composition, before: Study, trials: Sequence[Trial], sizes: Mapping[str, str]) -> Study:
+    """The study with these settings, and its rows in the order of its trials. All other fields stay.
+
+    ``sizes`` has words on rows whose model is of another size than base's.
+    """
     base = values_of(composition.base)
-    rows = {row["row"]: row for row in before.rows} | {row.name: _row(row, base) for row in composition.rows}
+    now = {row.name: _row(row, base, sizes.get(row.name, "")) for row in composition.rows}
+    rows = {row["row"]: row for row in before.rows} | now
     names = dict.fromkeys(trial.row for trial in trials)
     seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
     given, source = composition.overrides, composition.base.source
-    options = {**Library(SHIPPED, source).defaults, **given.choices}
+    options = {**composition.defaults, **given.choices}
     deciding = (*Schema.of(source.task).groups, "scale")
     chosen = {
         "options": {"task": source.name} | {group: name for group, name in options.items() if group in deciding},
@@ -30,7 +33,7 @@ def recording(composition: Composition, before: Study, trials: Sequence[Trial]) 
     return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen, task=card)
 
 
-def _row(row: ComposedRow, base: Values) -> dict[str, Any]:
+def _row(row: ComposedRow, base: Values, size: str) -> dict[str, Any]:
     about, values = asdict(row.settings.row), values_of(row.settings)
     differing = {key: value for key, value in values.items() if value != base[key]}
-    return {"row": row.name, **about, "values": differing, "before_scaling": row.before_scaling}
+    return {"row": row.name, **about, "values": differing, "before_scaling": row.before_scaling, "size": size}

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.load_task import OURS
-from sweeps.planning.task_named import source_of_study
-from sweeps.planning.task_source import TaskSource
+from sweeps.config.tasks import OURS, TaskSource
+from sweeps.planning.task_of import source_of_study
 from sweeps.task import RefusedError
 from tracking.damage import unless_damaged
 from tracking.study import Study

@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from sweeps.config.hydra import option
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.places import COMMAND_LINE, place_of
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
-from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
 from sweeps.planning.plan import Plan, configurations
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
-from sweeps.planning.task_named import library_of
+from sweeps.planning.task_of import library_of
 from sweeps.preflight.cluster import group_problems, memory_problems
 from sweeps.preflight.differences import node_notices, node_problems
 from sweeps.preflight.nodes import nodes_of
@@ -85,10 +87,10 @@ def _placed(problems: list[Problem], overrides: list[str]) -> list[Problem]:
     """The problems with the place that sets each key: the command line, or a line of a file."""
     library = library_of(overrides, Path.cwd())
     typed, _ = parse_overrides(overrides, library)
-    choices = {**library.defaults, **typed.choices, "row": "base"}
+    options = [option(group, name) for group, name in typed.choices.items() if group != "row"]
 
     def place(key: str) -> str | None:
-        return COMMAND_LINE if key in typed.values else library.locate(key, choices)
+        return COMMAND_LINE if key in typed.values else place_of(key, library.hydra, *options)
 
     return [replace(problem, place=problem.place or place(problem.key)) for problem in problems]
 

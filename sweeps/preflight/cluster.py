@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Cluster
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Cluster
 from sweeps.preflight.nodes import Node
 from sweeps.schema import Problem
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from sweeps.planning.settings import Settings
+from sweeps.config.settings import Settings
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.preflight.nodes import ANSWER_S, Node
 from sweeps.preflight.other_packages import other_packages

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeps.planning.settings import Cluster
-from sweeps.planning.study_problems import address_problems
+from sweeps.config.settings import Cluster
+from sweeps.config.study_problems import address_problems
 from sweeps.preflight import machine
 from sweeps.preflight.question import Question
 from sweeps.schema import Problem, RefusedError

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 
-from sweeps.planning.settings import Cluster
+from sweeps.config.settings import Cluster
 from sweeps.schema import Problem
 
 JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"

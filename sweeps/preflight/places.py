@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
+from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
-from sweeps.planning.settings import Paths
 from sweeps.schema import Problem, nearest
 from tracking.formats import size
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.settings import Paths, Settings
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.settings import Paths, Settings
 from sweeps.planning.task_files import task_files
 from sweeps.preflight.node_facts import packages
 from sweeps.preflight.places import local, nearest_existing

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.data_place import data_place
-from sweeps.planning.load_task import source_of
-from sweeps.planning.schema import Schema
 from sweeps.planning.task_files import root_of
-from sweeps.planning.task_source import TaskSource
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task

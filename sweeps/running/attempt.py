@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.schema import Schema
 from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
-from sweeps.planning.schema import Schema
 from sweeps.processes.alive import alive
 from sweeps.running.assignment import Assignment
 from sweeps.running.checkpoint_files import Manifest

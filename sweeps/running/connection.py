@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from sweeps.planning.settings import Cluster
+from sweeps.config.settings import Cluster
 from sweeps.preflight import machine
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.schema import Problem, RefusedError

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import load_task
 from sweeps.events import Event, Noticed
-from sweeps.planning.load_task import load_task
-from sweeps.planning.schema import Schema
 from sweeps.processes.meeting_port import use_interface_to
 from sweeps.running.assignment import Assignment
 from sweeps.running.attempt import Attempt, Stop

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sweeps.planning.compose import compose_settings
+from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
 from sweeps.running.times import LOOK_AT_LOG_S
@@ -89,7 +89,7 @@ def trial_named(study: Study, name: str) -> Trial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    runs = Path(compose_settings(overrides).paths.runs)
+    runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in studies(runs)[0] if runners(study.folder)]
     if len(running) == 1:
         return running[0]

@@ -14,8 +14,8 @@ from ray.exceptions import RayError
 from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.search import Searcher
 
+from sweeps.config.settings import Cluster, Settings
 from sweeps.events import Lost
-from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.storage import FIXES

@@ -5,7 +5,7 @@ from typing import Any
 
 import ray
 
-from sweeps.planning.settings import Cluster
+from sweeps.config.settings import Cluster
 from sweeps.running.times import ASK_FREE_S, EXPLAINED_AFTER_S
 
 

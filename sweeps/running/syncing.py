@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 from rich.console import Console
 
+from sweeps.config.settings import Settings
 from sweeps.planning.naming import by_name, hydra_text, placed
-from sweeps.planning.settings import Settings
 from sweeps.running.stopping import Interrupted
 from sweeps.running.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from tracking.shell import shell_line

@@ -15,8 +15,8 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from sweeps.config.settings import Cluster
 from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
-from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.running.assignment import Assignment

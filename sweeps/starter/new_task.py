@@ -8,7 +8,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from sweeps.planning.load_task import GROUP, OURS
+from sweeps.config.tasks import GROUP, OURS
 from sweeps.task import Problem, RefusedError
 
 TEMPLATE = Path(__file__).parent / "template"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sweeps.planning.settings import Settings
+from sweeps.config.settings import Settings
 from sweeps.planning.stored_study import studies_there
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.mlflow.ledger import trial_of_run

@@ -4,13 +4,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.library import Library
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.places import COMMAND_LINE
+from sweeps.config.settings import Settings
+from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import naming
-from sweeps.planning.overrides import COMMAND_LINE, parse_overrides
-from sweeps.planning.settings import Settings
 from sweeps.planning.stored_study import damaged
-from sweeps.planning.task_source import TaskSource
-from sweeps.planning.yaml_files import Library
 from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Typed
 from sweeps.trained.names import find
@@ -85,7 +86,7 @@ def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request
     """Arguments without ``=`` are names, the others are overrides. Raises RefusedError with every problem."""
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]
-    library = Library(Path.cwd(), source)
+    library = Library(source, Path.cwd())
     parsed, problems = parse_overrides(overrides, library)
     problems += [_foreign(verb, key, library) for key in (*parsed.choices, *parsed.values) if not _means(key, library)]
     if not names:

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import TaskSource
 from sweeps.planning.data_place import data_place
 from sweeps.planning.naming import must_finish
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_source import TaskSource
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.checkpoints import Checkpoints, OwnFormat
 from sweeps.running.prepared import prepared_folder

@@ -2,8 +2,9 @@
 
 from functools import cache
 
-from sweeps.planning.compose import ComposedRow, Composition, compose_sweep
-from sweeps.planning.yaml_files import SHIPPED
+from sweeps.config.folders import SHIPPED
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.composition import ComposedRow, Composition
 
 ROWS = sorted(path.stem for path in (SHIPPED / "row").glob("*.yaml"))
 SCALES = sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))

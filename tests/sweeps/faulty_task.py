@@ -7,6 +7,7 @@ from typing import Any
 
 from ablate_in_folder import plan
 from saved_state import saved_state
+from small_task import HEAD as PACKAGE
 from small_task import write_task
 from studies import lines
 
@@ -69,7 +70,7 @@ def write_faulty_task(
 def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
     """The files of rows that differ in a size, by which planted code knows them. It computes nothing."""
     return {
-        f"conf/task/small/row/{name}.yaml": f"row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        f"conf/task/small/row/{name}.yaml": f"{PACKAGE}row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
         for name, size in sizes.items()
     }
 

@@ -54,7 +54,8 @@ train:
   every: 2
   cut: 0.5
 """
-ROW = "row: {group: A, change: square}\nmodel: {kind: square}\n"
+HEAD = "# @package _global_\n"
+ROW = HEAD + "row: {group: A, change: square}\nmodel: {kind: square}\n"
 FILES = {
     "small.py": SOURCE,
     "conf/task/small/base.yaml": BASE,

@@ -94,7 +94,7 @@ def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["status", "table", "report", "sync"])
 def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: str) -> None:
-    done = ablate(folder, verb, "scale=half", ROWS)
+    done = ablate(folder, verb, "scale=half")
     assert (done.returncode, done.stdout) == (2, "")
     assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in done.stderr
     assert "studies there: synthetic-tiny" in done.stderr
@@ -103,7 +103,7 @@ def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: s
 
 
 def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "table", ROWS)
+    done = ablate(tmp_path, "table")
     assert done.returncode == 2
     assert "`ablate sweep` creates one" in done.stderr
     assert contents(tmp_path) == []
@@ -122,7 +122,7 @@ def test_the_table_as_csv(folder: Path) -> None:
 
 
 def test_the_status(folder: Path) -> None:
-    done = ablate(folder, "status", "--json", ROWS)
+    done = ablate(folder, "status", "--json")
     assert done.stderr == ""
     states = [(line["row"], line["state"], line["attempts"], line["note"]) for line in json.loads(done.stdout)]
     assert states == [
@@ -130,9 +130,9 @@ def test_the_status(folder: Path) -> None:
         ("a_heads_1", "failed", 1, "OutOfMemoryError: too wide"),
         ("c_layers_2", "missing", 0, ""),
     ]
-    shown = ablate(folder, "status", ROWS)
+    shown = ablate(folder, "status")
     assert "1 of 3 finished" in shown.stdout
-    assert next_command(shown) == "Next: ablate sweep"
+    assert next_command(shown) == "Next: ablate sweep sweep.name=synthetic-tiny"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_doctor_checks_this_machine(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_ui_needs_a_database(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "ui", ROWS)
+    done = ablate(tmp_path, "ui")
     assert done.returncode == 2
     assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in done.stderr
     assert contents(tmp_path) == []

@@ -83,7 +83,7 @@ def folder(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFac
     with (folder / "digits.py").open("a") as file:
         file.write(NOTE)
     row = folder / "conf" / "task" / "digits" / "row" / "mistyped.yaml"
-    row.write_text("row: {group: D, change: none}\nmodel:\n  widht: 8\n")
+    row.write_text("# @package _global_\nrow: {group: D, change: none}\nmodel:\n  widht: 8\n")
     return folder
 
 

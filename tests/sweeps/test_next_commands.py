@@ -10,6 +10,7 @@ from typed import refusal, typed
 
 ROWS = "sweep.rows=[base,d_smoothing_0,d_dropout_0]"
 STEPS = "train.steps=200"
+NAMED = "sweep.name=synthetic-tiny"
 MISSING = ["d_dropout_0-s1", "d_smoothing_0-s1"]  # in the order of the table
 
 
@@ -43,17 +44,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_status_leads_to_exactly_what_is_missing(folder: Path) -> None:
-    for arguments in ([], [ROWS, STEPS]):
-        advice = next_of(folder, "status", *arguments)
-        assert advice == ["sweep"]
-        assert would_run(folder, advice) == MISSING
+    advice = next_of(folder, "status")
+    assert advice == ["sweep", NAMED]
+    assert would_run(folder, advice) == MISSING
 
 
 def test_status_of_a_study_with_a_name_and_places_names_both(tmp_path: Path) -> None:
     places = ["sweep.name='my study (1)'", "paths.runs='else where'"]
     sweep(tmp_path, *places, ROWS, STEPS, "scale=tiny", ends=0)
-    advice = next_of(tmp_path, "status", *places, "cluster.workers=2")
-    assert advice == ["sweep", *places, "cluster.workers=2"]
+    advice = next_of(tmp_path, "status", *places)
+    assert advice == ["sweep", *places]
     assert would_run(tmp_path, advice) == ["base-s1", *MISSING]
 
 
@@ -62,7 +62,7 @@ def test_status_shows_trials_to_score_again(tmp_path: Path) -> None:
     assert next_of(tmp_path, "status") == ["table"]
     sweep(tmp_path, "decode.beam=2", ends=1)
     advice = next_of(tmp_path, "status")
-    assert (advice, len(would_run(tmp_path, advice))) == (["sweep"], 1)
+    assert (advice, len(would_run(tmp_path, advice))) == (["sweep", NAMED], 1)
     assert "to score again" in typed(tmp_path, "status").stdout
 
 
@@ -88,17 +88,17 @@ def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
     folder: Path, arguments: list[str], advice: list[str], runs: list[str]
 ) -> None:
     found = next_of(folder, "plan", *arguments)
-    assert found == ["sweep", *advice]
+    assert found == ["sweep", NAMED, *advice]
     assert would_run(folder, found) == runs
 
 
 def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> None:
     places = ["paths.runs=elsewhere"]
     sweep(tmp_path, "sweep.name=x", *places, "sweep.rows=[base]")
-    for verb in ("plan", "status"):
-        advice = next_of(tmp_path, verb, "sweep.name=x", *places, "sweep.rows=[base]")
-        assert advice == ["table", "sweep.name=x", *places]
-    assert next_of(tmp_path, *advice) == ["ui", "sweep.name=x", *places]
+    for words in (("plan", "sweep.rows=[base]"), ("status",)):
+        advice = next_of(tmp_path, *words, "sweep.name=x", *places)
+        assert advice == ["table", *places], "the study that was active last needs no name"
+    assert next_of(tmp_path, *advice) == ["ui", *places]
 
 
 def test_a_refusal_of_new_rows_names_a_command_that_adds_them(folder: Path) -> None:

@@ -19,7 +19,7 @@ from typed import refusal, typed
 from typer.testing import CliRunner
 
 from sweeps.cli import app
-from sweeps.planning.settings import Cluster
+from sweeps.config.settings import Cluster
 from sweeps.preflight.cluster import group_problems
 from sweeps.preflight.nodes import Node
 
@@ -262,7 +262,12 @@ def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path)
     before = contents(here)
     for verb in (("plan", "--check"), ("sweep",), ("train",)):
         said = refusal(here, *verb, *wrong, "train.steps=many")
-        places = ("paths.runs (command line)", "conf/cluster/gpu.yaml:4)", "tracking.uri (command line)", "train.steps")
+        places = (
+            "paths.runs (command line)",
+            "conf/shared/cluster/gpu.yaml:4)",
+            "tracking.uri (command line)",
+            "train.steps",
+        )
         assert all(place in said for place in places), said
         assert "for 5 reasons" in said
     assert contents(here) == before

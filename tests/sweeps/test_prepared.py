@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from small_task import HEAD
 
+from sweeps.config.schema import task_card
+from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_sweep
-from sweeps.planning.load_task import load_task
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.planning.same_data import check_data
-from sweeps.planning.task_card import task_card
 from sweeps.processes.alive import signs
 from sweeps.running.prepared import prepare_once, prepared_folder
 from sweeps.running.preparing import prepare_data
@@ -88,9 +89,9 @@ FILES = {
     "some": "abc",
     "others": "abcdef",
     "conf/task/letters/base.yaml": "model: {size: 9}\ndata: {file: some}\n",
-    "conf/task/letters/row/small.yaml": "row: {group: A, change: small}\nmodel: {size: 5}\n",
-    "conf/task/letters/row/other.yaml": "row: {group: A, change: other}\ndata: {file: others}\n",
-    "conf/task/letters/row/both.yaml": "row: {group: A, change: both}\nmodel: {size: 4}\ndata: {file: others}\n",
+    "conf/task/letters/row/small.yaml": HEAD + "row: {group: A, change: small}\nmodel: {size: 5}\n",
+    "conf/task/letters/row/other.yaml": HEAD + "row: {group: A, change: other}\ndata: {file: others}\n",
+    "conf/task/letters/row/both.yaml": HEAD + "row: {group: A, change: both}\nmodel: {size: 4}\ndata: {file: others}\n",
 }
 MADE = ["inner/letters", "prepared.json"]
 

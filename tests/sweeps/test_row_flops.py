@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from sweeps.config.folders import SHIPPED
+from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_sweep
-from sweeps.planning.settings import Settings
-from sweeps.planning.yaml_files import SHIPPED
 from transformer.cost import Lengths, forward_flops, training_flops
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import summed_loss

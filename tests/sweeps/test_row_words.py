@@ -9,7 +9,8 @@ from finished_trials import study_in, sweep
 from typed import typed
 
 from sweeps.planning.changes import shown_change
-from sweeps.planning.compose import ComposedRow, compose_sweep
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.composition import ComposedRow
 from sweeps.planning.continued import plan_sweep
 from tracking.rows import table
 from tracking.table import to_json, to_markdown

@@ -12,9 +12,9 @@ import yaml
 from composed_rows import ROWS, SCALES, composed, study
 from translation_key import trial_key
 
+from sweeps.config.folders import SHIPPED
 from sweeps.planning.changes import describe
 from sweeps.planning.compose import compose_sweep
-from sweeps.planning.yaml_files import SHIPPED
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
 

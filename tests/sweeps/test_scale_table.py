@@ -2,7 +2,7 @@
 
 from scale_table import DOCUMENT, MARKED, SCALES, scale_table
 
-from sweeps.planning.yaml_files import SHIPPED
+from sweeps.config.folders import SHIPPED
 
 
 def test_the_document_s_table_is_generated() -> None:

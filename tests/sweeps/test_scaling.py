@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from ablate_in_folder import own, own_row, plan, refused
 
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
+from sweeps.config.trees import dotted
 from sweeps.planning.changes import describe
-from sweeps.planning.compose import Composition, compose_row, compose_sweep
-from sweeps.planning.recorded import dotted
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Settings
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.composition import Composition
 from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)

@@ -73,7 +73,7 @@ def test_the_newest_study_is_read_and_named(folder: Path, verb: str) -> None:
 def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.name=only", "sweep.rows=[base]", "scale=half")
     for verb in READING:
-        done = typed(tmp_path, verb, "sweep.rows=[base]")
+        done = typed(tmp_path, verb)
         assert (done.exit_code, done.stderr, "only" in done.stdout) == (0, "", True), done.output
     assert study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder == tmp_path / "runs/only"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from ablate_in_folder import contents
-from small_task import BASE, ROW, write_task
+from small_task import BASE, HEAD, ROW, write_task
 from typed import refusal, typed
 
 FOREIGN = re.compile(r"d_model|n_heads|beam|decode|bleu|ppl|16 heads|tiny|data=", re.IGNORECASE)
@@ -149,9 +149,9 @@ ROWS: list[tuple[str, str, int, list[str]]] = [
     (ROW + "train: {rate: -1}\n", "train.rate", 3, ["must be a number above 0"]),
     (ROW + "data: {name: x}\n", "data", 3, ["is not a key"]),
     (ROW + "paths: {runs: x}\n", "paths", 3, ["a row sets only row, model, train"]),
-    ("row: {group: A}\nmodel: {kind: round}\n", "square", 1, ["changes nothing", "a key of model or train"]),
+    ("row: {group: A}\nmodel: {kind: round}\n", "square", 0, ["changes nothing", "a key of model or train"]),
     ("row: {group: A}\ntrain: {cut: 0.7}\n", "train.cut", 2, ["train the same model as base"]),
-    ("model: {kind: square}\n", "row", 1, ["is missing", "must be given"]),
+    ("model: {kind: square}\n", "row", 0, ["is missing", "must be given"]),
     ("row: {group: A, published: {bleu: 3}}\nmodel: {size: 2}\n", "row.published.bleu", 1, ["are score, params_m"]),
 ]
 
@@ -214,8 +214,8 @@ def test_a_wrong_override(tmp_path: Path, words: list[str], key: str, said: list
 @pytest.mark.parametrize(("text", "key", "line", "words"), ROWS, ids=[repr(case[0])[-50:] for case in ROWS])
 def test_a_wrong_row(tmp_path: Path, text: str, key: str, line: int, words: list[str]) -> None:
     row = "conf/task/small/row/square.yaml"
-    write_task(tmp_path, files={row: text})
-    expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line}", words)
+    write_task(tmp_path, files={row: HEAD + text.removeprefix(HEAD)})
+    expect(refused(tmp_path, "plan", "task=small", "sweep.rows=[base,square]"), key, f"{row}:{line + 1}", words)
 
 
 def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:

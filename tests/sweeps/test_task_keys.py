@@ -10,8 +10,8 @@ import pytest
 from ablate_in_folder import plan
 from small_task import BASE, ROW, write_task
 
-from sweeps.planning.load_task import load_task
-from sweeps.planning.schema import Schema
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import load_task
 from sweeps.schema import RefusedError
 
 FILE = "conf/task/small/base.yaml"

@@ -162,8 +162,8 @@ data: {size: 64}
 FILES = {
     "toy.py": SOURCE,
     "conf/task/toy/base.yaml": BASE,
-    "conf/task/toy/row/narrow.yaml": "row: {group: A}\nmodel: {width: 4}\n",
-    "conf/task/toy/scale/half.yaml": "scale: {name: half, width: 2}\n",
+    "conf/task/toy/row/narrow.yaml": "# @package _global_\nrow: {group: A}\nmodel: {width: 4}\n",
+    "conf/task/toy/scale/half.yaml": "# @package _global_\nscale: {name: half, width: 2}\n",
 }
 
 

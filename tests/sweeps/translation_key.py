@@ -1,6 +1,6 @@
 """The trial key of a translation."""
 
-from sweeps.planning.schema import Schema
+from sweeps.config.schema import Schema
 from transformer.config import TrialConfig
 from transformer.task import TRANSLATION
 

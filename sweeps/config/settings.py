@@ -6,14 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from sweeps.planning.schema import Schema
-from sweeps.planning.task_source import TaskSource
+from sweeps.config.schema import Schema
+from sweeps.config.tasks import TaskSource
 from sweeps.schema import parse
 from sweeps.task import Problem, Range, Task
 from sweeps.versions import field_types
 
-PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
-"""The groups of keys that every task has."""
 MAKERS = ("sweep.vary", "sweep.grid")
 """Keys that make rows of lists of values."""
 Count = Annotated[int, Range(1, 2**31 - 1)]
@@ -54,6 +52,8 @@ class Cluster:
 class Sweep:
     """``vary`` and ``grid`` are keys with lists of values, of which rows are made; ``rows`` may be left out then.
 
+    ``vary`` may also be a list of entries, each with the keys and values of one row.
+
     ``stall_minutes`` is how long a trial's workers may give no sign of life before their attempt ends.
     """
 
@@ -61,7 +61,7 @@ class Sweep:
     seeds: list[Annotated[int, Range(0, 2**31 - 1)]]
     max_failures: Annotated[int, Range(0)]
     rows: list[str] = field(default_factory=lambda: ["base"])
-    vary: dict[str, Any] = field(default_factory=dict)
+    vary: dict[str, Any] | list[dict[str, Any]] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
     stall_minutes: Annotated[float, Range(0, above=True)] = 10.0
 
@@ -109,7 +109,8 @@ def tree_type(task: Task[Any]) -> type:
     """A dataclass with the form of the files: every group of the platform and of the task. For keys and types."""
     schema = Schema.of(task)
     optional = {divided.by: divided.optional for divided in schema.divided.values()}
-    divisors = [(name, Annotated[int | None, Range(1)] if null else Count) for name, null in optional.items()]
+    kinds = {name: Annotated[int | None, Range(1)] if null else Count for name, null in optional.items()}
+    divisors = [(name, kind, field(default=1)) for name, kind in kinds.items()]
     names = dict.fromkeys([metric.name for metric in task.metrics if metric.tabled])
     figures = [(name, float | None, field(default=None)) for name in (*names, "params_m")]
     published = make_dataclass("Published", figures, frozen=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
 from typing import Any
@@ -10,8 +11,11 @@ from sweeps.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, S
 from sweeps.schema import RefusedError, parse
 from sweeps.task import Task
 from sweeps.versions import field_types, neutral_values, settled
+from tracking.card import Card
 
 Values = dict[str, Any]
+PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
+"""The groups of keys that every task has."""
 
 
 class Schema:
@@ -82,6 +86,13 @@ class Schema:
 
     def short(self, key: str) -> str:
         return self.short_names.get(key, key)
+
+    def described(self, values: Mapping[str, Any]) -> str:
+        """Values by short name as text, such as "h 4, d_k = d_v = 16"."""
+        if self.task.words is not None:
+            return self.task.words(values)
+        symbols = {self.short(key): symbol for key, symbol in self.symbols.items()}
+        return ", ".join(f"{symbols.get(name, name)} {value}" for name, value in values.items())
 
     def config(self, tree: dict[str, Any]) -> Any:
         """The task's dataclass from plain data, in which what no study records may be missing. Raises RefusedError."""
@@ -157,3 +168,19 @@ class Schema:
 
     def _with(self, role: type[Role]) -> dict[str, Role]:
         return fields_with(self.task.schema, role)
+
+
+def task_card(task: Task[Any]) -> Card:
+    """What ``study.json`` says of a task: its own card, or the one that follows from its schema."""
+    if task.card is not None:
+        return task.card
+    schema = Schema.of(task)
+    symbols = {schema.short(key): symbol for key, symbol in schema.symbols.items()}
+    return Card(
+        task.name, task.version, task.metrics, symbols, scoring=tuple(sorted(schema.scores)), groups=schema.groups
+    )
+
+
+def one_line(text: str) -> str:
+    """The text with single blanks, without letters that cannot be printed."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -8,14 +8,14 @@ from typing import Any
 
 import yaml
 
-from sweeps.planning.plain_yaml import plain_data
-from sweeps.planning.schema import Schema
+from sweeps.config.folders import BASE
+from sweeps.config.schema import Schema
 from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
 
-BASE = "base"
-"""The file of a task's base values."""
 ABOUT_ALL_GROUPS = ("row", "scale")
-"""Groups whose files set keys of other groups. Without the header, Hydra would read those as the group's keys."""
+"""Groups whose files set keys of other groups. Without the header, Hydra reads those as the group's own keys."""
+DEFAULTS = "defaults"
+"""Hydra's list of what a file builds on."""
 HEADER = re.compile(r"\s*#\s*@package\s+(\S+)\s*$")
 MISREAD = re.compile(r"[-+]?0[\d_]+$|.*:")
 """Numbers that YAML 1.1 reads as octal or as base 60."""
@@ -23,26 +23,22 @@ TAG = "tag:yaml.org,2002:"
 PLAIN = "must hold groups of keys in UTF-8, without tags, << or anchors of groups"
 
 
-def examined(path: Path, shown: str, group: str, schema: Schema, at_root: bool) -> list[Problem]:
-    """The problems of the file ``path``, which messages call ``shown``. Raises RefusedError if it is not plain YAML.
+def examined(path: Path, shown: str, group: str, schema: Schema) -> list[Problem]:
+    """The problems of the file ``path``, which messages call ``shown``; ``group`` is "" for base.
 
-    ``at_root``: it lies in ``conf/`` itself, from which Hydra composes."""
-    prefix = "" if group in (*ABOUT_ALL_GROUPS, BASE) else group
+    Raises RefusedError if it is not plain YAML.
+    """
     try:
         text = _text(path)
         root = _root(text)
-        problems = [*_header_problems(text, group, path.stem, shown, at_root), *_misread(root, prefix, shown)]
-        content = plain_data(text)
+        about_all = group in ("", *ABOUT_ALL_GROUPS)
+        misread = _misread(root, "" if about_all else group, shown)
+        header = _header_problems(text, group, path.stem, shown)
+        return [*header, *misread, *(_part_problems(root, group, path.stem, shown, schema) if about_all else ())]
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = _reason(error)
         place = f"{shown}:{line}" if line else shown
         raise RefusedError([Problem(path.stem, f"is not plain YAML: {reason}", PLAIN, None, place)]) from None
-    return [*problems, *(_part_problems(root, content, group, path.stem, shown, schema) if not prefix else ())]
-
-
-def groups_of(group: str, schema: Schema) -> tuple[str, ...]:
-    """The groups of keys that the file of a row, of a scale or of base may set."""
-    return schema.groups if group == BASE else (group, *schema.groups)
 
 
 def line_of(node: yaml.Node | None, key: str) -> int | None:
@@ -56,6 +52,19 @@ def line_of(node: yaml.Node | None, key: str) -> int | None:
         if inner != key and (line := line_of(value_node, inner)):
             return line
     return None
+
+
+def root_of(path: Path) -> yaml.Node | None:
+    """The nodes of a file, for ``line_of``."""
+    return yaml.compose(path.read_text("utf-8-sig"), Loader=yaml.SafeLoader)
+
+
+def keys_set(path: Path) -> list[str]:
+    """The dotted keys of two parts that a file sets."""
+    root = root_of(path)
+    groups = root.value if isinstance(root, yaml.MappingNode) else []
+    inner = ((group.value, node.value) for group, node in groups if isinstance(node, yaml.MappingNode))
+    return [f"{group}.{name.value}" for group, nodes in inner for name, _ in nodes]
 
 
 def _text(path: Path) -> str:
@@ -72,6 +81,7 @@ def _root(text: str) -> yaml.MappingNode:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not root.value:
         raise ValueError("it holds no keys")
+    yaml.safe_load(text)  # what a number cannot be
     return root
 
 
@@ -90,16 +100,12 @@ def _reason(error: Exception) -> tuple[str, int | None]:
     return reason, mark.line + 1 if mark else None
 
 
-def _header_problems(text: str, group: str, name: str, shown: str, at_root: bool) -> Iterator[Problem]:
+def _header_problems(text: str, group: str, name: str, shown: str) -> Iterator[Problem]:
     """The first comments may hold a license before the header."""
     head = takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), text.splitlines())
-    given = [match[1] for line in head if (match := HEADER.match(line))]
-    about_all = group in (*ABOUT_ALL_GROUPS, BASE)
-    needed = ["_global_"] if about_all and (given or at_root) else []
-    if given != needed:
-        found = f'has "# @package {given[0]}"' if given else 'lacks "# @package _global_"'
-        allowed = 'must begin with "# @package _global_"' if needed else "remove that line"
-        yield Problem(name, found, allowed, None, f"{shown}:1")
+    if group in ABOUT_ALL_GROUPS and not any(map(HEADER.match, head)):
+        allowed = 'must begin with "# @package _global_"'
+        yield Problem(name, 'lacks "# @package _global_"', allowed, None, f"{shown}:1")
 
 
 def _misread(node: yaml.Node, key: str, shown: str) -> Iterator[Problem]:
@@ -133,18 +139,24 @@ def _misread_keys(mapping: yaml.MappingNode, key: str, shown: str) -> Iterator[P
         yield from _misread(value, inner, shown)
 
 
-def _part_problems(
-    root: yaml.Node, content: dict[str, Any], group: str, name: str, shown: str, schema: Schema
-) -> Iterator[Problem]:
+def _part_problems(root: yaml.MappingNode, group: str, name: str, shown: str, schema: Schema) -> Iterator[Problem]:
     """What the file of a row, of a scale or of base may not set."""
-    groups, owner = groups_of(group, schema), group if group == BASE else f"a {group}"
-    for key in content.keys() - set(groups):
-        allowed = f"{owner} sets only {', '.join(groups)}"
-        yield Problem(key, UNKNOWN_KEY, allowed, nearest(key, groups), f"{shown}:{line_of(root, key)}")
-    if group in ABOUT_ALL_GROUPS and schema.seed and (line := line_of(root, schema.seed)):
+    groups, owner = (*filter(None, [group]), *schema.groups), f"a {group}" if group else BASE
+    for node, _ in root.value:
+        if node.value not in (*groups, DEFAULTS):
+            allowed, near = f"{owner} sets only {', '.join(groups)}", nearest(node.value, groups)
+            yield Problem(node.value, UNKNOWN_KEY, allowed, near, f"{shown}:{node.start_mark.line + 1}")
+    if group and schema.seed and (line := line_of(root, schema.seed)):
         allowed = "set the seeds of all rows with sweep.seeds=[1,2,3]"
         yield Problem(schema.seed, f"is set by {owner}", allowed, None, f"{shown}:{line}")
-    named = content["scale"].get("name", name) if group == "scale" and isinstance(content.get("scale"), dict) else name
-    if named != name:
+    if group == "scale" and (named := _value_of(root, "scale", "name")) not in (None, name):
         found, allowed = f"is {named}, but the file is {name}.yaml", f"must be {name}: it names the study"
         yield Problem("scale.name", found, allowed, None, f"{shown}:{line_of(root, 'scale.name')}")
+
+
+def _value_of(node: yaml.Node, *keys: str) -> str | None:
+    """The text of a value."""
+    for key in keys:
+        inner = node.value if isinstance(node, yaml.MappingNode) else []
+        node = next((value for name, value in inner if name.value == key), yaml.ScalarNode(TAG, None))
+    return node.value if isinstance(node, yaml.ScalarNode) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sweeps.planning.settings import Settings
+from sweeps.config.settings import Settings
 from sweeps.schema import Problem
 from tracking.uri import without_password
 

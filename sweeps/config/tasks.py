@@ -1,29 +1,47 @@
-"""The task that ``task=`` names: the default one, an installed one, or ``module:attribute`` in the current folder."""
+"""The task that ``task=`` names: ours, an installed one, or ``module:attribute`` in the current folder."""
 
 import importlib
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from sweeps.planning.task_errors import failed
-from sweeps.planning.task_faults import task_faults
-from sweeps.planning.task_folder import enter
-from sweeps.planning.task_functions import checked_functions
-from sweeps.planning.task_source import TaskSource
+from sweeps.config.task_checks import checked_functions, failed, task_faults
+from sweeps.config.task_folder import enter
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Task
 
+
+@dataclass(frozen=True)
+class TaskSource:
+    """A task: how it is named, and the folder from which it was imported."""
+
+    name: str
+    folder: str
+    task: Task[Any]
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A task of ours: where it is declared, and its folder below ``conf/``."""
+
+    reference: str
+    folder: str
+
+
 DEFAULT_TASK = "translation"
-"""Of ``task=``."""
-OURS = {DEFAULT_TASK: "transformer.task:TRANSLATION"}
+"""Of ``task=`` in a folder without tasks."""
+OURS = {DEFAULT_TASK: Shipped("transformer.task:TRANSLATION", ".")}
 GROUP = "ablate.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
 REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
+MAKES_TASK = re.compile(r"^(from|import) (sweeps|tracking)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
+"""The text of a module that declares a task."""
 
 
 def source_of(name: str, here: Path) -> TaskSource:
@@ -40,7 +58,8 @@ def load_task(name: str, here: Path) -> Task[Any]:
 
 @cache
 def _loaded(name: str, here: str) -> Task[Any]:
-    reference = OURS.get(name) or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+    ours = OURS[name].reference if name in OURS else None
+    reference = ours or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
     if name.endswith(".py") or not REFERENCE.fullmatch(reference):
         raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")
@@ -55,6 +74,25 @@ def _loaded(name: str, here: str) -> Task[Any]:
             Problem("task", f'is "{name}", but {fault}', "fix the file", None, place) for fault in faults
         )
     return found if name in OURS else checked_functions(found, name, here)
+
+
+def usual_task(here: Path) -> str:
+    """The task of a command that names none: the only one of this folder, or ours.
+
+    Raises RefusedError if the folder has several.
+    """
+    own = tasks_in(here)
+    if len(own) > 1:
+        allowed = f"must be one of {', '.join(f'task={name}' for name in (*own, *OURS))}"
+        raise RefusedError([Problem("task", "is missing, and this folder has several", allowed)])
+    return own[0] if own else DEFAULT_TASK
+
+
+def tasks_in(here: Path) -> list[str]:
+    """The modules of a folder that declare a task and have its base in ``conf/task/``."""
+    files = (file for file in sorted(here.glob("*.py")) if file.is_file())
+    makers = (file.stem for file in files if MAKES_TASK.search(file.read_text("utf-8", "replace")))
+    return [name for name in makers if any((here / "conf" / "task").glob("*/*.yaml"))]
 
 
 def known_tasks(here: Path) -> list[str]:

@@ -1,4 +1,10 @@
-"""What people type for our names: tables only. Names are compared in lower case and without separators."""
+"""The key that a mistyped name most likely means: the nearest known name, or one of a table of synonyms."""
+
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+
+from sweeps.schema import keys, nearest
 
 OTHER_NAMES = {
     "model.n_layers": "layers num_layers nlayers depth num_hidden_layers encoder_layers decoder_layers blocks n",
@@ -17,7 +23,7 @@ OTHER_NAMES = {
     " max_update total_steps training_steps train_steps step steps epochs epoch num_epochs n_epochs max_epochs"
     " max_epoch num_train_epochs",
     "train.warmup_steps": "warmup warm_up warmup_iters warmup_updates num_warmup_steps n_warmup_steps",
-    "train.label_smoothing": "eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
+    "train.label_smoothing": "ε_ls eps_ls epsilon_ls epsilon eps smoothing label_smooth ls",
     "train.evaluate_every": "eval_every eval_interval eval_steps eval_freq val_every val_interval validate_every"
     " validate_interval",
     "train.checkpoint_every": "save_every save_interval save_steps save_freq ckpt_every checkpoint_interval"
@@ -25,7 +31,7 @@ OTHER_NAMES = {
     "train.keep_checkpoints": "keep keep_last keep_last_n save_total_limit max_to_keep num_checkpoints",
     "train.tokens_per_micro_batch": "micro_batch micro_batch_size microbatch",
     "decode.beam": "beam beams beam_size beam_width num_beams n_beams",
-    "decode.alpha": "length_penalty len_penalty lenpen lp",
+    "decode.alpha": "α length_penalty len_penalty lenpen lp",
     "decode.average_checkpoints": "average avg avg_checkpoints averaging average_last checkpoint_average",
     "data.vocab_size": "vocab n_vocab num_vocab bpe_size spm_vocab_size pieces num_pieces",
     "data.source": "src source_lang src_lang source_language",
@@ -59,3 +65,48 @@ NOTES = {
     "model.d_model": "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
 }
 """Our key: how it may differ from what its other names mean."""
+
+
+@cache
+def known_keys(tree: type) -> tuple[str, ...]:
+    """Every key of a task's settings; ``tree`` is the dataclass that has their form."""
+    return tuple(keys(tree))
+
+
+def other_name(key: str, known: Collection[str]) -> str | None:
+    """The known key that has this other name; the whole name counts before its last component."""
+    found = (_others().get(_plain(name), "") for name in (key, _last(key)))
+    return next((name for name in found if name in known), None)
+
+
+def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) -> tuple[str | None, str]:
+    """The key or group that an unknown key most likely means, and what is allowed in its place."""
+    inside = any(name.startswith(f"{key}.") for name in known)
+    above = (name for name in known if key.startswith(f"{name}."))
+    named = next(above, None) or other_name(key, [*known, *groups])
+    meant = None if inside else named or _similar(key, known, groups)
+    branch = key if inside else (meant if meant and "." in meant else key).rpartition(".")[0]
+    siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
+    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`ablate config` shows every key"
+    return meant, NOTES.get(named or "", usual)
+
+
+def _similar(key: str, known: Collection[str], groups: Iterable[str]) -> str | None:
+    """A key with this last component, or a key or group that looks like the typed one, or whose last component does."""
+    usual = sorted(known, key=lambda name: name.startswith(("row.", "scale.")))
+    lasts = {_last(name): name for name in reversed(usual)}
+    return lasts.get(_last(key)) or nearest(key, [*groups, *known]) or lasts.get(nearest(_last(key), lasts) or "")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, without separators."""
+    return re.sub(r"[\s_-]+", "", name.casefold())
+
+
+@cache
+def _others() -> dict[str, str]:
+    return {_plain(name): key for key, names in OTHER_NAMES.items() for name in names.split()}

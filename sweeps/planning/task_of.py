@@ -1,14 +1,14 @@
-"""The task of a command: the one it names, the recorded study's, or the default one."""
+"""The task of a command: the one it names, the recorded study's, or the usual one of the folder."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.planning.load_task import DEFAULT_TASK, source_of
-from sweeps.planning.override import parsed, value_text
+from sweeps.config.hydra import parsed
+from sweeps.config.library import Library
+from sweeps.config.places import COMMAND_LINE
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.recorded import Record
 from sweeps.planning.stored_study import known_study
-from sweeps.planning.task_source import TaskSource
-from sweeps.planning.yaml_files import Library
 from sweeps.task import Problem, RefusedError
 from tracking.study import Study
 
@@ -16,28 +16,33 @@ KEY = "task"
 
 
 def library_of(overrides: list[str], here: Path, record: Record | None = None, trains: bool = True) -> Library:
-    """The configuration files of the command's task. Raises RefusedError if it cannot be imported.
+    """The configuration of the command's task. Raises RefusedError if it cannot be imported.
 
     To read a study needs no task: without ``trains``, the default task's files stand in for those of a recorded task.
     """
     try:
-        return Library(here, record.source if record else source_named(overrides, here))
+        return Library(record.source if record else source_named(overrides, here), here)
     except RefusedError:
         if trains or any(text.startswith(f"{KEY}=") for text in overrides):
             raise
-        return Library(here, source_of(DEFAULT_TASK, here))
+        return Library(source_of(DEFAULT_TASK, here), here)
 
 
 def source_named(overrides: list[str], here: Path) -> TaskSource:
     """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises RefusedError."""
-    typed = dict(filter(None, map(_named, overrides)))
+    typed = {
+        key: value
+        for text in overrides
+        if text.startswith((KEY, "paths.runs=", "sweep.name="))
+        for key, value in _named(text)
+    }
     if KEY in typed:
         try:
             return source_of(typed[KEY], here)
         except RefusedError as error:
-            raise RefusedError(replace(each, place=each.place or "command line") for each in error.problems) from None
+            raise RefusedError(replace(each, place=each.place or COMMAND_LINE) for each in error.problems) from None
     study = _study(typed.get("paths.runs", "runs"), typed.get("sweep.name"), here)
-    return source_of(DEFAULT_TASK, here) if study is None else source_of_study(study, here)
+    return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
 
 
 def source_of_study(study: Study, here: Path) -> TaskSource:
@@ -49,12 +54,15 @@ def source_of_study(study: Study, here: Path) -> TaskSource:
     return source
 
 
-def _named(text: str) -> tuple[str, str] | None:
+def _named(text: str) -> list[tuple[str, str]]:
     """The key and the value of an override; a number may be a name too."""
     override = parsed(text)
-    if override is None or isinstance(override.value, bool) or not isinstance(override.value, str | int | float):
-        return None
-    return override.key, override.value if isinstance(override.value, str) else value_text(text)
+    if override is None or override.is_sweep_override():
+        return []
+    value = override.value()
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return []
+    return [(override.key_or_group, value if isinstance(value, str) else text.partition("=")[2].strip())]
 
 
 def _study(runs: str, name: str | None, here: Path) -> Study | None:

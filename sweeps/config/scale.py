@@ -10,11 +10,10 @@ from fractions import Fraction
 from math import gcd
 from typing import Any, TypeGuard
 
-from sweeps.planning.schema import Schema
-from sweeps.planning.settings import Scale
+from sweeps.config.schema import Schema, one_line
+from sweeps.config.settings import Scale
+from sweeps.config.trees import Tree, differences
 from sweeps.schema import Problem
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,19 @@ def apply_scale(tree: Tree, scale: Scale, schema: Schema, changed: Collection[st
     for name, keys in undivided.items():
         problems.append(Problem(f"scale.{name}", f"is {scale.divisors[name]}", f"must divide {', '.join(keys)}"))
     return problems
+
+
+def before_scaling(row: Layered, base: Layered, schema: Schema, own: Iterable[str]) -> str:
+    """The row's change at the paper's size: its own words, or its values in symbols.
+
+    "" if scaling touches neither a difference nor another key that its ``own`` file sets.
+    """
+    changed = differences(base.paper, row.paper, schema.groups)
+    if differences(row.paper, row.scaled, schema.groups).keys().isdisjoint({*changed, *own}):
+        return ""
+    words = row.paper["row"].get("change") if isinstance(row.paper.get("row"), dict) else None
+    short = {schema.short(key): value for key, value in changed.items()}
+    return (one_line(words) if isinstance(words, str) else "") or schema.described(short)
 
 
 def _taken(row: Layered, base: Layered, groups: Iterable[str]) -> Iterator[tuple[str, Any, Any, Any]]:

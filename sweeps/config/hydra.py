@@ -1,0 +1,205 @@
+"""Hydra and OmegaConf: rows composed from files, overrides read by their grammar, references resolved.
+
+The only module that imports them; what leaves it is plain data.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override as Override
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from sweeps.config.folders import CONFIG, Folders
+from sweeps.schema import Problem
+from sweeps.task import RefusedError
+
+Tree = dict[str, Any]
+ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
+WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+HOW_TO_REFER = "a reference must look like ${group.key} and name a key that exists"
+HOW_TO_COMPOSE = "must be YAML that Hydra composes, in UTF-8"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Plain data whose references are not resolved yet, and the option of each group."""
+
+    tree: Tree
+    choices: dict[str, str]
+
+
+class Hydra:
+    """Composes the configuration of one task; each combination of options once."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+        self._composed: dict[tuple[str, ...], Composed] = {}
+
+    def compose(self, *options: str) -> Composed:
+        """As ``hydra.compose("config", options)``. Raises RefusedError."""
+        if options not in self._composed:
+            self._composed[options] = self._compose(options)
+        return self._composed[options]
+
+    def files(self, *options: str) -> list[tuple[Path, str]]:
+        """The composed files, each with its package; a value of a later one counts. Raises RefusedError."""
+        with _faults_as_problems(self.folders, options), self._initialized():
+            loader = GlobalHydra.instance().config_loader()
+            listed = loader.compute_defaults_list(CONFIG, self._typed(options), RunMode.RUN).defaults
+        paths = [(self.folders.find(each.config_path or ""), each.package or "") for each in listed]
+        return [(path, package) for path, package in paths if path is not None]
+
+    def _compose(self, options: tuple[str, ...]) -> Composed:
+        with _faults_as_problems(self.folders, options), self._initialized():
+            config = compose(CONFIG, self._typed(options), return_hydra_config=True)
+            chosen = config.hydra.runtime.choices
+            choices = {str(group): str(name) for group, name in chosen.items() if not group.startswith("hydra/")}
+            tree: Any = OmegaConf.to_container(config)
+            return Composed({key: value for key, value in tree.items() if key != "hydra"}, choices)
+
+    def _initialized(self) -> Any:
+        GlobalHydra.instance().clear()
+        return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
+
+    def _typed(self, options: tuple[str, ...]) -> list[str]:
+        searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
+        return [f"hydra.searchpath=[{searched}]", *options]
+
+
+@contextmanager
+def _faults_as_problems(folders: Folders, options: tuple[str, ...]) -> Iterator[None]:
+    """Raises RefusedError for what Hydra, OmegaConf and YAML raise."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError) as error:
+        raise RefusedError([_problem(error, folders, options)]) from error
+
+
+def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Problem:
+    """With the file, and the line if YAML tells it; otherwise with the row that was composed."""
+    mark = getattr(error, "problem_mark", None)
+    row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
+    file = Path(mark.name) if mark and Path(mark.name).is_absolute() else folders.find(f"row/{row}")
+    line = f":{mark.line + 1}" if mark else ""
+    reason = getattr(error, "problem", None) or _reason(error)
+    place = f"{folders.show(file)}{line}" if file else None
+    return Problem(row, f"cannot be composed: {reason}", HOW_TO_COMPOSE, None, place)
+
+
+def _reason(error: BaseException | None) -> str:
+    """The first line that the error or its cause says."""
+    while error is not None:
+        if text := str(error).strip():
+            return text.splitlines()[0]
+        error = error.__cause__ or error.__context__
+    return "it is no configuration"
+
+
+def option(group: str, name: str) -> str:
+    """The choice of a group's option, as ``compose`` takes it."""
+    return f"{group}={name if WORD.fullmatch(name) else quoted(name)}"
+
+
+def quoted(text: str) -> str:
+    """The text as a value in Hydra's grammar."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def parsed(text: str, folders: Folders | None = None) -> Override | None:
+    """One override as Hydra reads it; None if it is none. ``folders`` have the options for ``glob()``."""
+    parser = OverridesParser.create()
+    try:
+        override = parser.parse_overrides([_in_ascii(text)])[0]
+    except (HydraException, ValueError, RecursionError):  # also a whole number of thousands of digits
+        return None
+    override.config_loader = folders and _Options(folders)  # type: ignore[assignment]
+    return override
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What Hydra asks for the names that ``glob()`` chooses from."""
+
+    folders: Folders
+
+    def get_group_options(self, group: str, results_filter: Any = None) -> list[str]:
+        return self.folders.options(group)
+
+
+def listed(override: Override) -> list[str]:
+    """The values of a sweep override, each as it would be typed. Raises HydraException if they cannot be listed."""
+    return list(override.sweep_string_iterator())
+
+
+def _in_ascii(text: str) -> str:
+    """The override with quotes around each item that has letters beyond ASCII, which Hydra reads only in quotes."""
+    key, mark, value = text.partition("=")
+    if value.isascii() or "${" in value or "\\" in value:
+        return text
+    return f"{key}{mark}{ITEM.sub(_in_quotes, value)}"
+
+
+def _in_quotes(item: re.Match[str]) -> str:
+    text = item[0].strip()
+    return item[0] if item["quoted"] or text.isascii() else item[0].replace(text, f"'{text}'")
+
+
+def resolved(tree: Tree) -> tuple[Tree | None, list[Problem]]:
+    """The tree without references such as ``${model.d_model}``, or the problem of each key that has a wrong one."""
+    referring = {key: value for key, value in _leaves(tree) if refers(value)}
+    if not referring:
+        return tree, []
+    faults = {key: _fault(OmegaConf.create, [value]) for key, value in referring.items()}
+    if not any(faults.values()):
+        config = OmegaConf.create(tree)
+        faults = {key: _fault(_select, config, key) for key in referring}
+    if any(faults.values()):
+        wrong = {key: fault for key, fault in faults.items() if fault}
+        return None, [Problem(key, f"cannot be resolved: {fault}", HOW_TO_REFER) for key, fault in wrong.items()]
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    return plain, []
+
+
+def refers(value: Any) -> bool:
+    """Whether any text in the value may refer to another key."""
+    if isinstance(value, dict | list):
+        return any(map(refers, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and "${" in value
+
+
+def _select(config: Any, key: str) -> None:
+    found = OmegaConf.select(config, key)
+    if OmegaConf.is_config(found):
+        OmegaConf.to_container(found, resolve=True)
+
+
+def _fault(act: Callable[..., Any], *arguments: Any) -> str | None:
+    """What is wrong with a reference; None if it can be resolved."""
+    try:
+        act(*arguments)
+    except OmegaConfBaseException as error:
+        return str(error).splitlines()[0]
+    except RecursionError:
+        return "it refers to itself"
+    return None
+
+
+def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,182 @@
+"""The command line's overrides: parsed by Hydra's grammar, checked against the schema, all at once."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sweeps.config.hydra import Override, listed, parsed
+from sweeps.config.library import FIXED, Library
+from sweeps.config.places import COMMAND_LINE
+from sweeps.config.settings import MAKERS
+from sweeps.config.suggest import other_name, unknown_key
+from sweeps.schema import Problem, kind_of, nearest
+from tracking.shell import for_shell
+
+QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
+LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
+"""A key with its list in the text of ``sweep.vary`` or ``sweep.grid``."""
+HYDRAS_OWN = {
+    "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
+    "hydra/sweeper": "`ablate sweep row=base,big train.seed=1,2` sweeps by itself",
+    "hydra": "places are paths.runs, paths.data and paths.checkpoints; `ablate logs` shows what trials print",
+}
+"""What to type instead, by the start of the key."""
+PLAIN = "train.steps=100"
+
+
+@dataclass
+class Overrides:
+    """Chosen options, such as scale=half, and values, such as model.n_heads=4.
+
+    ``sweeps`` has the keys and groups that were given several values, which make rows and seeds. ``refused`` names
+    the keys and groups that have a problem.
+    """
+
+    choices: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    sweeps: dict[str, list[Any]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+    @property
+    def names_rows(self) -> bool:
+        named = {"sweep.rows", *MAKERS} & self.values.keys() or {"sweep", "row"} & self.choices.keys()
+        return bool(named or self.sweeps)
+
+    def names_seeds(self, seed: str | None) -> bool:
+        """Whether the seeds are typed; ``seed`` is the task's own key for one."""
+        return "sweep.seeds" in self.values or "sweep" in self.choices or seed in self.values or seed in self.sweeps
+
+    def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
+        """These on top of earlier ones."""
+        return Overrides(choices | self.choices, values | self.values, self.sweeps)
+
+
+def parse_overrides(
+    overrides: Sequence[str], library: Library, recorded_rows: Sequence[str] = (), sweeps: bool = False
+) -> tuple[Overrides, list[Problem]]:
+    """The parsed overrides, and their problems. ``row=`` also takes rows that only a study records or that are made.
+
+    ``sweeps``: the verb takes several values of a key.
+    """
+    reader = _Reader(
+        library, list(recorded_rows), sweeps, any(text.startswith((*MAKERS, "sweep=")) for text in overrides)
+    )
+    read = [(text, parsed(text, library.folders)) for text in overrides]
+    for text, override in read:
+        if override is not None and override.key_or_group:
+            reader.read(text, override)
+    reader.refuse_unreadable([text for text, override in read if override is None or not override.key_or_group])
+    return reader.found, reader.problems
+
+
+class _Reader:
+    """Reads one override after another, and keeps the first of two that contradict each other."""
+
+    def __init__(self, library: Library, recorded_rows: list[str], sweeps: bool, makes_rows: bool) -> None:
+        self.library, self.recorded_rows, self.sweeps, self.makes_rows = library, recorded_rows, sweeps, makes_rows
+        self.found, self.problems = Overrides(), list[Problem]()
+        self.first: dict[str, Any] = {}
+
+    def read(self, text: str, override: Override) -> None:
+        key, typed = override.key_or_group, text.partition("=")[2].strip()
+        if key in MAKERS and (twice := _repeated(text)):  # Hydra would keep the last
+            self._refuse(key, f"gives {', '.join(twice)} twice", "give all values of a key in one list")
+        elif self._is_supported(override, typed):
+            group = key in self.library.groups
+            names = listed(override) if override.is_sweep_override() else [typed]
+            values = [self._option(key, name) if group else self._value(key, name) for name in names]
+            if None not in values or not group:
+                self._keep(key, group, values, override.is_sweep_override())
+
+    def refuse_unreadable(self, texts: list[str]) -> None:
+        """One reason for all of them: they may be parts of one text, which the shell split at its blanks."""
+        if texts:
+            maker = next((maker for maker in MAKERS if texts[0].startswith(maker)), None)
+            key = next(iter(self.library.schema.short_names))
+            form = f"{maker}='{{{key}: [VALUE, VALUE]}}'" if maker else f"{key}=VALUE, such as {PLAIN}"
+            self._refuse(" ".join(texts), "is not key=value", f"must look like {form}; {QUOTES}", self._meant(texts[0]))
+
+    def _meant(self, text: str) -> str | None:
+        """The override that a text most likely means which is none: a key in Greek letters, or an option alone."""
+        key, mark, value = text.partition("=")
+        if mark:
+            meant = other_name(key, self.library.keys)
+            return meant and f"{meant}={value}"
+        options = {
+            name: f"{group}={name}" for group in self.library.groups for name in self.library.folders.options(group)
+        }
+        near = nearest(Path(re.sub(r"-s\d+$", "", text)).stem, options)
+        return near and options[near]
+
+    def _keep(self, key: str, group: bool, values: list[Any], several: bool) -> None:
+        there: dict[str, Any] = self.found.sweeps if several else self.found.choices if group else self.found.values
+        value = values if several else values[0]
+        first = self.first.setdefault(key, value)
+        if repr(first) == repr(value):
+            there[key] = value
+        else:
+            there.pop(key, None)
+            self._refuse(key, f"is given twice, as {first} and as {value}", "give it once")
+
+    def _is_supported(self, override: Override, typed: str) -> bool:
+        """Whether nothing is wrong with an override by itself, but for its values; otherwise the problem is kept."""
+        key, before = override.key_or_group, len(self.problems)
+        if override.is_hydra_override():
+            instead = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
+            self._refuse(key, "is a setting of Hydra's own program", instead)
+        elif override.is_delete():
+            self._refuse(key, "cannot be removed", "set another value")
+        elif key not in (*self.library.groups, *self.library.keys):
+            meant, allowed = unknown_key(self.library.keys, key, self.library.groups)
+            self._refuse(key, "is not a key", allowed, meant)
+        elif override.package is not None:
+            found = "names a package after @, but each group has its place"
+            self._refuse(f"{key}@{override.package}", found, f"remove @{override.package}", f"{key}={typed}")
+        elif override.is_add():
+            found, allowed = 'begins with "+", which adds a key', "every key already exists; remove the +"
+            self._refuse(key, found, allowed, f"{key}={typed}")
+        elif override.is_sweep_override():
+            self._check_sweep(key, override)
+        return len(self.problems) == before
+
+    def _check_sweep(self, key: str, override: Override) -> None:
+        """Whether several values of this key make rows or seeds here."""
+        if not self.sweeps:
+            self._refuse(key, "lists several values", "give one value; only `plan` and `sweep` take several")
+        elif override.is_interval_sweep():
+            self._refuse(key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)")
+        elif key.split(".")[0] in FIXED or key.split(".")[0] == "paths":
+            lists = key in ("sweep.rows", "sweep.seeds")
+            allowed = f"give one list, such as {key}=[…]" if lists else "give one value for all rows"
+            self._refuse(key, "lists several values, but is the same for all rows", allowed)
+
+    def _option(self, group: str, name: str) -> str | None:
+        """The option, without quotes; None if it is unknown."""
+        name = name.strip("'\"")
+        known = [*self.library.folders.options(group), *(self.recorded_rows if group == "row" else ())]
+        if name in known or (group == "row" and self.makes_rows):
+            return name
+        problem = self.library.folders.unknown_option(group, name, COMMAND_LINE)
+        if problem:
+            meant = problem.nearest or nearest(name, known)
+            self._refuse(group, problem.found, problem.allowed, meant and f"{group}={meant}")
+        return None
+
+    def _value(self, key: str, text: str) -> Any:
+        """The value; a name of digits stays a name."""
+        override = parsed(f"{key}={text}")
+        value: Any = override.value() if override else text
+        kind = kind_of(self.library.tree, key)
+        takes_text = kind is str or kind == str | None
+        return text if takes_text and isinstance(value, int | float) else value
+
+    def _refuse(self, key: str, found: str, allowed: str, meant: str | None = None) -> None:
+        self.found.refused.add(key.partition("@")[0])
+        self.problems.append(Problem(key, found, allowed, meant and for_shell(meant), COMMAND_LINE))
+
+
+def _repeated(text: str) -> list[str]:
+    keys = LISTED_KEY.findall(text)
+    return sorted({key for key in keys if keys.count(key) > 1})

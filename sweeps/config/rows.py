@@ -1,0 +1,157 @@
+"""Rows as plain data: composed by Hydra, at the paper's size and with the scale on top, without references."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sweeps.config.files import examined, keys_set
+from sweeps.config.folders import BASE
+from sweeps.config.found import Found
+from sweeps.config.hydra import resolved
+from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
+from sweeps.config.settings import MAKERS, parse_scale
+from sweeps.config.trees import Tree, assigned, copied, differences, merged, nested
+from sweeps.config.vary import MadeRow
+from sweeps.task import RefusedError
+
+ALL = "all"
+"""``sweep.rows=all``: the rows that the sweep's file lists. In such a file: base, and every row with a file."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """One row after scaling, before all other overrides. ``before`` is its change at the paper's size, if that is
+    another."""
+
+    tree: Tree
+    kept: Kept = field(default_factory=Kept)
+    before: str = ""
+
+
+class Rows:
+    """Composes each row once. ``values`` are the overrides; those of ``scale`` decide how rows are scaled."""
+
+    def __init__(self, found: Found, values: dict[str, Any]) -> None:
+        self.found, self.library, self.schema = found, found.library, found.library.schema
+        self._divisors = {key: value for key, value in values.items() if key.startswith("scale.")}
+        self._papers: dict[str, Tree | None] = {}
+        self._scaled: dict[str, Scaled | None] = {}
+
+    def scaled(self, row: str) -> Scaled | None:
+        """None if the row cannot be composed; its problems are kept."""
+        if row not in self._scaled:
+            self._scaled[row] = self._scale_row(row)
+        return self._scaled[row]
+
+    def readable(self, group: str, name: str) -> bool:
+        """Whether the option's file can be read. The problems of a user's own file are kept."""
+        path, folders = f"{group}/{name}".lstrip("/"), self.library.folders
+        self.found.every += folders.shadowing(path)
+        file = folders.find(path)
+        if file is None or not folders.is_own(file):
+            return True
+        try:
+            self.found.note(examined(file, folders.show(file), group, self.schema))
+        except RefusedError as error:
+            self.found.every += error.problems
+            return False
+        return True
+
+    @cached_property
+    def lists(self) -> Tree:
+        """The lists of values in the sweep's file, of which rows are made, by dotted key."""
+        sweep = self.library.hydra.compose(*self.found.options(BASE), *self.found.scale_option).tree["sweep"]
+        return {key: sweep[key.removeprefix("sweep.")] for key in MAKERS if sweep.get(key.removeprefix("sweep."))}
+
+    @cached_property
+    def base(self) -> Layered | None:
+        return self._layered(BASE)
+
+    @cached_property
+    def listed(self) -> Any:
+        """``sweep.rows`` from the files: the order of the study's table."""
+        return self.base.scaled["sweep"].get("rows") if self.base is not None else None
+
+    def _scale_row(self, row: str) -> Scaled | None:
+        layered, base = (self.base if row == BASE else self._layered(row)), self.base
+        if layered is None or base is None:
+            return None
+        tree = copied(layered.scaled)
+        scale, problems = parse_scale(self.library.task, tree["scale"])
+        if scale is None:
+            self.found.note(problems, row)
+            return Scaled(tree)
+        now = Layered(layered.paper, tree)
+        kept = keep_differences(now, base, scale, self.schema)
+        undivided = apply_scale(tree, scale, self.schema, differences(base.paper, layered.paper, self.schema.groups))
+        # a fault of the scale is none of the rows
+        self.found.note(apply_scale(copied(base.scaled), scale, self.schema) or [*kept.problems, *undivided], row)
+        made, file = self.found.made.rows.get(row), self.library.folders.find(f"row/{row}")
+        if made and made.final:  # its own values are not scaled
+            return Scaled(assigned(tree, made.final), kept)
+        return Scaled(tree, kept, before_scaling(now, base, self.schema, keys_set(file) if file else ()))
+
+    def _layered(self, row: str) -> Layered | None:
+        """One row without and with its scale. References resolve to values at the paper's size."""
+        paper = self._paper(row)
+        if paper is None or self._overlay is None:
+            return None
+        scaled = merged(paper, self._overlay)
+        both = (paper | {"scale": scaled["scale"]}, scaled)
+        first, second = (self.resolved(assigned(each, self._divisors), row) for each in both)
+        return None if first is None or second is None else Layered(first, second)
+
+    def resolved(self, tree: Tree, row: str) -> Tree | None:
+        """Without references; None if one cannot be resolved, whose problem is kept."""
+        plain, problems = resolved(tree)
+        self.found.note(problems, row)
+        return plain
+
+    @cached_property
+    def _overlay(self) -> Tree | None:
+        """What the scale sets, with its references: the differences that it makes to base."""
+        base, scaled = self._paper(BASE), self._composed(*self.found.options(BASE), *self.found.scale_option)
+        return None if base is None or scaled is None else _differing(base, scaled)
+
+    def _paper(self, row: str) -> Tree | None:
+        """A row before its scale, with its references."""
+        if row not in self._papers:
+            made = self.found.made.rows.get(row)
+            self._papers[row] = self._of_made(made) if made else self._of_file(row)
+        return self._papers[row]
+
+    def _of_file(self, row: str) -> Tree | None:
+        return self._composed(*self.found.options(row), "~scale") if self.readable("row", row) else None
+
+    def _of_made(self, made: MadeRow) -> Tree | None:
+        """As if a file had been written for the row."""
+        options = [*self.found.options(made.of, made.options), "~scale"]
+        of = self._composed(*options) if made.options else self._paper(made.of)
+        if of is None:
+            return None
+        return merged(of, nested(made.values)) | {"row": {"group": made.group or of["row"].get("group")}}
+
+    def _composed(self, *options: str) -> Tree | None:
+        """As Hydra composes it, without the lists of which rows are made; a problem is kept."""
+        try:
+            tree = copied(self.library.hydra.compose(*options).tree)
+        except RefusedError as error:
+            self.found.every += error.problems
+            return None
+        sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" not in MAKERS}
+        if sweep.get("rows") == ALL:
+            sweep["rows"] = list(dict.fromkeys([BASE, *self.library.folders.options("row")]))
+        return {**tree, "sweep": sweep}
+
+
+def _differing(below: Tree, above: Tree) -> Tree:
+    """What ``above`` sets otherwise than ``below``, group by group."""
+    found: Tree = {}
+    for key, value in above.items():
+        before = below.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := _differing(before, value):
+                found[key] = inner
+        elif key not in below or repr(value) != repr(before):
+            found[key] = value
+    return found

@@ -1,0 +1,273 @@
+"""Rows that are made without a file: by ``sweep.vary`` and ``sweep.grid``, and by overrides with several values.
+
+``vary`` makes one row per value, which differs from base in that key alone, or one per entry of several keys;
+``grid`` makes one row per combination. Their values are those before scaling, as in a file. An override with several
+values means what it means to Hydra: one row per combination, with final values. A row is named by its changes, the same
+in every study.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from sweeps.config.library import Library
+from sweeps.config.places import COMMAND_LINE
+from sweeps.config.settings import MAKERS
+from sweeps.config.suggest import unknown_key
+from sweeps.schema import UNKNOWN_KEY, Problem, kind_of, nearest
+
+VARY, GRID = MAKERS
+MOST = 1000
+LONGEST = 120  # bytes of a name
+Values = dict[str, Any]
+Place = Callable[[str], str | None]
+"""Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
+
+
+@dataclass(frozen=True)
+class MadeRow:
+    """A row ``of`` another, with other options of groups, with ``values`` before scaling, or with ``final`` values.
+
+    ``group`` is its section of the table; None for that of the other row.
+    """
+
+    values: Values = field(default_factory=dict)
+    group: str | None = None
+    place: str | None = None
+    of: str = "base"
+    options: dict[str, str] = field(default_factory=dict)
+    final: Values = field(default_factory=dict)
+
+
+@dataclass
+class MadeRows:
+    """``asked`` are the keys that make rows."""
+
+    asked: list[str] = field(default_factory=list)
+    rows: dict[str, MadeRow] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def offered(self, unknown: Problem, name: str) -> Problem:
+        """The refusal of an unknown row, with the made rows as those that there are."""
+        if not self.rows:
+            return unknown
+        allowed = f"must be one of {', '.join(self.rows)}, or have a file"
+        return replace(unknown, allowed=allowed, nearest=nearest(name, self.rows) or unknown.nearest)
+
+
+class RowMaker:
+    """Makes the rows of one command. ``base`` has the values at the paper's size."""
+
+    def __init__(self, library: Library, base: Mapping[str, Any], made: MadeRows, place: Place) -> None:
+        self.library, self.base, self.made, self.place = library, base, made, place
+        self.order = library.row_keys
+
+    def vary(self, maker: str, asked: Any) -> None:
+        """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it."""
+        self.made.asked.append(maker)
+        before = len(self.made.problems)
+        combinations = list(self._combinations(maker, asked))
+        if len(combinations) > MOST:
+            self._refuse(maker, f"makes {len(combinations)} rows", f"must make at most {MOST}")
+            return
+        left_out, new = [], 0
+        for values, place in combinations:
+            changed = {key: value for key, value in values.items() if not _equal(value, self._base_value(key))}
+            if changed:
+                name = made_name(changed, self.order)
+                self._add(name, MadeRow(changed, maker.removeprefix("sweep."), place))
+                new += 1
+            else:
+                left_out.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
+        if left_out and not new and len(self.made.problems) == before:
+            allowed = "add a value that differs from base's before scaling"
+            self._refuse(maker, f"makes no row: base has {'; '.join(left_out)}", allowed)
+        elif left_out:
+            self.made.notes.append(f"{maker} makes no row of {'; '.join(left_out)}: that is base.")
+
+    def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
+        """The names of each of the rows with each combination of the swept options and values.
+
+        ``final`` gives a row's value of a key after scaling: with that, the row stays as it is.
+        """
+        self.made.asked += list(sweeps)
+        problems = [problem for key in sweeps if "." in key and (problem := self._key_problem(key))]
+        self.made.problems += [replace(problem, place=COMMAND_LINE) for problem in problems]
+        size = len(rows) * math.prod(map(len, sweeps.values()))
+        if size > MOST:
+            self._refuse(next(iter(sweeps)), f"makes {size} rows", f"must make at most {MOST}")
+        if problems or size > MOST:
+            return []
+        chosen = [dict(zip(sweeps, each, strict=True)) for each in product(*sweeps.values())]
+        return [self._swept(row, each, final) for row in rows for each in chosen]
+
+    def _swept(self, row: str, chosen: Values, final: Callable[[str, str], Any]) -> str:
+        """The name of the row with these options and values: its own if they change nothing."""
+        typed = {key: _number(self.library.tree, key, value) for key, value in chosen.items() if "." in key}
+        values = {key: value for key, value in typed.items() if not _equal(value, final(row, key))}
+        usual = self.library.defaults
+        options = {key: str(value) for key, value in chosen.items() if "." not in key and value != usual.get(key)}
+        if not values and not options:
+            return row
+        name = made_name({**options, **values}, [*options, *self.order])
+        name, group = (name, "grid") if row == "base" else (f"{row}-{name}", None)
+        self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
+        return name
+
+    def _add(self, name: str, row: MadeRow) -> None:
+        if name in self.library.folders.options("row"):
+            file = self.library.folders.written_to(f"row/{name}")
+            allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
+            maker = f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
+            self.made.problems.append(
+                Problem(maker, f"makes row {name}, but a file has that name", allowed, None, row.place)
+            )
+        self.made.rows.setdefault(name, row)
+
+    def _combinations(self, maker: str, asked: Any) -> Iterator[tuple[Values, str | None]]:
+        """The values of each row, and where they were written."""
+        if maker == VARY and isinstance(asked, list) and asked:
+            yield from ((values, self.place(maker)) for entry in asked for values in self._entry(entry))
+            return
+        lists = self._lists(maker, asked)
+        if maker == VARY:
+            yield from (({key: value}, self._where(maker, key)) for key, values in lists.items() for value in values)
+        elif lists:
+            where = self._where(maker, next(iter(lists)))
+            yield from ((dict(zip(lists, each, strict=True)), where) for each in product(*lists.values()))
+
+    def _entry(self, entry: Any) -> Iterator[Values]:
+        """The values of a row that changes several keys; none if anything is wrong with them."""
+        if not isinstance(entry, dict) or not entry:
+            self._refuse(VARY, f"lists {as_typed(entry)}", "each entry must be keys with values, such as {KEY: VALUE}")
+            return
+        flat = dict(_flat(entry))
+        if problems := [problem for key in flat if (problem := self._key_problem(key))]:
+            self.made.problems += [replace(problem, place=self.place(VARY)) for problem in problems]
+        else:
+            yield {key: _number(self.library.tree, key, value) for key, value in flat.items()}
+
+    def _lists(self, maker: str, asked: Any) -> dict[str, list[Any]]:
+        """The valid lists by key; the problems of the others are kept."""
+        if not isinstance(asked, dict) or not asked:
+            key = next(iter(self.library.schema.short_names))
+            shown = "is empty" if asked in ({}, [], "", None) else f"is {asked}"
+            self._refuse(
+                maker, shown, f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
+            )
+            return {}
+        found: dict[str, list[Any]] = {}
+        for key, values in _flat(asked):
+            unknown = self._key_problem(key)
+            twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
+            problem = unknown or twice or _list_problem(key, values)
+            if problem:
+                self.made.problems.append(replace(problem, place=self._where(maker, key)))
+            if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
+                each = [_number(self.library.tree, key, value) for value in values]
+                found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
+        return found
+
+    def _key_problem(self, key: str) -> Problem | None:
+        """What is wrong with a key that no row may change, or that is none."""
+        known, schema = self.library.keys, self.library.schema
+        group, groups = key.partition(".")[0], ", ".join(schema.groups)
+        if key == schema.seed:
+            return Problem(key, "is varied", "set the seeds of all rows with sweep.seeds=[1,2,3]")
+        if key in self.order:
+            return None
+        if group == "scale":
+            return Problem(key, "is the same for all rows", "set it for all rows with scale=NAME or scale.width=N")
+        if key in known:
+            return Problem(key, "is the same for all rows", f"a row may change only {groups}")
+        inside = [name for name in known if name.startswith(f"{key}.")]
+        if inside and group in schema.groups:
+            return Problem(key, "is a group of keys", f"vary one of {', '.join(inside)}")
+        meant, allowed = unknown_key(known, key)
+        return Problem(key, UNKNOWN_KEY, allowed, meant)
+
+    def _where(self, maker: str, key: str) -> str | None:
+        return self.place(f"{maker}.{key}") or self.place(maker)
+
+    def _refuse(self, key: str, found: str, allowed: str) -> None:
+        self.made.problems.append(Problem(key, found, allowed, None, self.place(key)))
+
+    def _base_value(self, key: str) -> Any:
+        group, _, name = key.partition(".")
+        values = self.base.get(group)
+        return values.get(name, self.library.schema.neutral.get(key)) if isinstance(values, dict) else None
+
+
+def made_name(values: Mapping[str, Any], order: list[str]) -> str:
+    """``n_heads_16-p_drop_0.2``: the keys in the order of the schema, each with its value."""
+    ordered = sorted(values, key=order.index)
+    name = "-".join(f"{_short(key, order)}_{_plain(as_typed(values[key]))}" for key in ordered)
+    return name if len(name.encode()) <= LONGEST else _cut(name)
+
+
+def as_typed(value: Any) -> str:
+    """A value as it is typed in a list."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return "+".join(map(as_typed, value)) if isinstance(value, list) else str(value)
+
+
+def _flat(tree: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """``{model: {n_heads: [1]}}`` as ``model.n_heads`` with its list."""
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _list_problem(key: str, values: Any) -> Problem | None:
+    """What is wrong with the form of a list. Its values are checked with the rows that they make."""
+    if not isinstance(values, list):
+        return Problem(key, f"is {as_typed(values)}", "must be a list of values, such as [1, 4]")
+    if not values:
+        return Problem(key, "is an empty list", "must list at least one value")
+    repeated = [value for place, value in enumerate(values) if _in(value, values[:place])]
+    if repeated:
+        return Problem(key, f"lists {as_typed(repeated[0])} twice", "must list each value once")
+    return None
+
+
+def _short(key: str, known: list[str]) -> str:
+    """The last component, with its group where another group has it too."""
+    last = key.rpartition(".")[2]
+    return last if sum(other.rpartition(".")[2] == last for other in known) == 1 else key
+
+
+def _plain(text: str) -> str:
+    """The text as part of a folder's name. If letters are replaced, a digest tells it from similar texts."""
+    name = re.sub(r"[^\w.+-]+", "-", text).strip("-.") if re.search(r"[^\w.+-]", text) or not text else text
+    return name if name == text else f"{name}{'-' * bool(name)}{_digest(text)}"
+
+
+def _cut(name: str) -> str:
+    return f"{name.encode()[: LONGEST - 7].decode(errors='ignore')}-{_digest(name)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _in(value: Any, others: Iterable[Any]) -> bool:
+    return any(_equal(value, other) for other in others)
+
+
+def _equal(value: Any, other: Any) -> bool:
+    """Whether two values are the same; 1 is not true."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _number(tree: type, key: str, value: Any) -> Any:
+    """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    return float(value) if whole and kind_of(tree, key) is float else value

@@ -1,0 +1,182 @@
+"""What Hydra's users expect: its composition, its files, its grammar, its ways to look."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ablate_in_folder import own, refused
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from small_task import HEAD, write_task
+from typed import refusal, typed
+
+from sweeps.config.folders import SHIPPED
+from sweeps.config.schema import Schema
+from sweeps.planning.compose import compose_sweep
+
+ROWS = sorted(file.stem for file in (SHIPPED / "row").glob("*.yaml"))
+GROUPS = ("model", "train", "decode", "data")
+
+
+@pytest.mark.parametrize("scale", ["tiny", "half", "paper"])
+def test_every_row_is_what_hydra_composes_before_the_scale_divides(tmp_path: Path, scale: str) -> None:
+    composition = compose_sweep([f"scale={scale}", "sweep.rows=all"], tmp_path)
+    assert sorted(row.name for row in composition.rows) == ROWS
+    schema = Schema.of(composition.base.source.task)
+    search = f"hydra.searchpath=[{(SHIPPED / 'shared').as_uri()}]"
+    with initialize_config_dir(str(SHIPPED), version_base="1.3"):
+        alone = {name: compose("config", [search, f"row={name}", f"scale={scale}"]) for name in ROWS}
+    for row in composition.rows:
+        tree: Any = OmegaConf.to_container(alone[row.name], resolve=True)
+        expected = {f"{group}.{name}": value for group in GROUPS for name, value in tree[group].items()}
+        divisors = {key: row.settings.scale.divisors[role.by] or 1 for key, role in schema.divided.items()}
+        found = schema.values(row.settings.trial)
+        whole = {key: value * divisors.get(key, 1) if key in divisors else value for key, value in found.items()}
+        assert whole == expected, row.name
+
+
+def plan(folder: Path, *words: str) -> list[tuple[str, int, str]]:
+    """Row, seed and change of each planned trial."""
+    done = typed(folder, "plan", "--json", *words)
+    assert done.exit_code == 0, done.stderr
+    return [(each["row"], each["seed"], each["change"]) for each in json.loads(done.stdout)]
+
+
+def test_a_row_builds_on_another(tmp_path: Path) -> None:
+    own(tmp_path, "row/big_10", f"{HEAD}defaults: [big, _self_]\nrow: {{group: big}}\nmodel: {{p_drop: 0.1}}\n")
+    assert plan(tmp_path, "sweep.rows=[base,big_10]")[1][2] == "d_model 128, d_ff 512, h 16"
+
+
+def test_a_row_takes_another_option_of_a_group(tmp_path: Path) -> None:
+    own(tmp_path, "row/captions", f"{HEAD}defaults: [override /data: multi30k]\nrow: {{group: mine}}\n")
+    done = typed(tmp_path, "config", "row=captions")
+    assert yaml.safe_load(done.stdout)["data"]["name"] == "multi30k"
+
+
+def test_a_value_refers_to_another(tmp_path: Path) -> None:
+    own(tmp_path, "row/square", f"{HEAD}row: {{group: mine}}\nmodel: {{d_ff: '${{model.d_model}}'}}\n")
+    assert plan(tmp_path, "sweep.rows=[base,square]")[1][2] == "d_ff 64"
+
+
+def test_a_group_of_the_task_s_own(tmp_path: Path) -> None:
+    folder = write_task(tmp_path)
+    base = folder / "conf/task/small/base.yaml"
+    base.write_text(
+        f"defaults: [size: small, _self_]\n{base.read_text().replace('model: {size: 8', 'model: {size: 8')}"
+    )
+    own(folder, "task/small/size/small", f"{HEAD}train: {{steps: 4}}\n")
+    own(folder, "task/small/size/long", f"{HEAD}train: {{steps: 12}}\n")
+    text = base.read_text().replace("  steps: 4\n", "")
+    base.write_text(text)
+    steps = [each["steps"] for each in json.loads(typed(folder, "plan", "--json", "size=long").stdout)]
+    assert set(steps) == {12}
+    rows = [row for row, _, _ in plan(folder, "task=small", "size=small,long")]
+    assert rows == ["base", "size_long"]
+
+
+def test_several_values_are_a_product(tmp_path: Path) -> None:
+    found = plan(tmp_path, "row=base,big", "train.seed=1,2,3", "model.n_heads=1,4")
+    rows = ["base", "n_heads_1", "n_heads_4", "big-n_heads_1", "big-n_heads_4"]
+    assert [(row, seed) for row, seed, _ in found] == [(row, seed) for row in rows for seed in (1, 2, 3)]
+    assert found == plan(tmp_path, "-m", "row=base,big", "train.seed=range(1,4)", "model.n_heads=choice(1,4)")
+
+
+def test_a_swept_value_is_the_final_one(tmp_path: Path) -> None:
+    assert plan(tmp_path, "model.d_ff=256,512") == [
+        ("base", 1, plan(tmp_path, "sweep.rows=[base]")[0][2]),
+        ("d_ff_512", 1, "d_ff 512"),
+    ]
+
+
+def test_rows_by_a_pattern(tmp_path: Path) -> None:
+    rows = [row for row, _, _ in plan(tmp_path, "row=glob(a_*)")]
+    assert rows == ["base", *(name for name in ROWS if name.startswith("a_"))]
+
+
+def test_swept_rows_are_recorded_and_go_on_without_their_overrides(tmp_path: Path) -> None:
+    folder = write_task(tmp_path)
+    assert typed(folder, "train", "row=size_2", "sweep.vary={model.size: [2]}").exit_code == 0
+    (study,) = (path.parent.name for path in (folder / "runs").glob("*/study.json"))
+    assert [row for row, _, _ in plan(folder, f"sweep.name={study}")] == ["size_2"]
+    assert [row for row, _, _ in plan(folder, f"sweep.name={study}", "--add", "model.size=2,3")][-1] == "size_3"
+
+
+def test_values_that_belong_together(tmp_path: Path) -> None:
+    entries = "[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}, {model: {n_heads: 16, d_k: 32, d_v: 32}}]"
+    found = plan(tmp_path, f"sweep.vary={entries}")
+    assert [change for _, _, change in found[1:]] == ["h 4, d_k = d_v = 16", "h 16, d_k = d_v = 4"]
+    own(tmp_path, "sweep/heads", f"name: null\nseeds: [1]\nmax_failures: 3\nstall_minutes: 10\nvary: {entries}\n")
+    assert plan(tmp_path, "sweep=heads") == found
+    (problem,) = refused(tmp_path, "sweep.vary=[{model.n_heds: 4}]")
+    assert (problem.key, problem.nearest, problem.place) == ("model.n_heds", "model.n_heads", "command line")
+
+
+def test_rows_of_another_size_are_noted(tmp_path: Path) -> None:
+    done = typed(
+        tmp_path, "plan", "model.n_heads=4,16", "sweep.vary=[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}]"
+    )
+    text = " ".join(done.stdout.split())
+    assert "n_heads_4 has 18% fewer parameters and 19% fewer FLOPs" in text
+    assert "n_heads_4-d_k_128-d_v_128 has" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "instead"),
+    [
+        ("hydra/launcher=joblib", "hydra/launcher", "cluster=NAME"),
+        ("hydra.run.dir=out", "hydra.run.dir", "paths.runs"),
+        ("+model.n_heads=4", "model.n_heads", "remove the +"),
+        ("~train.steps", "train.steps", "set another value"),
+        ("data@train=files", "data@train", "remove @train"),
+        ("scale=tiny,half", "scale", "one value for all rows"),
+        ("model.p_drop=interval(0,1)", "model.p_drop", "range(1,4)"),
+    ],
+)
+def test_what_cannot_work_says_what_to_type(tmp_path: Path, text: str, key: str, instead: str) -> None:
+    message = refusal(tmp_path, "plan", text)
+    assert f"{key} (command line)" in message
+    assert instead in message
+
+
+def test_only_plan_and_sweep_take_several_values(tmp_path: Path) -> None:
+    assert "only `plan` and `sweep`" in refusal(tmp_path, "train", "model.n_heads=1,4")
+
+
+@pytest.mark.parametrize("verb", ["status", "table", "report", "ui", "sync", "studies", "stop", "logs", "rm"])
+def test_a_verb_that_reads_refuses_what_it_would_not_use(tmp_path: Path, verb: str) -> None:
+    assert "decode.beam (command line) is not used by a verb that only reads" in refusal(
+        tmp_path, verb, "decode.beam=8"
+    )
+
+
+def test_what_hydra_alone_composes_is_shown(tmp_path: Path) -> None:
+    job = yaml.safe_load(typed(tmp_path, "config", "--cfg", "job", "row=big", "model.n_heads=2").stdout)
+    assert (job["model"]["d_model"], job["model"]["n_heads"]) == (1024, 2)
+    files = typed(tmp_path, "config", "--info", "defaults", "row=big").stdout
+    assert files.index("conf/config.yaml") < files.index("conf/row/big.yaml") < files.index("conf/scale/tiny.yaml")
+
+
+def test_another_program_s_configuration_is_not_read(tmp_path: Path) -> None:
+    own(tmp_path, "config", "defaults: [db: mysql]\nserver: {port: [\n")
+    own(tmp_path, "db/mysql", "driver: {\n")
+    assert "conf/config.yaml is not read" in " ".join(typed(tmp_path, "plan", "sweep.rows=[base,big]").stdout.split())
+    assert "db (command line) is not a key" in refusal(tmp_path, "plan", "db=mysql")
+
+
+def test_the_only_task_of_a_folder_is_taken(tmp_path: Path) -> None:
+    folder = write_task(tmp_path)
+    assert {row for row, _, _ in plan(folder)} == {"base", "square"}
+    assert "d_dropout_0" in {row for row, _, _ in plan(folder, "task=translation")}
+    (folder / "other.py").write_text((folder / "small.py").read_text().replace('"small"', '"other"'))
+    message = refusal(folder, "plan")
+    assert "task is missing, and this folder has several" in message
+    assert "task=other, task=small, task=translation" in message
+
+
+def test_a_task_cannot_take_the_rows_of_translation(tmp_path: Path) -> None:
+    folder = write_task(tmp_path)
+    own(folder, "row/mine", f"{HEAD}row: {{group: mine}}\nmodel: {{d_ff: 512}}\n")
+    assert 'sweep.rows (command line) is "big"' in refusal(folder, "plan", "sweep.rows=[base,big]")
+    assert "its file is conf/row/mine.yaml" in refusal(folder, "plan", "sweep.rows=[base,mine]")
