@@ -10,14 +10,12 @@ REPEAT_S = 5.0
 """Between two repetitions of all orders: their actor may have died."""
 STARTING_S = 120.0
 """Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
-LONGEST_LOOK_S = 10.0
-"""Between two looks at the signs of life of workers; for a stall of minutes no more are needed."""
+LOOK_FOR_SIGNS_S = 1.0
+"""Between two looks of `ablate train` at its own signs of life; one costs nothing."""
 IDLE_ANSWER_S = 10.0
 """An answer of workers that wait for a trial. A group with one that does not answer is replaced."""
 PATIENCE_S = 10.0
 """Until the cause is known, once a worker has noticed that a peer is gone: Ray notices deaths a little later."""
-STACKS_S = 30.0
-"""Until the stacks of workers that hung are there: a process must start on their nodes."""
 ASK_FREE_S = 5.0
 """Between two questions of such a sweep to Ray what is free."""
 EXPLAINED_AFTER_S = 30.0

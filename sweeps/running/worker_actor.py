@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,10 +24,10 @@ from sweeps.processes.alive import signs
 from sweeps.running.assignment import Assignment
 from sweeps.running.checkpoints import Start
 from sweeps.running.driver import Driver
-from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
+from sweeps.running.losses import ended_by
 from sweeps.running.printed import Prints
-from sweeps.running.said import cause, printable
-from sweeps.running.stacks import STDERR, StackTimer
+from sweeps.running.said import printable
+from sweeps.running.stalls import STDERR, StackTimer
 from sweeps.task import RefusedError
 
 EVENTS_AHEAD = 500
@@ -162,17 +161,3 @@ def _caught(act: Callable[[], T]) -> T | Failed | Lost:
 def _packages() -> Packages:
     """Once per process: it has imported these files."""
     return packages()
-
-
-def ended_by(error: BaseException) -> Failed | Lost:
-    """The event of a worker whose work raised ``error``."""
-    said = cause(error)
-    details = printable(traceback.format_exc())
-    if is_out_of_memory(error):
-        return Lost(f"out of memory: {said}", details, memory=True)
-    if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {said}", details)
-    if is_lost_peer(error):
-        return Lost(said, details, peer=True)
-    may_pass = is_lost_storage(error) or is_lost_gpu(error)
-    return (Lost if may_pass else Failed)(said, details)

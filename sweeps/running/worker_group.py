@@ -7,34 +7,26 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Report, Started
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.running.assignment import Assignment
-from sweeps.running.deaths import describe
-from sweeps.running.silence import Silence
-from sweeps.running.stacks import stacks_in
-from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STACKS_S, STARTING_S
+from sweeps.running.losses import died
+from sweeps.running.stalls import Silence, silent
+from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
-
-
-@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
-def remote_stacks(log: Path) -> str:
-    """``stacks_in``, on the node of that file."""
-    return stacks_in(log)
 
 
 class WorkerGroup:
@@ -72,8 +64,8 @@ class WorkerGroup:
         lost = next((event for event in events if isinstance(event, Lost)), None)
         if lost is not None:
             events = [*(event for event in events if not isinstance(event, Lost)), *self._explained(lost, stop)]
-        elif self._silence.stalled(sorted(self._unfinished)):
-            events += self._stalled()
+        elif self._unfinished and self._silence.stalled([self._signs[rank] for rank in sorted(self._unfinished)]):
+            events.append(self._stalled())
         steps = [event.step for event in events if isinstance(event, Report)]
         self._recorded = max([self._recorded, *steps])
         return [self._placed(event) for event in events]
@@ -97,9 +89,9 @@ class WorkerGroup:
             self._beginning = None
             return []
         except GetTimeoutError:
-            return self._stalled()
+            return [self._stalled()]
         except RayError as error:
-            return [describe(error, "a worker")]
+            return [died(error, "a worker")]
 
     def _begin(self, assignment: Assignment) -> Waits[None]:
         yield from self._ready()
@@ -108,7 +100,7 @@ class WorkerGroup:
         yield from self._started(assignment)
         self._unfinished, self._recorded = set(range(len(self._workers))), 0
         self._signs: list[int | None] = [None] * len(self._workers)
-        self._silence = Silence(len(self._workers), self._stall_s, self._signs.__getitem__)
+        self._silence = Silence(self._stall_s)
 
     def _ready(self) -> Waits[None]:
         """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
@@ -121,7 +113,7 @@ class WorkerGroup:
         try:
             self._places = yield from self._located(max(self._stall_s, STARTING_S))
         except RayError as error:
-            yield [describe(error, "a worker that was starting")]
+            yield [died(error, "a worker that was starting")]
 
     def _located(self, within_s: float) -> Waits[list[Place]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
@@ -182,10 +174,8 @@ class WorkerGroup:
             answer: Answer = ray.get(poll)
         except RayError as error:
             self._unfinished.discard(rank)
-            return [describe(error, f"worker {rank}", self._places[rank])]
+            return [died(error, f"worker {rank}", self._places[rank])]
         self._signs[rank] = answer.signs
-        if any(not isinstance(event, Printed) for event in answer.events):
-            self._silence.heard(rank)
         if answer.over:
             self._unfinished.discard(rank)
         return [_named(event, rank) for event in answer.events]
@@ -211,29 +201,14 @@ class WorkerGroup:
         hosts = tuple(place.host for place in self._places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
-    def _stalled(self) -> list[Event]:
-        """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""
-        printed: list[Event] = [Printed(rank, text) for rank, text in self._stacks() if text]
-        cause = f"no worker gave a sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
-        return [*printed, Lost(cause, "log.txt has the stacks of the workers." if printed else "")]
-
-    def _stacks(self) -> Iterator[tuple[int, str]]:
-        """Of each worker whose node answers, with its rank."""
-        asked = {_stack_at(place): rank for rank, place in enumerate(self._places)}
-        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STACKS_S)
-        for answer in ready:
-            with suppress(RayError):  # it prints to no file, or its node is gone
-                yield asked[answer], ray.get(answer)
+    def _stalled(self) -> Lost:
+        """All workers hang: the attempt ends. What they printed has their stacks already."""
+        return Lost(silent(self._stall_s), "log.txt has the stacks of the workers that could still write.")
 
 
 def _named(event: Event, rank: int) -> Event:
     """A notice of another worker than rank zero says whose it is."""
     return replace(event, text=f"worker {rank}: {event.text}") if rank and isinstance(event, Noticed) else event
-
-
-def _stack_at(place: Place) -> Any:
-    where = NodeAffinitySchedulingStrategy(place.node, soft=False)
-    return remote_stacks.options(scheduling_strategy=where).remote(place.log)
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

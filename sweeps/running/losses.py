@@ -1,14 +1,29 @@
-"""Why a process of a sweep died: from Ray's error and from the last lines of the process's log."""
+"""Why an attempt ended: by an error of its work, which another attempt may not have, or by the death of a process."""
 
+import errno
 import re
+import sys
+import traceback
 from contextlib import suppress
 from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayTaskError
 
-from sweeps.events import Lost
+from sweeps.events import Failed, Lost
+from sweeps.processes.storage import AWAY, BUSY, StorageError
+from sweeps.running.said import cause, printable
 
+NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
+UNREACHABLE = re.compile(
+    r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
+)
+LOST_GPU = re.compile(
+    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
+    r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
+    re.I,
+)
+"""What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
@@ -17,7 +32,25 @@ INSTALL_IT = "install it for the Python that starts Ray there"
 BY_RAY = "was killed by Ray, because its node ran out of memory"
 
 
-def describe(error: BaseException, name: str, place: Any = None) -> Lost:
+def ended_by(error: BaseException) -> Failed | Lost:
+    """The event of a worker whose work raised ``error``."""
+    said, details = cause(error), printable(traceback.format_exc())
+    number = error.errno if isinstance(error, OSError) else None
+    words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
+    if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
+        return Lost(f"out of memory: {said}", details, memory=True)
+    if isinstance(error, SystemExit):
+        return Lost(f"the trial's code ended its process: {said}", details)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed and (
+        number == errno.EADDRINUSE or isinstance(error, distributed.DistError) or UNREACHABLE.search(words)
+    ):
+        return Lost(said, details, peer=True)
+    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)  # that was tried for long enough
+    return (Lost if storage_away or LOST_GPU.search(words) else Failed)(said, details)
+
+
+def died(error: BaseException, name: str, place: Any = None) -> Lost:
     """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0".
 
     ``place`` is where it ran: with ``node``, ``log``, and words for a person.
@@ -32,11 +65,11 @@ def describe(error: BaseException, name: str, place: Any = None) -> Lost:
     if missing := NOT_INSTALLED.search(text):
         found = "another ablate-sweeps; install the same" if missing[1] else f"no ablate-sweeps; {INSTALL_IT}"
         return Lost(f"{process} found {found}", text, unfit=True)
-    cause, details = _cause(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
-    return Lost(f"{process} {cause}", details, memory=cause == BY_RAY)
+    how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {how}", details, memory=how == BY_RAY)
 
 
-def _cause(error: BaseException, text: str, lines: list[str]) -> str:
+def _how(error: BaseException, text: str, lines: list[str]) -> str:
     """The most certain explanation, as one line."""
     signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
     if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
