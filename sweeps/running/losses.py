@@ -12,7 +12,7 @@ from ray.exceptions import ActorUnavailableError, RayTaskError
 
 from sweeps.events import Failed, Lost
 from sweeps.processes.storage import AWAY, BUSY, StorageError
-from sweeps.running.said import cause, printable
+from sweeps.worker.said import cause, printable
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
 UNREACHABLE = re.compile(

@@ -19,11 +19,11 @@ from sweeps.planning.settings import Cluster, Settings
 from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.storage import FIXES
+from sweeps.processes.times import ANSWER_S
 from sweeps.running.losses import died
 from sweeps.running.orders import order_of
 from sweeps.running.queue import Queue
 from sweeps.running.resources import Wait, strategy
-from sweeps.running.times import ANSWER_S
 from sweeps.running.turn import Turn
 from sweeps.running.worker_group import WorkerGroup
 

@@ -12,7 +12,7 @@ from typing import IO
 
 from sweeps.events import Failed
 from sweeps.processes.alive import signs
-from sweeps.running.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
+from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 
 STDERR = 2
 STACKS_AFTER = 0.75
@@ -36,6 +36,10 @@ class Silence:
         self._signs: Sequence[int | None] = ()
         self._silent_s, self._looked = 0.0, time.monotonic()
 
+    def heard(self) -> None:
+        """A worker has told something, so its work has begun."""
+        self._allowed_s = self._stall_s
+
     def stalled(self, signs: Sequence[int | None]) -> bool:
         """Look at the signs of all unfinished workers so far, None for one that never answered."""
         before, self._signs = self._signs, signs
@@ -43,7 +47,7 @@ class Silence:
         if before != signs:
             self._silent_s = 0.0
             if any(each is not None and each != now for each, now in zip(before, signs, strict=False)):
-                self._allowed_s = self._stall_s
+                self.heard()
         elif self._looked - since <= self._stall_s / 2:
             self._silent_s += self._looked - since
         return self._silent_s > self._allowed_s

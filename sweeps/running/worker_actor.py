@@ -18,17 +18,17 @@ from typing import TypeVar
 import ray
 from ray.util import get_node_ip_address
 
+from sweeps.checkpoints.store import Start
 from sweeps.events import Event, Failed, Lost, Printed
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.processes.alive import signs
-from sweeps.running.assignment import Assignment
-from sweeps.running.checkpoints import Start
-from sweeps.running.driver import Driver
 from sweeps.running.losses import ended_by
 from sweeps.running.printed import Prints
-from sweeps.running.said import printable
 from sweeps.running.stalls import STDERR, StackTimer
 from sweeps.task import RefusedError
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.driver import Driver
+from sweeps.worker.said import printable
 
 EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
@@ -77,7 +77,7 @@ class WorkerActor:
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
-        from sweeps.processes.meeting_port import held_port
+        from sweeps.worker.meeting_port import held_port
 
         self.held, address = held_port(get_node_ip_address())
         return address

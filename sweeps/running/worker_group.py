@@ -14,15 +14,15 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeps.events import Event, Failed, Lost, Noticed, Report, Started
+from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
 from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
-from sweeps.running.assignment import Assignment
+from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.losses import died
 from sweeps.running.stalls import Silence, silent
-from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
+from sweeps.worker.assignment import Assignment
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
@@ -176,6 +176,8 @@ class WorkerGroup:
             self._unfinished.discard(rank)
             return [died(error, f"worker {rank}", self._places[rank])]
         self._signs[rank] = answer.signs
+        if any(not isinstance(event, Printed) for event in answer.events):
+            self._silence.heard()
         if answer.over:
             self._unfinished.discard(rank)
         return [_named(event, rank) for event in answer.events]

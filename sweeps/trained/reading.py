@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.files import MANIFEST
+from sweeps.checkpoints.store import KEY_DIGITS
 from sweeps.planning.moved import moved, moved_value
 from sweeps.planning.schema import Schema
 from sweeps.planning.settings import Settings
 from sweeps.planning.task_card import task_card
 from sweeps.planning.task_source import TaskSource
-from sweeps.running.checkpoint_files import MANIFEST
-from sweeps.running.checkpoints import KEY_DIGITS
 from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Task
 from sweeps.trained.names import KINDS, trials_of

@@ -11,8 +11,8 @@ from small_task import write_task
 from studies import lines
 
 from sweeps.events import Event, Finished
-from sweeps.running.driver import Driver
 from sweeps.running.recorder import Recorder
+from sweeps.worker.driver import Driver
 
 HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"

@@ -48,3 +48,15 @@ SAMPLED_EVERY_S = 10.0
 """Between two samples of CPU, memory and GPU, as MLflow's default; each is a point in its database."""
 MEASURED_S = 5.0
 """Training time over which a pace must be measured before it counts: the first steps are slow, or very quick."""
+STORAGE_S = 120.0
+"""How long storage that fails is tried again: a server that restarts, or a person who frees space, takes a minute."""
+STORAGE_PAUSE_S = 1.0
+"""Between two tries: each is one call, and training waits."""
+LOOK_AT_WRITE_S = 1.0
+"""Between two looks for notices of a checkpoint's write that is waited for."""
+LOOK_AT_LOCK_S = 5.0
+"""Between two signs of life of a process that waits while another one prepares the data."""
+FORMING_S = 120.0
+"""Until all workers of a trial have met. One that died meanwhile never comes."""
+PEERS_S = 7 * 24 * 3600.0
+"""For the others later: one may evaluate alone for hours. `sweep.stall_minutes` ends a hang, a death any wait."""

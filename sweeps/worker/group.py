@@ -14,7 +14,7 @@ def process_group(backend: str, address: str, rank: int, world: int) -> Iterator
         return
     import torch.distributed
 
-    from sweeps.processes.rendezvous import form_group
+    from sweeps.worker.rendezvous import form_group
 
     form_group(backend, address, rank, world)
     try:
@@ -61,7 +61,7 @@ def _own_group() -> Any:
     """A vote on a GPU would wait for its queue, and one more of a worker would be added to a sum of the task's."""
     import torch.distributed
 
-    from sweeps.processes.rendezvous import WAITING
+    from sweeps.worker.rendezvous import WAITING
 
     return torch.distributed.new_group(backend="gloo", timeout=WAITING)
 
