@@ -65,9 +65,14 @@ class Answer:
 class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
         self.held: socket.socket | None = None
         self.driver: Driver | None = None
+
+    def __repr__(self) -> str:
+        """As Ray's tools show it."""
+        return f"worker {self.rank}"
 
     def place(self, compared: bool) -> Place:
         """Where this worker runs, and the packages that are ``compared``."""
@@ -96,10 +101,10 @@ class WorkerActor:
         """Read the checkpoint that rank zero found. Without an assignment, ``take`` has told why."""
         return None if self.driver is None else _caught(partial(self.driver.load, start))
 
-    def run(self, rank: int, world: int, address: str) -> None:
+    def run(self, world: int, address: str) -> None:
         """Work; its end is an event, too."""
         assert self.driver is not None
-        ended = _caught(partial(self.driver.work, rank, world, address, self.stop.is_set))
+        ended = _caught(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
         if ended is not None:
             self.events.put(ended)
         self.stacks.close()
@@ -107,7 +112,7 @@ class WorkerActor:
         self.events.put(None)  # wakes a poll that waits
 
     @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
-    def poll(self, rank: int, stop: bool, recorded: int, wait_s: float) -> Answer:
+    def poll(self, stop: bool, recorded: int, wait_s: float) -> Answer:
         """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
         the sweep has recorded the reports."""
         if stop:
@@ -119,7 +124,7 @@ class WorkerActor:
         over = self.over.is_set() and self.events.empty()
         text = self.printed()
         self.stacks.look()
-        return Answer([*([Printed(rank, text)] if text else []), *events], signs(), over)
+        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
 
     def _begin(self, stall_s: float) -> None:
         self.driver = None

@@ -150,13 +150,13 @@ class WorkerGroup:
         for failure in filter(None, (yield from self._answers([*taken, *loaded], within))):
             yield [failure]
         [address] = yield from self._answers([first.address.remote()], within)
-        for rank, worker in enumerate(self._workers):
-            worker.run.options(name=assignment.trial).remote(rank, len(self._workers), address)
+        for worker in self._workers:
+            worker.run.options(name=assignment.trial).remote(len(self._workers), address)
 
     def _polled(self, stop: bool, within_s: float) -> list[Event]:
         """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
         for rank in self._unfinished - set(self._polls.values()):
-            poll = self._workers[rank].poll.remote(rank, stop, self._recorded, within_s)
+            poll = self._workers[rank].poll.remote(stop, self._recorded, within_s)
             self._polls[poll] = rank
         events: list[Event] = []
         deadline = time.monotonic() + within_s
@@ -219,7 +219,7 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         WorkerActor.options(  # type: ignore[attr-defined]
             num_cpus=cluster.cpus_per_worker,
             num_gpus=cluster.gpus_per_worker,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
-        ).remote()
-        for index in range(cluster.workers)
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank),
+        ).remote(rank)
+        for rank in range(cluster.workers)
     ]
