@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from sweeps.events import Failed, Lost
 from sweeps.processes.storage import AWAY, BUSY, StorageError
@@ -25,11 +25,20 @@ LOST_GPU = re.compile(
 )
 """What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
 LAST_LINES = 20  # of a dead process's standard error, for error.txt
+BY_RAY = "was killed by Ray, because its node ran out of memory"
+DEATHS = {
+    r"OutOfMemory|(?i:out of memory)|low on memory": BY_RAY,
+    r"node (?:was|has|is) (?:dead|died|terminated|lost)|node_id|its node": "was lost with its node",
+    r"^ActorUnavailableError": "no longer answers: its node or the link to it is gone",
+    r"\*\*\* (SIG\w+) received": "crashed with {}",
+    r"SIGTERM": "was ended by SIGTERM",
+    r"exit code (\d+)": "exited with code {}",
+}
+"""How a process ended, by what Ray's error or the process itself says; the first that is found."""
 UNKNOWN_EXIT = "connection error code 2"
 """Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
 NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
 INSTALL_IT = "install it for the Python that starts Ray there"
-BY_RAY = "was killed by Ray, because its node ran out of memory"
 
 
 def ended_by(error: BaseException) -> Failed | Lost:
@@ -71,19 +80,11 @@ def died(error: BaseException, name: str, place: Any = None) -> Lost:
 
 def _how(error: BaseException, text: str, lines: list[str]) -> str:
     """The most certain explanation, as one line."""
-    signals = [match[1] for line in lines if (match := re.search(r"\*\*\* (SIG\w+) received", line))]
-    if "OutOfMemory" in text or "out of memory" in text.lower() or "low on memory" in text:
-        return BY_RAY
-    if re.search(r"node (was|has|is) (dead|died|terminated|lost)|node_id|its node", text) and "node" in text.lower():
-        return "was lost with its node"
-    if isinstance(error, ActorUnavailableError):
-        return "no longer answers: its node or the link to it is gone"
-    if signals:
-        return f"crashed with {signals[-1]}"
-    if "SIGTERM" in text:
-        return "was ended by SIGTERM"
-    if code := _found(r"exit code (\d+)", text):
-        return f"exited with code {code}"
+    crashes = [line for line in lines if "*** SIG" in line]
+    said = "\n".join([type(error).__name__, text, *crashes[-1:]])
+    for pattern, how in DEATHS.items():
+        if found := re.search(pattern, said):
+            return how.format(*found.groups())
     if UNKNOWN_EXIT in text:
         last = f"; last line of its log: {lines[-1]}" if lines else ""
         return f"was killed (SIGKILL), perhaps because memory ran out, or exited by itself{last}"
