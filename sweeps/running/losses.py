@@ -68,7 +68,7 @@ def died(error: BaseException, name: str, place: Any = None) -> Lost:
         error = error.cause if isinstance(error.cause, BaseException) else error
     text = str(error).strip() or type(error).__name__
     pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
-    lines = _last_lines(place)
+    lines = last_lines(place)
     where = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({where})" if where else name
     if missing := NOT_INSTALLED.search(text):
@@ -96,7 +96,7 @@ def _found(pattern: str, text: str) -> str | None:
     return match[1] if match else None
 
 
-def _last_lines(place: Any) -> list[str]:
+def last_lines(place: Any) -> list[str]:
     """The last lines that a process of this node wrote to its standard error, without Ray's own lines."""
     if place is None or place.node != ray.get_runtime_context().get_node_id():
         return []

@@ -31,9 +31,9 @@ class Silence:
     itself may have been stopped. Before the first sign of any worker, ``STARTING_S`` is allowed.
     """
 
-    def __init__(self, stall_s: float) -> None:
+    def __init__(self, stall_s: float, signs: Sequence[int | None] = ()) -> None:
         self._stall_s, self._allowed_s = stall_s, max(stall_s, STARTING_S)
-        self._signs: Sequence[int | None] = ()
+        self._signs = signs
         self._silent_s, self._looked = 0.0, time.monotonic()
 
     def heard(self) -> None:
@@ -82,7 +82,7 @@ def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None])
     over, failed = threading.Event(), Failed(silent(stall_s), "log.txt has its stacks.")
 
     def watch() -> None:
-        silence = Silence(stall_s)
+        silence = Silence(stall_s, [signs()])
         with _opened(log) as file, closing(StackTimer(stall_s, file)) as stacks:
             while not over.wait(LOOK_FOR_SIGNS_S):
                 stacks.look()

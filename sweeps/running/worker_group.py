@@ -19,7 +19,7 @@ from sweeps.planning.settings import Cluster
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.losses import died
+from sweeps.running.losses import died, last_lines
 from sweeps.running.stalls import Silence, silent
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
 from sweeps.worker.assignment import Assignment
@@ -204,8 +204,8 @@ class WorkerGroup:
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
     def _stalled(self) -> Lost:
-        """All workers hang: the attempt ends. What they printed has their stacks already."""
-        return Lost(silent(self._stall_s), "log.txt has the stacks of the workers that could still write.")
+        """All workers hang. log.txt has the stacks of those that answer polls; others may have printed theirs here."""
+        return Lost(silent(self._stall_s), "\n".join(line for place in self._places for line in last_lines(place)))
 
 
 def _named(event: Event, rank: int) -> Event:
