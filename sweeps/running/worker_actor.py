@@ -87,18 +87,20 @@ class WorkerActor:
         self.held, address = held_port(get_node_ip_address())
         return address
 
-    def newest(self, assignment: Assignment, stall_s: float) -> Start | Failed | Lost | None:
-        """Take the assignment; the checkpoint to start from, as rank zero finds it."""
-        self._begin(stall_s)
-        return _caught(partial(self._start, assignment))
-
     def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
         """Take the assignment."""
-        self._begin(stall_s)
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
         return _caught(partial(self._take, assignment))
 
+    def newest(self) -> Start | Failed | Lost | None:
+        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
+        return None if self.driver is None else _caught(self.driver.newest)
+
     def load(self, start: Start | None) -> Failed | Lost | None:
-        """Read the checkpoint that rank zero found. Without an assignment, ``take`` has told why."""
+        """Read the checkpoint that rank zero found."""
         return None if self.driver is None else _caught(partial(self.driver.load, start))
 
     def run(self, world: int, address: str) -> None:
@@ -125,16 +127,6 @@ class WorkerActor:
         text = self.printed()
         self.stacks.look()
         return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
-
-    def _begin(self, stall_s: float) -> None:
-        self.driver = None
-        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
-        self.stop, self.over = threading.Event(), threading.Event()
-        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
-
-    def _start(self, assignment: Assignment) -> Start | None:
-        self.driver = Driver(assignment, self.events.put)
-        return self.driver.newest()
 
     def _take(self, assignment: Assignment) -> None:
         self.driver = Driver(assignment, self.events.put)

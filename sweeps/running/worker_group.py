@@ -142,8 +142,8 @@ class WorkerGroup:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first, *others = self._workers
         within = max(self._stall_s, STARTING_S)
-        taken = [worker.take.remote(assignment, self._stall_s) for worker in others]
-        [start] = yield from self._answers([first.newest.remote(assignment, self._stall_s)], within)
+        taken = [worker.take.remote(assignment, self._stall_s) for worker in self._workers]
+        [start] = yield from self._answers([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]
         loaded = [worker.load.remote(start) for worker in others]
