@@ -24,7 +24,7 @@ LOST_GPU = re.compile(
     re.I,
 )
 """What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
-LAST_LINES = 20  # of a dead process's standard error, for error.txt
+LAST_LINES = 60  # of the standard error of a process that died or hung: the stacks of its threads, for error.txt
 BY_RAY = "was killed by Ray, because its node ran out of memory"
 DEATHS = {
     r"OutOfMemory|(?i:out of memory)|low on memory": BY_RAY,
