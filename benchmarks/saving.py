@@ -17,11 +17,11 @@ import fsspec
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
+from sweeps.checkpoints.plain_state import TENSORS
 from sweeps.events import Event, Report
-from sweeps.running.assignment import Assignment
-from sweeps.running.driver import Driver
-from sweeps.running.plain_state import TENSORS
 from sweeps.task import Metric, Task, Trial
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.driver import Driver
 from tracking import formats
 
 SPAN = 100

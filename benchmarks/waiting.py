@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.workloads import Workload, prepared_text
+from sweeps.checkpoints.store import Checkpoints
 from sweeps.planning.compose import compose_row
-from sweeps.running.checkpoints import Checkpoints
 from sweeps.task import Keep
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder

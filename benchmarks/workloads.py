@@ -9,8 +9,8 @@ import numpy.typing as npt
 from benchmarks.timing import Rounds
 from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_row
-from sweeps.running.prepared import prepared_folder
 from sweeps.schema import Problem, RefusedError
+from sweeps.worker.prepared import prepared_folder
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut

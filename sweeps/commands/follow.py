@@ -16,7 +16,7 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=
 @guarded
 def stop(arguments: Arguments = None) -> None:
     """Stop a running sweep, or only the named trials, after the current step; from any machine of the study."""
-    from sweeps.running.following import named_trials, request
+    from sweeps.commands.following import named_trials, request
 
     trials, study, overrides, _ = named_trials(arguments or [], running=True)
     for line in request(study, trials, overrides):
@@ -30,7 +30,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")] = False,
 ) -> None:
     """Print what the processes of a trial printed, and why it failed."""
-    from sweeps.running.following import named_trials, one_trial, shown_log, still_runs
+    from sweeps.commands.following import named_trials, one_trial, shown_log, still_runs
 
     trials, study, overrides, notices = named_trials(arguments or [])
     trial = one_trial(study, trials)

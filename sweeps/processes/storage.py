@@ -11,12 +11,9 @@ from threading import Event
 from typing import TypeVar
 
 from sweeps.processes.alive import alive
+from sweeps.processes.times import STORAGE_PAUSE_S, STORAGE_S
 
 Found = TypeVar("Found")
-PATIENCE_S = 120.0
-"""How long it is tried again: a server that restarts, or a person who frees space, takes about a minute."""
-PAUSE_S = 1.0
-"""Between two tries: each is one call, and training waits."""
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
 READ_ONLY = {errno.EROFS: "make it writable"}
 DISKS_AWAY = errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT
@@ -33,7 +30,7 @@ NO_ANSWER = {"ConnectionError", "HTTPClientError", "TimeoutError"}
 
 
 class StorageError(OSError):
-    """A place that could not be written or read for ``PATIENCE_S``, in one line."""
+    """A place that could not be written or read for ``STORAGE_S``, in one line."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.with_fix}"
@@ -82,7 +79,7 @@ def unless_in_use() -> Iterator[None]:
 def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -> Generator[str, None, Found]:
     """What ``act`` returns; it can be repeated. Yields a line for the user when storage fails, and when it is back.
 
-    Raises StorageError once ``PATIENCE_S`` have passed since it first failed, or once ``left`` is set.
+    Raises StorageError once ``STORAGE_S`` have passed since it first failed, or once ``left`` is set.
     """
     left, since, failed = left or Event(), math.inf, ""
     while True:
@@ -94,13 +91,13 @@ def patiently(act: Callable[[], Found], place: str, left: Event | None = None) -
             if fault is None:
                 raise
             since = min(since, time.monotonic())
-            if time.monotonic() - since >= PATIENCE_S or left.is_set():
+            if time.monotonic() - since >= STORAGE_S or left.is_set():
                 raise fault from error
         if fault.filename != failed:
             failed = fault.filename
-            yield f"{failed}: {fault.strerror}; trying again for {PATIENCE_S / 60:g} min"
+            yield f"{failed}: {fault.strerror}; trying again for {STORAGE_S / 60:g} min"
         alive()
-        left.wait(PAUSE_S)
+        left.wait(STORAGE_PAUSE_S)
     if failed:
         yield f"{failed} can be used again"
     return found

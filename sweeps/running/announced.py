@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from sweeps.processes.times import LEAVING_S, LOOK_FOR_STOPS_S
 from sweeps.running.stopping import Stopping
-from sweeps.running.times import LEAVING_S, LOOK_FOR_STOPS_S
 from tracking.liveness import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
 from tracking.shell import shell_line
 

@@ -60,7 +60,8 @@ class Connection:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if ray := sys.modules.get("ray"):
             ray.shutdown()
-        ended_well = error is None or (isinstance(error, Interrupted) and not error.fault)
+        refused, left = isinstance(error, RefusedError), isinstance(error, Interrupted) and not error.fault
+        ended_well = error is None or refused or left
         if self._own_session and ended_well and not self.failed:
             _remove(self._own_session)
         elif self._own_session:

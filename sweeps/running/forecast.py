@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweeps.running.times import MEASURED_S
+from sweeps.processes.times import MEASURED_S
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from rich.console import Console
 from sweeps.events import Event, Failed, Report
 from sweeps.planning.plan import Plan
 from sweeps.running.announced import leave_study
-from sweeps.running.driver import Driver
 from sweeps.running.open_study import open_study
 from sweeps.running.patient_record import recorded, unrecorded_as_error
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
-from sweeps.running.said import cause, printable
-from sweeps.running.stall_here import StallHere
+from sweeps.running.stalls import ended_if_it_hangs
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
+from sweeps.worker.driver import Driver
+from sweeps.worker.said import cause, printable
 from tracking.damage import DamagedFileError
 
 
@@ -84,7 +84,7 @@ def _work(recorder: Recorder, progress: Progress, stopping: Stopping) -> None:
             driver.recorded(event.step)
 
     stall_s = 60 * recorder.planned.settings.sweep.stall_minutes
-    with StallHere(stall_s, recorder.folder.log_path, tell).watching(), stopping.gentle():
+    with ended_if_it_hangs(stall_s, recorder.folder.log_path, tell), stopping.gentle():
         driver = Driver(assignment, take)
         driver.newest()
         driver.work(0, 1, "", stop)

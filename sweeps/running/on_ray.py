@@ -10,11 +10,11 @@ from rich.console import Console
 
 from sweeps.planning.plan import Plan
 from sweeps.preflight.node_facts import packages
+from sweeps.processes.own_temporary import own_temporary
 from sweeps.processes.storage import at_place
 from sweeps.running.announced import leave_study
 from sweeps.running.connection import Connection
 from sweeps.running.open_study import open_study
-from sweeps.running.own_temporary import own_temporary
 from sweeps.running.patient_record import unrecorded_as_error
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue

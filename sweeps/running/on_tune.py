@@ -19,11 +19,11 @@ from sweeps.events import Lost
 from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.storage import FIXES
-from sweeps.running.deaths import describe
+from sweeps.processes.times import ANSWER_S
+from sweeps.running.losses import died
 from sweeps.running.orders import order_of
 from sweeps.running.queue import Queue
 from sweeps.running.resources import Wait, strategy
-from sweeps.running.times import ANSWER_S
 from sweeps.running.turn import Turn
 from sweeps.running.worker_group import WorkerGroup
 
@@ -186,5 +186,5 @@ def _death(process: Any) -> Lost:
     try:
         ray.get(process.get_current_ip_pid.remote(), timeout=ANSWER_S)
     except RayError as error:
-        return describe(error, "the trial's process")
+        return died(error, "the trial's process")
     return Lost("the trial's process was ended", "")

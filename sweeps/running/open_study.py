@@ -8,13 +8,12 @@ from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
+from sweeps.checkpoints.store import saved_steps
 from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.announced import announced
-from sweeps.running.checkpoints import saved_steps
-from sweeps.running.open_files import allow_open_files
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
 from sweeps.running.stopping import Stopping
@@ -43,7 +42,6 @@ def open_study(
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         refuse_unreadable(plan)
         _refuse_missing_steps(plan)
-        allow_open_files(len(plan.pending))
         pending = {planned.fingerprint for planned in plan.pending}
         prepare_data(plan, console)
         for caution in cautions(plan):

@@ -11,8 +11,8 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.running.assignment import Assignment
-from sweeps.running.times import ANSWER_S, POLL_S
+from sweeps.processes.times import ANSWER_S, POLL_S
+from sweeps.worker.assignment import Assignment
 
 NAME = "orders"
 

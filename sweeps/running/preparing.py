@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sweeps.planning.plan import Plan, PlannedTrial, configurations
-from sweeps.running.prepared import prepare_once
 from sweeps.task import Problem, RefusedError, Told
+from sweeps.worker.prepared import prepare_once
 
 
 def prepare_data(plan: Plan, console: Console) -> None:

@@ -18,7 +18,7 @@ import ray
 from ray.util import get_node_ip_address
 
 from sweeps.discarded import discard
-from sweeps.running.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
+from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 
 SYNCER = "tracking.mlflow.sync"
 """It carries the rest to MLflow, and then ends by itself."""

@@ -10,7 +10,7 @@ import yaml
 from sweeps.events import About, Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
-from sweeps.running.assignment import Assignment
+from sweeps.worker.assignment import Assignment
 from tracking.files import to_json, write_atomic
 from tracking.liveness import own_process
 from tracking.log_file import append_log, begin_log, marked

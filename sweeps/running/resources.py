@@ -6,7 +6,7 @@ from typing import Any
 import ray
 
 from sweeps.config.settings import Cluster
-from sweeps.running.times import ASK_FREE_S, EXPLAINED_AFTER_S
+from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 
 
 def strategy(cluster: Cluster) -> str:

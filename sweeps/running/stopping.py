@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from sweeps.discarded import discard
-from sweeps.running.times import ECHO_S
+from sweeps.processes.times import ECHO_S
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import by_name, hydra_text, placed
+from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
-from sweeps.running.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from tracking.shell import shell_line
 from tracking.uri import URI_VARIABLE, without_password
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sweeps.events import Event, Failed, Finished, Lost, Noticed, Stopped
-from sweeps.running.assignment import Assignment
 from sweeps.running.orders import Order
+from sweeps.worker.assignment import Assignment
 
 
 class Group(Protocol):

@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,17 +18,17 @@ from typing import TypeVar
 import ray
 from ray.util import get_node_ip_address
 
+from sweeps.checkpoints.store import Start
 from sweeps.events import Event, Failed, Lost, Printed
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.processes.alive import signs
-from sweeps.running.assignment import Assignment
-from sweeps.running.checkpoints import Start
-from sweeps.running.driver import Driver
-from sweeps.running.lost import is_lost_gpu, is_lost_peer, is_lost_storage, is_out_of_memory
+from sweeps.running.losses import ended_by
 from sweeps.running.printed import Prints
-from sweeps.running.said import cause, printable
-from sweeps.running.stacks import STDERR, StackTimer
+from sweeps.running.stalls import STDERR, StackTimer
 from sweeps.task import RefusedError
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.driver import Driver
+from sweeps.worker.said import printable
 
 EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
@@ -66,9 +65,14 @@ class Answer:
 class WorkerActor:
     """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
         self.held: socket.socket | None = None
         self.driver: Driver | None = None
+
+    def __repr__(self) -> str:
+        """As Ray's tools show it."""
+        return f"worker {self.rank}"
 
     def place(self, compared: bool) -> Place:
         """Where this worker runs, and the packages that are ``compared``."""
@@ -78,29 +82,31 @@ class WorkerActor:
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
-        from sweeps.processes.meeting_port import held_port
+        from sweeps.worker.meeting_port import held_port
 
         self.held, address = held_port(get_node_ip_address())
         return address
 
-    def newest(self, assignment: Assignment, stall_s: float) -> Start | Failed | Lost | None:
-        """Take the assignment; the checkpoint to start from, as rank zero finds it."""
-        self._begin(stall_s)
-        return _caught(partial(self._start, assignment))
-
     def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
         """Take the assignment."""
-        self._begin(stall_s)
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
         return _caught(partial(self._take, assignment))
 
+    def newest(self) -> Start | Failed | Lost | None:
+        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
+        return None if self.driver is None else _caught(self.driver.newest)
+
     def load(self, start: Start | None) -> Failed | Lost | None:
-        """Read the checkpoint that rank zero found. Without an assignment, ``take`` has told why."""
+        """Read the checkpoint that rank zero found."""
         return None if self.driver is None else _caught(partial(self.driver.load, start))
 
-    def run(self, rank: int, world: int, address: str) -> None:
+    def run(self, world: int, address: str) -> None:
         """Work; its end is an event, too."""
         assert self.driver is not None
-        ended = _caught(partial(self.driver.work, rank, world, address, self.stop.is_set))
+        ended = _caught(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
         if ended is not None:
             self.events.put(ended)
         self.stacks.close()
@@ -108,7 +114,7 @@ class WorkerActor:
         self.events.put(None)  # wakes a poll that waits
 
     @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
-    def poll(self, rank: int, stop: bool, recorded: int, wait_s: float) -> Answer:
+    def poll(self, stop: bool, recorded: int, wait_s: float) -> Answer:
         """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
         the sweep has recorded the reports."""
         if stop:
@@ -120,17 +126,7 @@ class WorkerActor:
         over = self.over.is_set() and self.events.empty()
         text = self.printed()
         self.stacks.look()
-        return Answer([*([Printed(rank, text)] if text else []), *events], signs(), over)
-
-    def _begin(self, stall_s: float) -> None:
-        self.driver = None
-        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
-        self.stop, self.over = threading.Event(), threading.Event()
-        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
-
-    def _start(self, assignment: Assignment) -> Start | None:
-        self.driver = Driver(assignment, self.events.put)
-        return self.driver.newest()
+        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
 
     def _take(self, assignment: Assignment) -> None:
         self.driver = Driver(assignment, self.events.put)
@@ -162,17 +158,3 @@ def _caught(act: Callable[[], T]) -> T | Failed | Lost:
 def _packages() -> Packages:
     """Once per process: it has imported these files."""
     return packages()
-
-
-def ended_by(error: BaseException) -> Failed | Lost:
-    """The event of a worker whose work raised ``error``."""
-    said = cause(error)
-    details = printable(traceback.format_exc())
-    if is_out_of_memory(error):
-        return Lost(f"out of memory: {said}", details, memory=True)
-    if isinstance(error, SystemExit):
-        return Lost(f"the trial's code ended its process: {said}", details)
-    if is_lost_peer(error):
-        return Lost(said, details, peer=True)
-    may_pass = is_lost_storage(error) or is_lost_gpu(error)
-    return (Lost if may_pass else Failed)(said, details)

@@ -7,34 +7,26 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
 from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
-from sweeps.running.assignment import Assignment
-from sweeps.running.deaths import describe
-from sweeps.running.silence import Silence
-from sweeps.running.stacks import stacks_in
-from sweeps.running.times import IDLE_ANSWER_S, PATIENCE_S, STACKS_S, STARTING_S
+from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
+from sweeps.running.losses import died, last_lines
+from sweeps.running.stalls import Silence, silent
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
+from sweeps.worker.assignment import Assignment
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
-
-
-@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
-def remote_stacks(log: Path) -> str:
-    """``stacks_in``, on the node of that file."""
-    return stacks_in(log)
 
 
 class WorkerGroup:
@@ -72,8 +64,8 @@ class WorkerGroup:
         lost = next((event for event in events if isinstance(event, Lost)), None)
         if lost is not None:
             events = [*(event for event in events if not isinstance(event, Lost)), *self._explained(lost, stop)]
-        elif self._silence.stalled(sorted(self._unfinished)):
-            events += self._stalled()
+        elif self._unfinished and self._silence.stalled([self._signs[rank] for rank in sorted(self._unfinished)]):
+            events.append(self._stalled())
         steps = [event.step for event in events if isinstance(event, Report)]
         self._recorded = max([self._recorded, *steps])
         return [self._placed(event) for event in events]
@@ -97,9 +89,9 @@ class WorkerGroup:
             self._beginning = None
             return []
         except GetTimeoutError:
-            return self._stalled()
+            return [self._stalled()]
         except RayError as error:
-            return [describe(error, "a worker")]
+            return [died(error, "a worker")]
 
     def _begin(self, assignment: Assignment) -> Waits[None]:
         yield from self._ready()
@@ -108,7 +100,7 @@ class WorkerGroup:
         yield from self._started(assignment)
         self._unfinished, self._recorded = set(range(len(self._workers))), 0
         self._signs: list[int | None] = [None] * len(self._workers)
-        self._silence = Silence(len(self._workers), self._stall_s, self._signs.__getitem__)
+        self._silence = Silence(self._stall_s)
 
     def _ready(self) -> Waits[None]:
         """The idle workers if all of them answer, otherwise new ones. Another node may have come with them."""
@@ -121,7 +113,7 @@ class WorkerGroup:
         try:
             self._places = yield from self._located(max(self._stall_s, STARTING_S))
         except RayError as error:
-            yield [describe(error, "a worker that was starting")]
+            yield [died(error, "a worker that was starting")]
 
     def _located(self, within_s: float) -> Waits[list[Place]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
@@ -150,21 +142,21 @@ class WorkerGroup:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first, *others = self._workers
         within = max(self._stall_s, STARTING_S)
-        taken = [worker.take.remote(assignment, self._stall_s) for worker in others]
-        [start] = yield from self._answers([first.newest.remote(assignment, self._stall_s)], within)
+        taken = [worker.take.remote(assignment, self._stall_s) for worker in self._workers]
+        [start] = yield from self._answers([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]
         loaded = [worker.load.remote(start) for worker in others]
         for failure in filter(None, (yield from self._answers([*taken, *loaded], within))):
             yield [failure]
         [address] = yield from self._answers([first.address.remote()], within)
-        for rank, worker in enumerate(self._workers):
-            worker.run.options(name=assignment.trial).remote(rank, len(self._workers), address)
+        for worker in self._workers:
+            worker.run.options(name=assignment.trial).remote(len(self._workers), address)
 
     def _polled(self, stop: bool, within_s: float) -> list[Event]:
         """The answers to one poll of each unfinished worker. One that does not answer is not asked again yet."""
         for rank in self._unfinished - set(self._polls.values()):
-            poll = self._workers[rank].poll.remote(rank, stop, self._recorded, within_s)
+            poll = self._workers[rank].poll.remote(stop, self._recorded, within_s)
             self._polls[poll] = rank
         events: list[Event] = []
         deadline = time.monotonic() + within_s
@@ -182,10 +174,10 @@ class WorkerGroup:
             answer: Answer = ray.get(poll)
         except RayError as error:
             self._unfinished.discard(rank)
-            return [describe(error, f"worker {rank}", self._places[rank])]
+            return [died(error, f"worker {rank}", self._places[rank])]
         self._signs[rank] = answer.signs
         if any(not isinstance(event, Printed) for event in answer.events):
-            self._silence.heard(rank)
+            self._silence.heard()
         if answer.over:
             self._unfinished.discard(rank)
         return [_named(event, rank) for event in answer.events]
@@ -211,29 +203,14 @@ class WorkerGroup:
         hosts = tuple(place.host for place in self._places)
         return replace(event, hosts=hosts) if isinstance(event, Started) else event
 
-    def _stalled(self) -> list[Event]:
-        """All workers hang: the attempt ends, and the trial's log gets the stacks that they have written."""
-        printed: list[Event] = [Printed(rank, text) for rank, text in self._stacks() if text]
-        cause = f"no worker gave a sign of life for {self._stall_s / 60:g} min (sweep.stall_minutes)"
-        return [*printed, Lost(cause, "log.txt has the stacks of the workers." if printed else "")]
-
-    def _stacks(self) -> Iterator[tuple[int, str]]:
-        """Of each worker whose node answers, with its rank."""
-        asked = {_stack_at(place): rank for rank, place in enumerate(self._places)}
-        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=STACKS_S)
-        for answer in ready:
-            with suppress(RayError):  # it prints to no file, or its node is gone
-                yield asked[answer], ray.get(answer)
+    def _stalled(self) -> Lost:
+        """All workers hang. log.txt has the stacks of those that answer polls; others may have printed theirs here."""
+        return Lost(silent(self._stall_s), "\n".join(line for place in self._places for line in last_lines(place)))
 
 
 def _named(event: Event, rank: int) -> Event:
     """A notice of another worker than rank zero says whose it is."""
     return replace(event, text=f"worker {rank}: {event.text}") if rank and isinstance(event, Noticed) else event
-
-
-def _stack_at(place: Place) -> Any:
-    where = NodeAffinitySchedulingStrategy(place.node, soft=False)
-    return remote_stacks.options(scheduling_strategy=where).remote(place.log)
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:
@@ -242,7 +219,7 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         WorkerActor.options(  # type: ignore[attr-defined]
             num_cpus=cluster.cpus_per_worker,
             num_gpus=cluster.gpus_per_worker,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
-        ).remote()
-        for index in range(cluster.workers)
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank),
+        ).remote(rank)
+        for rank in range(cluster.workers)
     ]

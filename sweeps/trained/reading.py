@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.files import MANIFEST
+from sweeps.checkpoints.store import KEY_DIGITS
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.moved import moved, moved_value
-from sweeps.running.checkpoint_files import MANIFEST
-from sweeps.running.checkpoints import KEY_DIGITS
 from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Task
 from sweeps.trained.names import KINDS, trials_of

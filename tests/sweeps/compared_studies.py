@@ -8,8 +8,8 @@ from small_text import TEXT, sentences, write_text
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
-from sweeps.running.prepared import prepared_folder
 from sweeps.running.recorder import Recorder
+from sweeps.worker.prepared import prepared_folder
 from tracking.study import write_study
 from transformer.decoding.score import text_scores
 

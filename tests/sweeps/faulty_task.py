@@ -12,8 +12,8 @@ from small_task import write_task
 from studies import lines
 
 from sweeps.events import Event, Finished
-from sweeps.running.driver import Driver
 from sweeps.running.recorder import Recorder
+from sweeps.worker.driver import Driver
 
 HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"
@@ -32,18 +32,10 @@ def first(name):
     except FileExistsError:
         return False
 
-def meet(trial):
-    # workers that train together wait for each other before the first step
-    start = f"start-{trial.config.model.size}-{trial.saved.step if trial.saved else 0}"
-    (HERE / f"{start}-{trial.rank}").touch()
-    while len(list(HERE.glob(f"{start}-*"))) < trial.world:
-        trial.stopping()
-        time.sleep(0.05)
-
 def wait_for_leave(trial, step):
     # until train_to allows the step; asking whether to stop is a sign of life
     leave = HERE / "leave"
-    while leave.exists() and step > int(leave.read_text()) and not trial.stopping():
+    while leave.exists() and step > int(leave.read_text()) and not trial.stopping(alone=True):
         time.sleep(0.05)
 """
 """What the planted code of a task can use."""

@@ -17,7 +17,7 @@ HELD = 8
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 FULL, READ_ONLY = "No space left on device", "Read-only file system"
 FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
-IMPATIENT = "\nfrom sweeps.processes import storage\nstorage.PATIENCE_S = 3.0\n"
+IMPATIENT = "\nfrom sweeps.processes import storage\nstorage.STORAGE_S = 3.0\n"
 """Each process of the sweep imports the task, so all of them try again for seconds instead of minutes."""
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from same_bits import differing, leaves
 
+from sweeps.checkpoints.owner import SupersededError
+from sweeps.checkpoints.store import Checkpoints, OwnFormat
 from sweeps.events import Report
-from sweeps.processes.owner import SupersededError
-from sweeps.running.checkpoints import Checkpoints, OwnFormat
 from sweeps.task import Keep, MissingStepError, StateError
 
 KEY = "0123456789abcdef" * 4

@@ -101,8 +101,8 @@ def test_the_cause_of_a_retry_is_recorded_and_it_goes_on_from_the_checkpoint(
     assert f"{row}-s1: resumed at step 6" in faulty.output
 
 
-def test_stacks_show_where_a_worker_hung(faulty: Faulty) -> None:
-    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "log.txt").read_text())
+def test_stacks_show_where_a_worker_hung_that_could_not_even_answer(faulty: Faulty) -> None:
+    assert re.search(r"File .*small\.py.* in fault", (faulty.trial("hangs") / "lost-a1.txt").read_text())
 
 
 def test_memory_that_is_exhausted_twice_fails_the_trial_with_its_cause(faulty: Faulty) -> None:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from typed import typed
 
-from sweeps.running.checkpoints import Checkpoints
+from sweeps.checkpoints.store import Checkpoints
 from sweeps.task import Keep
 
 SAID = "the model's output is not a finite number. Use an earlier checkpoint,"

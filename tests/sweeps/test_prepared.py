@@ -26,9 +26,9 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.planning.same_data import check_data
 from sweeps.processes.alive import signs
-from sweeps.running.prepared import prepare_once, prepared_folder
 from sweeps.running.preparing import prepare_data
 from sweeps.schema import Problem, RefusedError
+from sweeps.worker.prepared import prepare_once, prepared_folder
 from tracking.trial_folder import TrialFolder
 
 SOURCE = """
@@ -271,7 +271,7 @@ def test_preparing_and_checking_give_signs_of_life(here: Path) -> None:
 CTRL_C = """
 import sys
 from pathlib import Path
-from sweeps.running.prepared import prepare_once
+from sweeps.worker.prepared import prepare_once
 from sweeps.task import Task
 from transformer.config import DataConfig
 from transformer.data.prepare import prepare

@@ -11,14 +11,14 @@ from small_task import write_task
 
 from sweeps.events import Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 from sweeps.planning.continued import plan_sweep
-from sweeps.running.assignment import Assignment
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
-from sweeps.running.silence import Silence
+from sweeps.running.stalls import Silence
 from sweeps.running.stopping import Interrupted, Stopping
 from sweeps.running.turn import Said, Turn
+from sweeps.worker.assignment import Assignment
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
@@ -216,23 +216,19 @@ def test_silence_counts_while_somebody_looks(
     signs: list[int], looks: list[float], stalls_at: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.silence.time.monotonic", lambda: now[0])
-    count: list[int | None] = [None]
-    watched = Silence(1, 60.0, count.__getitem__)
-    found = []
+    monkeypatch.setattr("sweeps.running.stalls.time.monotonic", lambda: now[0])
+    watched, found = Silence(60.0), []
     for sign, at in zip(signs, looks, strict=True):
-        count[0], now[0] = sign, at
-        found.append(watched.stalled([0]))
+        now[0] = at
+        found.append(watched.stalled([sign]))
     assert found == [at == stalls_at for at in looks]
 
 
 def test_a_stall_is_that_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.silence.time.monotonic", lambda: now[0])
-    counts = [0, 0]
-    watched, found = Silence(2, 60.0, counts.__getitem__), []
+    monkeypatch.setattr("sweeps.running.stalls.time.monotonic", lambda: now[0])
+    watched, found = Silence(60.0), []
     for at in range(10, 200, 10):
         now[0] = at
-        counts[1] = min(at, 60)
-        found.append(watched.stalled([0, 1]))
+        found.append(watched.stalled([0, min(at, 60)]))
     assert found.index(True) == 12

@@ -51,6 +51,7 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
         wait_until(lambda: [*study.rglob("step-4/manifest.json")] != [] or running.ended(), "a checkpoint", 120)
         assert not running.ended(), running.end().output
         wait_until(lambda: listed(head, "tasks", "name=base-s1", "state=RUNNING") != [], "the task in Ray's list", 60)
+        assert [each["repr_name"] for each in listed(head, "actors", "class_name=WorkerActor")] == ["worker 0"]
         head.run("ray", "job", "stop", "first")
         assert "Ray's dashboard: http://127.0.0.1:8265" in running.end().output
         assert reasons(study / "base-s1") in ([], ["interrupted"])
@@ -74,6 +75,6 @@ def submitted(head: Machine, code: Path, name: str) -> Inside:
 def listed(head: Machine, kind: str, *filters: str) -> list[Any]:
     """What Ray lists, in one line."""
     words = [word for each in filters for word in ("--filter", each)]
-    *_, line = head.run("ray", "list", kind, *words, "--format=json").splitlines()
+    *_, line = head.run("ray", "list", kind, *words, "--detail", "--format=json").splitlines()
     found: list[Any] = [] if line == "No resource in the cluster" else json.loads(line)
     return found

@@ -15,8 +15,8 @@ from small_text import write_text
 from studies import ablate, lines, mlflow_runs, printed
 from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_line
 
-from sweeps.running.prepared import prepared_folder
 from sweeps.task import Task, Told
+from sweeps.worker.prepared import prepared_folder
 from transformer.config import DataConfig
 from transformer.data.prepare import prepare
 from transformer.task import fingerprint

@@ -9,8 +9,8 @@ from typing import Any
 from small_task import SOURCE
 
 from sweeps.events import Event
-from sweeps.running.assignment import Assignment
-from sweeps.running.driver import Driver
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.driver import Driver
 
 CALLS = """\
 trial.report(1, {"train/loss": 1.0})

@@ -12,7 +12,7 @@ from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
-from sweeps.running.plain_state import Parts
+from sweeps.checkpoints.plain_state import Parts
 from sweeps.task import Saved
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate

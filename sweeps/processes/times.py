@@ -10,14 +10,12 @@ REPEAT_S = 5.0
 """Between two repetitions of all orders: their actor may have died."""
 STARTING_S = 120.0
 """Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
-LONGEST_LOOK_S = 10.0
-"""Between two looks at the signs of life of workers; for a stall of minutes no more are needed."""
+LOOK_FOR_SIGNS_S = 1.0
+"""Between two looks of `ablate train` at its own signs of life; one costs nothing."""
 IDLE_ANSWER_S = 10.0
 """An answer of workers that wait for a trial. A group with one that does not answer is replaced."""
 PATIENCE_S = 10.0
 """Until the cause is known, once a worker has noticed that a peer is gone: Ray notices deaths a little later."""
-STACKS_S = 30.0
-"""Until the stacks of workers that hung are there: a process must start on their nodes."""
 ASK_FREE_S = 5.0
 """Between two questions of such a sweep to Ray what is free."""
 EXPLAINED_AFTER_S = 30.0
@@ -50,3 +48,15 @@ SAMPLED_EVERY_S = 10.0
 """Between two samples of CPU, memory and GPU, as MLflow's default; each is a point in its database."""
 MEASURED_S = 5.0
 """Training time over which a pace must be measured before it counts: the first steps are slow, or very quick."""
+STORAGE_S = 120.0
+"""How long storage that fails is tried again: a server that restarts, or a person who frees space, takes a minute."""
+STORAGE_PAUSE_S = 1.0
+"""Between two tries: each is one call, and training waits."""
+LOOK_AT_WRITE_S = 1.0
+"""Between two looks for notices of a checkpoint's write that is waited for."""
+LOOK_AT_LOCK_S = 5.0
+"""Between two signs of life of a process that waits while another one prepares the data."""
+FORMING_S = 120.0
+"""Until all workers of a trial have met. One that died meanwhile never comes."""
+PEERS_S = 7 * 24 * 3600.0
+"""For the others later: one may evaluate alone for hours. `sweep.stall_minutes` ends a hang, a death any wait."""

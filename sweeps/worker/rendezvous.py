@@ -5,19 +5,16 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
-from sweeps.processes.meeting_port import host_and_port, use_interface_to
+from sweeps.processes.times import FORMING_S, PEERS_S
+from sweeps.worker.meeting_port import host_and_port, use_interface_to
 
-FORMING = timedelta(minutes=2)
-"""How long the first worker waits for the last one. A worker that died meanwhile never comes."""
-WAITING = timedelta(days=7)
-"""How long a worker waits for the others later: one of them may evaluate alone for hours. Longer than any
-``sweep.stall_minutes``, which ends a hang; the death of a worker ends a wait at once."""
+FORMING, WAITING = timedelta(seconds=FORMING_S), timedelta(seconds=PEERS_S)
 
 
 def form_group(backend: str, address: str, rank: int, world: int) -> None:
     """Join the process group that meets at ``address`` (host:port of rank zero).
 
-    Raises DistError or RuntimeError if the workers do not meet within ``FORMING``.
+    Raises DistError or RuntimeError if the workers do not meet within ``FORMING_S``.
     """
     use_interface_to(address)
     host, port = host_and_port(address)

@@ -7,7 +7,7 @@ import time
 import psutil
 
 from sweeps.events import Metrics
-from sweeps.running.times import SAMPLED_EVERY_S
+from sweeps.processes.times import SAMPLED_EVERY_S
 
 
 class SystemMetrics:

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.files import Manifest
+from sweeps.checkpoints.store import Checkpoints, OwnFormat, Start
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.events import Event, Noticed
-from sweeps.processes.meeting_port import use_interface_to
-from sweeps.running.assignment import Assignment
-from sweeps.running.attempt import Attempt, Stop
-from sweeps.running.checkpoint_files import Manifest
-from sweeps.running.checkpoints import Checkpoints, OwnFormat, Start
-from sweeps.running.prepared import prepared_folder
 from sweeps.task import Saved, Task
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.attempt import Attempt, Stop
+from sweeps.worker.meeting_port import use_interface_to
+from sweeps.worker.prepared import prepared_folder
 
 
 class Driver:

@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.files import Manifest
+from sweeps.checkpoints.store import Checkpoints
 from sweeps.config.schema import Schema
 from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.processes.alive import alive
-from sweeps.running.assignment import Assignment
-from sweeps.running.checkpoint_files import Manifest
-from sweeps.running.checkpoints import Checkpoints
-from sweeps.running.group import StopVote, barrier, process_group
-from sweeps.running.said import (
+from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
+from sweeps.worker.assignment import Assignment
+from sweeps.worker.group import StopVote, barrier, process_group
+from sweeps.worker.said import (
     WrongCallError,
     checked_artifacts,
     checked_costs,
@@ -30,8 +31,7 @@ from sweeps.running.said import (
     printable,
     samples_text,
 )
-from sweeps.running.system_metrics import SystemMetrics
-from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
+from sweeps.worker.system_metrics import SystemMetrics
 
 Stop = Callable[[], bool]
 SYNCED_EVERY = 100

@@ -8,7 +8,7 @@ from pathlib import Path
 from sweeps.planning.compose import settings_to_read
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
-from sweeps.running.times import LOOK_AT_LOG_S
+from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.followed_log import FollowedLog
 from tracking.formats import time as as_time

@@ -8,11 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from sweeps.planning.data_place import check_whole, data_place, write_manifest
 from sweeps.planning.same_data import ONE_COPY
 from sweeps.processes.alive import alive
-from sweeps.processes.patient_lock import patient_lock
 from sweeps.processes.storage import at_place
+from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task, Told
 
@@ -96,7 +98,7 @@ def _alone(place: Path) -> Iterator[None]:
     lock = place.with_suffix(".lock")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with patient_lock(lock):
+        with _locked(lock):
             yield
     except BaseException:
         with suppress(OSError):  # never made, or on storage that is read-only
@@ -105,6 +107,20 @@ def _alone(place: Path) -> Iterator[None]:
             with suppress(OSError):  # another process has put something into it
                 each.rmdir()
         raise
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Who waits for another process gives signs of life: it does not hang."""
+    lock = FileLock(path)
+    while not lock.is_locked:
+        with suppress(Timeout):
+            lock.acquire(timeout=LOOK_AT_LOCK_S)
+        alive()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _cannot_prepare(place: Path, error: RefusedError) -> RefusedError:

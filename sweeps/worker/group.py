@@ -14,7 +14,7 @@ def process_group(backend: str, address: str, rank: int, world: int) -> Iterator
         return
     import torch.distributed
 
-    from sweeps.processes.rendezvous import form_group
+    from sweeps.worker.rendezvous import form_group
 
     form_group(backend, address, rank, world)
     try:
@@ -47,9 +47,8 @@ class StopVote:
             return own
         import torch
 
-        if self._group is None:  # votes on a GPU would wait for its queue
-            gloo = distributed.get_backend() == "gloo"
-            self._group = distributed.group.WORLD if gloo else _gloo_group()
+        if self._group is None:
+            self._group = _own_group()
         before, votes = self._cast, torch.tensor(float(own))
         self._cast = votes, distributed.all_reduce(votes, group=self._group, async_op=True)
         if before is None:
@@ -58,10 +57,11 @@ class StopVote:
         return bool(before[0])
 
 
-def _gloo_group() -> Any:
+def _own_group() -> Any:
+    """A vote on a GPU would wait for its queue, and one more of a worker would be added to a sum of the task's."""
     import torch.distributed
 
-    from sweeps.processes.rendezvous import WAITING
+    from sweeps.worker.rendezvous import WAITING
 
     return torch.distributed.new_group(backend="gloo", timeout=WAITING)
 

@@ -20,16 +20,15 @@ from typing import Any, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.owner import Owner
+from sweeps.checkpoints.files import CheckpointFiles, DamagedCheckpointError, Manifest, described, finite
+from sweeps.checkpoints.owner import Owner
+from sweeps.checkpoints.plain_state import Parts
+from sweeps.processes.own_temporary import own_temporary
 from sweeps.processes.storage import StorageError, patiently, telling
-from sweeps.running.checkpoint_files import CheckpointFiles, DamagedCheckpointError, Manifest, described, finite
-from sweeps.running.own_temporary import own_temporary
-from sweeps.running.plain_state import Parts
+from sweeps.processes.times import LOOK_AT_WRITE_S
 from sweeps.task import Keep, MissingStepError, Saved
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
-LOOK_S = 1.0
-"""How often to look for notices of a write that is waited for."""
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
@@ -138,7 +137,7 @@ class Checkpoints:
     def is_writing(self) -> bool:
         """Wait a little for the write, and tell what it waits for; returns whether it goes on."""
         if self._running:
-            futures.wait([self._running], LOOK_S)
+            futures.wait([self._running], LOOK_AT_WRITE_S)
         writing = self._running is not None and not self._running.done()
         self.pass_on()
         return writing

@@ -1,12 +1,10 @@
 """Where the workers of a trial meet: one port that is held until they do, one network interface. Needs no torch."""
 
-import fcntl
 import os
 import socket
-import struct
 from ipaddress import ip_address
 
-GET_ADDRESS = 0x8915  # SIOCGIFADDR, see netdevice(7)
+import psutil
 
 
 def held_port(host: str) -> tuple[socket.socket, str]:
@@ -37,7 +35,8 @@ def interface_to(address: str) -> str | None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))
             own = probe.getsockname()[0]
-            return next((name for _, name in socket.if_nameindex() if _address(probe, name) == own), _loopback(own))
+        found = (name for name, of in psutil.net_if_addrs().items() if own in {each.address for each in of})
+        return next(found, _loopback(own))
     except OSError:  # an IPv6 host, or no route
         return None
 
@@ -50,11 +49,3 @@ def host_and_port(address: str) -> tuple[str, int]:
 def _loopback(own: str) -> str | None:
     """127.0.0.2 and its like belong to the loopback, which has only the address 127.0.0.1."""
     return "lo" if ip_address(own).is_loopback else None
-
-
-def _address(probe: socket.socket, name: str) -> str | None:
-    try:
-        answer = fcntl.ioctl(probe.fileno(), GET_ADDRESS, struct.pack("256s", name.encode()))
-    except OSError:  # an interface without an address
-        return None
-    return socket.inet_ntoa(answer[20:24])
