@@ -1,7 +1,7 @@
 """The live view of a study, from its folder alone: that of a running sweep, and of `ablate status --watch`."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -9,7 +9,6 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.running.where import below_watch
 from sweeps.standings import Line, Standings
 from sweeps.standings_table import counted, shown_state, status_tables
 from tracking import formats
@@ -55,18 +54,17 @@ class Watched:
         return Group(*status_tables(self.study, self.lines, console.width, room), text)
 
 
-def watch(study: Study, console: Console, pause: Callable[[float], None] = time.sleep) -> list[Line]:
-    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running; returns its last lines.
+def watch(study: Study, console: Console, below: Sequence[str]) -> None:
+    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running.
 
-    In a terminal as a table, else a line for each change.
+    In a terminal as a table above the lines ``below``, else a line for each change.
     """
-    looks = _looks(study, pause)
     if not console.is_terminal:
-        return _told(looks, console)
+        _tell(_looks(study), console)
+        return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        for watched in looks:
-            live.update(watched.view(console, below_watch(study.folder)), refresh=True)
-    return watched.lines
+        for watched in _looks(study):
+            live.update(watched.view(console, below), refresh=True)
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
@@ -87,20 +85,20 @@ def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
     return f"; about {formats.time(max(known))} until the running trials are trained" if known else ""
 
 
-def _looks(study: Study, pause: Callable[[float], None]) -> Iterator[Watched]:
+def _looks(study: Study) -> Iterator[Watched]:
     watched = Watched(study, REFRESH_S)
     while True:
         lines = watched.look()
         yield watched
         if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
             return
-        pause(watched.pause_s)
+        time.sleep(watched.pause_s)
         now = read_study(study.folder)
         if now != watched.study:  # rows or seeds were added
             watched = Watched(now, REFRESH_S)
 
 
-def _told(looks: Iterator[Watched], console: Console) -> list[Line]:
+def _tell(looks: Iterator[Watched], console: Console) -> None:
     before: dict[str, Any] = {}
     said = time.monotonic()
     for watched in looks:
@@ -112,7 +110,6 @@ def _told(looks: Iterator[Watched], console: Console) -> list[Line]:
             console.print(escape(f"{study.name}: {summary(study, lines)}"), soft_wrap=True)
             said = time.monotonic()
         before = {line["key"]: line["state"] for line in lines}
-    return lines
 
 
 def _sentence(study: Study, line: Line) -> str:

@@ -89,10 +89,11 @@ def status(
 
 def _watch(study: Study) -> None:
     """Until nothing is running, or Ctrl-C, which stops only the watching."""
+    from sweeps.running.where import below_watch
     from sweeps.watching import watch
 
     try:
-        watch(study, OUT)
+        watch(study, OUT, below_watch(study.folder))
     except KeyboardInterrupt:
         OUT.print("No longer watching; the trials are not affected.")
 
