@@ -13,9 +13,11 @@ from tracking.study import Study
 PAGES = (".html", ".htm")
 
 
-def refuse_places(output: Path | None, figures: Path | None) -> None:
+def refuse_places(output: Path | None, figures: Path | None = None, no_figures: bool = False) -> None:
     """Raises RefusedError with everything that is wrong with the places to write to."""
+    both = Problem("--no-figures", "is typed with --figures, which writes them", "leave one of the two out")
     problems = [
+        *([both] if figures and no_figures else ()),
         *(_page_problems(output) if output else ()),
         *(_folder_problems("--figures", figures) if figures else ()),
     ]
@@ -45,8 +47,8 @@ def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
 
 
 def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
-    """What the task shows of the headline's set, such as sources and references. Empty without it."""
-    for trial in study.trials:
+    """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
+    for trial in study.trials if study.task.artifacts else ():
         with suppress(OSError, ValueError):
             texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
             if texts:

@@ -2,12 +2,14 @@
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
+from sweeps.config.tasks import TaskSource
 from sweeps.config.trees import nested
 from sweeps.planning.recorded import read_record
 from sweeps.planning.task_of import source_of_study
@@ -24,9 +26,14 @@ from tracking.trial_folder import TrialFolder
 RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
 
 
-def status_json(study: Study, lag: Lag) -> list[dict[str, Any]]:
-    """One object per trial, in the order of the table."""
-    return Standings(study).lines(lag)
+Line = dict[str, Any]
+"""One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
+ONLY_SHOWN = ("look", "watched")
+
+
+def status_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """The lines for programs."""
+    return [{name: value for name, value in line.items() if name not in ONLY_SHOWN} for line in lines]
 
 
 class Standings:
@@ -35,28 +42,35 @@ class Standings:
     def __init__(self, study: Study) -> None:
         self.study, self._rows = study, _Rows(study)
         self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
-        self._settled: dict[str, tuple[Looks, Look]] = {}  # by trial key, without those that may run
+        self._known: dict[str, tuple[Looks | None, Look]] = {}  # by trial key; None for trials that may run
 
-    def lines(self, lag: Lag) -> list[dict[str, Any]]:
-        """One object per trial, in the order of the table."""
+    def lines(self, lag: Lag, changing: Collection[str] | None = None) -> list[Line]:
+        """One per trial, in the order of the table. With the names of those that are ``changing``, others are shown
+        as they were."""
         known = known_runners(self.study.folder)
         running = _Runners(self.study, known)
-        looks = [(trial, self._look(trial, folder)) for trial, folder in self._folders]
+        looks = [
+            (trial, self._look(trial, folder, changing is None or trial.name in changing))
+            for trial, folder in self._folders
+        ]
         return [_line(self.study, trial, seen, self._rows, lag, known, running) for trial, seen in looks]
 
-    def _look(self, trial: Trial, folder: TrialFolder) -> Look:
-        looks, known = looks_of(folder), self._settled.get(trial.key)
+    def _look(self, trial: Trial, folder: TrialFolder, again: bool) -> Look:
+        known = self._known.get(trial.key)
+        if known is not None and not again:
+            return known[1]
+        looks = looks_of(folder)
         if known is not None and known[0] == looks:
             return known[1]
         seen = look(folder, trial.key)
-        if not seen.is_open:  # an open attempt may end without a word, when its process dies
-            self._settled[trial.key] = looks, seen
+        alive = seen.is_open and not seen.ended_here  # it may end without a word, when its process dies
+        self._known[trial.key] = None if alive else looks, seen
         return seen
 
 
 def _line(
     study: Study, trial: Trial, seen: Look, rows: "_Rows", lag: Lag, known: Sequence[Runner], running: "_Runners"
-) -> dict[str, Any]:
+) -> Line:
     headline, steps = study.task.headline, rows.steps(trial.row)
     state, where = _state(seen, known)
     return {
@@ -70,7 +84,11 @@ def _line(
         "attempts": len(seen.attempts),
         f"{headline.set}_{headline.name}": seen.score,
         "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, [where, running.note(trial.name, state), stopped_at(seen.result), seen.note])),
+        "note": "; ".join(
+            filter(None, [where, running.note(trial.name, state, seen), stopped_at(seen.result), seen.note])
+        ),
+        "look": seen,
+        "watched": {label: seen.newest.metrics.get(name) if seen.newest else None for name, label in rows.watched},
     }
 
 
@@ -98,21 +116,31 @@ class _Runners:
             asked = stop_requests(study.folder, runner)
             self._stops.update(runner.trials if asked is None else asked)
 
-    def note(self, trial: str, state: str) -> str:
-        """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn" or "asked to stop"."""
+    def note(self, trial: str, state: str, seen: Look) -> str:
+        """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn", "retry after: …" or "asked to stop"."""
         if trial in self._stops and state in ("missing", "interrupted", "running"):
             return "asked to stop"
-        return self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
+        waits = self._waits.get(trial, "") if state in ("missing", "interrupted") else ""
+        lost = _lost(seen) if waits or (state == "running" and not seen.has_reported) else ""
+        return "; ".join(filter(None, [waits, lost]))
+
+
+def _lost(seen: Look) -> str:
+    """Why the attempt before was lost, if it was."""
+    reasons = [attempt.reason for attempt in seen.attempts if attempt.reason]
+    head, mark, cause = reasons[-1].partition("worker lost: ") if reasons else ("", "", "")
+    return f"retry after: {cause}" if mark and not head else ""
 
 
 class _Rows:
     """What the study says of its rows today, each composed once; nothing if its task cannot be imported from here."""
 
     def __init__(self, study: Study) -> None:
-        try:
-            self._config = _configs(study)
-        except RefusedError:
-            self._config = lambda row: (None, None)
+        self._config: RowConfig = lambda row: (None, None)
+        self.watched: Sequence[tuple[str, str]] = ()  # reported metrics that the task shows, with their headings
+        with suppress(RefusedError):
+            source = source_of_study(study, Path.cwd())
+            self._config, self.watched = _configs(study, source), tuple(source.task.watched.items())
 
     def steps(self, row: str) -> int | None:
         """How many steps its trials have."""
@@ -126,9 +154,8 @@ class _Rows:
         return any(scores["decode"] != scoring for scores in result["scores"].values())
 
 
-def _configs(study: Study) -> RowConfig:
+def _configs(study: Study, source: TaskSource) -> RowConfig:
     """The steps and the settings for scoring of each row. Raises RefusedError."""
-    source = source_of_study(study, Path.cwd())
     record, schema = read_record(study, source), Schema.of(source.task)
 
     @cache

@@ -1,19 +1,19 @@
 """Where the trials of a study stand, as a table for a terminal: a line per trial, or per row of a large study."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from sweeps.standings import Line
 from tracking import formats
 from tracking.study import Study
 
-Line = dict[str, Any]
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
 NAMED = 20
@@ -25,19 +25,26 @@ FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score agai
 """The order of states where not all trials are shown."""
 WIDE = 10_000
 """Columns of a terminal in which everything has room."""
+NEEDED = 5
+"""Columns that a line per trial always has, however narrow the terminal is."""
 FRAME = 6
 """Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
 
 
-def status_tables(study: Study, lines: Sequence[Line], room: int | None = None) -> list[Table]:
-    """From the lines of ``status_json``: the whole study, and of a large one the trials that run or failed.
+def status_tables(
+    study: Study, lines: Sequence[Line], width: int | None = None, room: int | None = None
+) -> list[Table]:
+    """The whole study, and of a large one the trials that run or failed; in so many columns of a terminal.
 
     With ``room``, as many lines of them as fit in it.
     """
-    others = others_table(study, lines, None if room is None else max(1, min(NAMED, room // 2 - FRAME)))
-    if others is None:
-        return [status_table(study, lines, room)]
-    return [status_table(study, lines, None if room is None else room - others.row_count - FRAME), others]
+    if not _is_large(lines):
+        return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
+    others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
+    most = NAMED if room is None else max(1, min(NAMED, room // 2 - FRAME))
+    named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
+    taken = sum(table.row_count + FRAME for table in named)
+    return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
 
 
 def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
@@ -52,20 +59,6 @@ def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str
     return [*known[:NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
 
 
-def status_table(study: Study, lines: Sequence[Line], room: int | None = None) -> Table:
-    """The whole study; with ``room``, in so many lines."""
-    most = None if room is None else max(1, room - FRAME)
-    return _rows(study, lines, most) if _is_large(lines) else _trials(study, lines, _title(study, lines), most)
-
-
-def others_table(study: Study, lines: Sequence[Line], named: int | None = None) -> Table | None:
-    """The trials that a table by row does not show: those that run, failed or stopped early; None without any."""
-    others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
-    if not others or not _is_large(lines):
-        return None
-    return _trials(study, others, "Running, or in need of attention", named or NAMED)
-
-
 def _needs_a_line(line: Line) -> bool:
     return line["state"] not in CALM or (line["state"] == "finished" and bool(line["note"]))
 
@@ -76,8 +69,18 @@ def _is_large(lines: Sequence[Line]) -> bool:
 
 
 def shown_state(line: Line) -> str:
-    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet."""
-    return "waiting" if line["state"] == "missing" and line["note"].startswith("waiting for ") else str(line["state"])
+    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet,
+    "starting" for one without a report of its attempt, "evaluating" for one after its last step."""
+    if line["state"] in ("missing", "interrupted") and line["note"].startswith("waiting for "):
+        return "waiting"
+    if line["state"] != "running":
+        return str(line["state"])
+    return "starting" if not line["look"].has_reported else "evaluating" if line["step"] == line["steps"] else "running"
+
+
+def progress_of(line: Line) -> str:
+    """Of a running trial, such as "300/600", or "evaluating"."""
+    return _step(line) if shown_state(line) == "running" else shown_state(line)
 
 
 def counted(states: Iterable[str]) -> str:
@@ -90,26 +93,56 @@ def _title(study: Study, lines: Sequence[Line]) -> str:
     return f"{study.name}: {finished} of {len(lines)} finished"
 
 
-def _trials(study: Study, lines: Sequence[Line], title: str, most: int | None = None) -> Table:
-    """A line each: the note, which comes last, is cut first where the terminal is narrow."""
+def _trials(
+    study: Study, lines: Sequence[Line], title: str, most: int | None = None, width: int | None = None
+) -> Table:
+    """A line each. Where the terminal is narrow, columns that one can do without are left out, and notes are cut."""
     if most is not None and len(lines) > most:
         title += f", {most} of {len(lines)} shown; --json lists all"
         lines = sorted(lines, key=_turn)[:most]
     table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    headline = study.task.headline
-    score = escape(f"{headline.set} {headline.label}")
-    left = ["left"] * any(line["seconds_left"] is not None for line in lines)
-    attempts = ["attempts"] * any(line["attempts"] > 1 for line in lines)
-    numbers = ("seed", "step", "left", "attempts", score)
-    for name in ("row", "seed", "state", "step", *left, *attempts, score, ""):
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=name != "")
-    for line in lines:
-        value, state = headline.text(line[f"{headline.set}_{headline.name}"]), shown_state(line)
-        seen = [_step(line), *[formats.time(line["seconds_left"]) for _ in left]]
-        seen += [*[str(line["attempts"]) for _ in attempts], value]
+    columns = _columns(study, lines)
+    for name in reversed([*columns][NEEDED:]):
+        if width is None or _width(columns) <= width:
+            break
+        del columns[name]
+    for name in columns:
+        table.add_column(escape(name), justify="left" if name in ("row", "state") else "right", no_wrap=True)
+    table.add_column("")
+    for place, line in enumerate(lines):
         note = Text(_note(line), no_wrap=True, overflow="ellipsis")
-        table.add_row(escape(line["row"]), str(line["seed"]), state, *seen, note, style=STYLES.get(state))
+        cells = [escape(of[place]) for of in columns.values()]
+        table.add_row(*cells, note, style=STYLES.get(shown_state(line)))
     return table
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Of the table's lines without a note, with the space between columns."""
+    return 4 + sum(max(map(cell_len, [name, *cells])) + 3 for name, cells in columns.items())
+
+
+def _columns(study: Study, lines: Sequence[Line]) -> dict[str, list[str]]:
+    """The cells of each column, by its heading; those that one can do without come last."""
+    headline = study.task.headline
+    found = {
+        "row": [line["row"] for line in lines],
+        "seed": [str(line["seed"]) for line in lines],
+        "state": [shown_state(line) for line in lines],
+        "step": [_step(line) for line in lines],
+        f"{headline.set} {headline.label}": [headline.text(line[f"{headline.set}_{headline.name}"]) for line in lines],
+    }
+    if any(line["seconds_left"] is not None for line in lines):
+        found["left"] = [formats.time(line["seconds_left"]) for line in lines]
+    if any(line["state"] == "running" for line in lines):
+        found |= {name: [_number(line["watched"][name]) for line in lines] for name in lines[0]["watched"]}
+    if any(line["attempts"] > 1 for line in lines):
+        found["attempts"] = [str(line["attempts"]) for line in lines]
+    return found
+
+
+def _number(value: float | None) -> str:
+    """A watched metric: a loss, or a large rate."""
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
 def _note(line: Line) -> str:

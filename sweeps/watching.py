@@ -1,7 +1,7 @@
-"""`ablate status --watch`: where trials stand, looked at again and again, from the study's folder alone."""
+"""The live view of a study, from its folder alone: that of a running sweep, and of `ablate status --watch`."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -9,9 +9,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.running.where import below_watch
-from sweeps.standings import Standings
-from sweeps.standings_table import Line, counted, shown_state, status_tables
+from sweeps.standings import Line, Standings
+from sweeps.standings_table import counted, shown_state, status_tables
 from tracking import formats
 from tracking.liveness import Runner, runners, seconds_left
 from tracking.mlflow.lag import Lag
@@ -25,33 +24,56 @@ UNSENT = Lag("", {}, 0, None, ())
 """MLflow is not looked at."""
 
 
-def watch(study: Study, console: Console, pause: Callable[[float], None] = time.sleep) -> list[Line]:
-    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running; returns its last lines.
+class Watched:
+    """A study as its folder shows it, looked at every ``every_s`` seconds or less often."""
 
-    In a terminal as a table, else a line for each change.
+    def __init__(self, study: Study, every_s: float) -> None:
+        self.study, self.every_s = study, every_s
+        self.lines: list[Line] = []
+        self.pause_s = 0.0
+        self._standings, self._looked = Standings(study), 0.0
+
+    def is_due(self) -> bool:
+        """Whether the next look may follow."""
+        return time.monotonic() - self._looked >= self.pause_s
+
+    def look(self, changing: Collection[str] | None = None) -> list[Line]:
+        """One line per trial. With the names of those that are ``changing``, only their files are looked at again."""
+        began = time.thread_time()
+        try:
+            self.lines = self._standings.lines(UNSENT, changing)
+        finally:
+            self._looked = time.monotonic()
+            self.pause_s = max(self.every_s, (time.thread_time() - began) / MOST_OF_A_CORE)
+        return self.lines
+
+    def view(self, console: Console, below: Sequence[str], more: str = "") -> Group:
+        """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
+        text = Text("\n".join([f"{summary(self.study, self.lines)}{more}", "", *below]), overflow="fold")
+        room = console.height - len(text.wrap(console, console.width)) - 1
+        return Group(*status_tables(self.study, self.lines, console.width, room), text)
+
+
+def watch(study: Study, console: Console, below: Sequence[str]) -> None:
+    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running.
+
+    In a terminal as a table above the lines ``below``, else a line for each change.
     """
-    looks = _looks(study, pause)
     if not console.is_terminal:
-        return _told(looks, console)
-    lines: list[Line] = []
+        _tell(_looks(study), console)
+        return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        for shown, lines in looks:
-            live.update(_view(shown, lines, console), refresh=True)
-    return lines
-
-
-def _view(study: Study, lines: Sequence[Line], console: Console) -> Group:
-    """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow, with commands."""
-    below = Text("\n".join([summary(study, lines), "", *below_watch(study.folder)]), overflow="fold")
-    room = console.height - len(below.wrap(console, console.width)) - 1
-    return Group(*status_tables(study, lines, room), below)
+        for watched in _looks(study):
+            live.update(watched.view(console, below), refresh=True)
 
 
 def summary(study: Study, lines: Sequence[Line]) -> str:
-    """Such as "1 running, 4 waiting; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
+    """Such as "1 running, 4 waiting; 2 min 10 s so far; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
     running = runners(study.folder)
+    ran = max((time.time() - runner.since for runner in running), default=0.0)
+    so_far = f"; {formats.time(ran)} so far" if ran > 0 else ""
     wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
-    return f"{counted(map(shown_state, lines))}{_until(running, lines)}{wait}"
+    return f"{counted(map(shown_state, lines))}{so_far}{_until(running, lines)}{wait}"
 
 
 def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
@@ -59,29 +81,28 @@ def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
     left = seconds_left(running)
     if left is not None:
         return f"; about {formats.time(left)} left"
-    known = [line["seconds_left"] for line in lines if line["seconds_left"] is not None]
+    known = [line["seconds_left"] for line in lines if line["seconds_left"]]
     return f"; about {formats.time(max(known))} until the running trials are trained" if known else ""
 
 
-def _looks(study: Study, pause: Callable[[float], None]) -> Iterator[tuple[Study, list[Line]]]:
-    standings = Standings(study)
+def _looks(study: Study) -> Iterator[Watched]:
+    watched = Watched(study, REFRESH_S)
     while True:
-        began = time.process_time()
-        lines = standings.lines(UNSENT)
-        yield standings.study, lines
+        lines = watched.look()
+        yield watched
         if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
             return
-        pause(max(REFRESH_S, (time.process_time() - began) / MOST_OF_A_CORE))
+        time.sleep(watched.pause_s)
         now = read_study(study.folder)
-        if now != standings.study:  # rows or seeds were added
-            standings = Standings(now)
+        if now != watched.study:  # rows or seeds were added
+            watched = Watched(now, REFRESH_S)
 
 
-def _told(looks: Iterator[tuple[Study, list[Line]]], console: Console) -> list[Line]:
+def _tell(looks: Iterator[Watched], console: Console) -> None:
     before: dict[str, Any] = {}
-    lines: list[Line] = []
     said = time.monotonic()
-    for study, lines in looks:
+    for watched in looks:
+        study, lines = watched.study, watched.lines
         changed = [line for line in lines if before.get(line["key"]) not in (None, line["state"])]
         for line in changed:
             console.print(escape(_sentence(study, line)), soft_wrap=True)
@@ -89,7 +110,6 @@ def _told(looks: Iterator[tuple[Study, list[Line]]], console: Console) -> list[L
             console.print(escape(f"{study.name}: {summary(study, lines)}"), soft_wrap=True)
             said = time.monotonic()
         before = {line["key"]: line["state"] for line in lines}
-    return lines
 
 
 def _sentence(study: Study, line: Line) -> str:

@@ -49,10 +49,11 @@ def test_it_holds_every_configuration_file(site: Path) -> None:
     assert shipped <= found
 
 
-def test_it_holds_the_style_and_the_script_of_the_report(site: Path) -> None:
-    for name in ("page.css", "page.js"):
-        shipped, own = (folder / "tracking" / "report" / name for folder in (site, PROJECT))
-        assert shipped.read_bytes() == own.read_bytes()
+def test_it_holds_the_templates_of_the_report(site: Path) -> None:
+    shipped, own = (folder / "tracking" / "report" / "templates" for folder in (site, PROJECT))
+    held = {path.name: path.read_bytes() for path in own.iterdir()}
+    assert {path.name: path.read_bytes() for path in shipped.iterdir()} == held
+    assert "page.html" in held
 
 
 def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ class Look:
         """Whether its newest attempt did not end, as far as the files know."""
         return self.result is None and self.attempt is not None and self.attempt.ended is None
 
+    @property
+    def ended_here(self) -> bool:
+        """Whether its newest attempt is open, but its process is gone from this machine."""
+        return self.is_open and self.state != "running" and self.attempts[-1].process.is_here
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether its newest attempt has reported."""
+        return self.newest is not None and self.attempt is not None and self.newest.attempt == self.attempt.number
+
     def seconds_left(self, steps: int | None, now: float | None = None) -> float | None:
         """Extrapolated training time of the attempt from its pace; None if that is unknown."""
         if self.pace is None or self.newest is None or steps is None:

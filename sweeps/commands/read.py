@@ -49,7 +49,7 @@ def status(
     watch: Watch = False,
 ) -> None:
     """Show where each trial of a study stands."""
-    from sweeps.standings import status_json
+    from sweeps.standings import Standings, status_json
     from sweeps.standings_table import cut_notes, status_tables
     from tracking.mlflow.lag import lag
     from tracking.uri import default_uri
@@ -68,11 +68,11 @@ def status(
         _watch(study)
         study = read_study(study.folder)
     behind = lag(study, settings.tracking.uri)
-    lines = status_json(study, behind)
+    lines = Standings(study).lines(behind)
     if as_json:
-        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        print(json.dumps(status_json(lines), indent=1, ensure_ascii=False))
         return
-    for table in status_tables(study, lines):
+    for table in status_tables(study, lines, OUT.width):
         OUT.print(table)
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
@@ -89,10 +89,11 @@ def status(
 
 def _watch(study: Study) -> None:
     """Until nothing is running, or Ctrl-C, which stops only the watching."""
+    from sweeps.running.where import below_watch
     from sweeps.watching import watch
 
     try:
-        watch(study, OUT)
+        watch(study, OUT, below_watch(study.folder))
     except KeyboardInterrupt:
         OUT.print("No longer watching; the trials are not affected.")
 

@@ -46,8 +46,6 @@ SYNCER_ENDS_S = 2.0
 """For the syncer to end by SIGTERM: it may be stopped."""
 SAMPLED_EVERY_S = 10.0
 """Between two samples of CPU, memory and GPU, as MLflow's default; each is a point in its database."""
-MEASURED_S = 5.0
-"""Training time over which a pace must be measured before it counts: the first steps are slow, or very quick."""
 STORAGE_S = 120.0
 """How long storage that fails is tried again: a server that restarts, or a person who frees space, takes a minute."""
 STORAGE_PAUSE_S = 1.0

@@ -11,6 +11,10 @@ from tracking.damage import DamagedFileError
 Found = TypeVar("Found")
 
 
+class RemovedError(Exception):
+    """A person removed the folder of a trial that runs. It ends; the other trials go on."""
+
+
 class UnrecordedError(BaseException):
     """The study could not be written. What is not recorded would be lost, so the sweep ends.
 

@@ -1,36 +1,50 @@
-"""The display of a running sweep: a live table in a terminal, occasional lines elsewhere."""
+"""The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for each event."""
 
 import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from sweeps.events import (
-    Evaluated,
-    Evaluating,
-    Event,
-    Failed,
-    Finished,
-    Lost,
-    Noticed,
-    Report,
-    Resumed,
-    Started,
-    Stopped,
-)
+from sweeps.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import Plan
 from sweeps.running.forecast import seconds_left
-from sweeps.running.live_table import labelled, live_table, score
-from sweeps.running.shown_trial import ShownTrial
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.running.where import below_live_view
+from sweeps.standings import Line
+from sweeps.standings_table import progress_of
+from sweeps.watching import Watched
 from tracking import formats
+from tracking.damage import unless_damaged
+from tracking.metrics import Metric
+from tracking.study import read_study
 
 LINE_EVERY_SECONDS = 30
+ACTIVE = ("starting", "running")
+ENDED = ("finished", "FAILED", "stopped")
+LOOK_S = 1.0
+"""Between two looks at the files of running trials, or longer; a file is read only once it has changed."""
+
+
+@dataclass
+class Begun:
+    """How far a trial of this sweep is, and the step of its newest complete checkpoint."""
+
+    steps: int
+    safe: int
+    step: int = 0
+    trained: bool = False
+
+    def resumes(self, name: str) -> str:
+        """The step that it resumes from, and the steps that are lost."""
+        if self.trained or (self.safe == self.step == self.steps):
+            return f"{name} is trained; its evaluation resumes"
+        lost = f"; steps {self.safe + 1} to {self.step} are lost" if self.step > self.safe else ""
+        return f"{name} resumes from step {self.safe}{lost}"
 
 
 class Progress:
@@ -38,14 +52,16 @@ class Progress:
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
-        self.trials = {planned.trial.name: ShownTrial.of(planned) for planned in plan.trials}
-        self._pending = [self.trials[planned.trial.name] for planned in plan.pending]  # in the order of work
-        self._finished_before = [trial for trial in self.trials.values() if trial.state == "finished"]
-        self._starts, self._evaluations = list[float](), list[float]()  # seconds of finished trials
+        self._pending = {planned.trial.name: planned for planned in plan.pending}
+        names = [planned.trial.name for planned in plan.trials]
+        self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
+        self._begun: dict[str, Begun] = {}
+        self._going_on: dict[str, str] = {}  # trials that start again, until it is said from which step; their hosts
+        self._watched: Watched | None = None
+        self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self._going_on: set[str] = set()  # trials that start again, of which it is still to be said from where
-        self.live = Live(get_renderable=self.view, console=console, refresh_per_second=2, transient=True)
+        self.live = Live(get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_S, transient=True)
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:
@@ -64,42 +80,42 @@ class Progress:
             self.live.stop()
 
     def start(self, name: str) -> None:
-        trial = self.trials[name]
-        trial.state, trial.began, trial.trained, trial.asked = "starting", None, None, time.monotonic()
-        trial.began_step = 0
-        if trial.safe:
-            self._going_on.add(name)
+        """Show that an attempt at this trial starts."""
+        if name not in self._begun:
+            planned = self._pending[name]
+            reports = unless_damaged(planned.folder.journal, [])
+            self._begun[name] = Begun(planned.steps, max((report.checkpoint or 0 for report in reports), default=0))
+        self._begun[name].trained = False
+        if self._begun[name].safe:
+            self._going_on[name] = ""
+        self._become(name, "starting")
 
     def take(self, name: str, event: Event) -> None:
         """Show one event of a trial."""
-        trial = self.trials[name]
+        begun = self._begun[name]
         match event:
             case Started(_, _, hosts):
-                trial.state, trial.hosts = "running", hosts
+                self._become(name, "running")
+                if name in self._going_on and hosts:
+                    self._going_on[name] = f" on {hosts[0]}"
             case Noticed(text):
                 self.notice(name, text)
-            case Resumed(step, reports):
-                trial.metrics = {name: value for report in reports for name, value in report.metrics.items()}
-                trial.step, trial.began_step, trial.safe, trial.note = step, step, step, f"resumed at step {step}"
-                trial.began = time.monotonic()
-                self._say_start(name, f"resumed at step {step}")
-            case Report(step, metrics, _, checkpoint):
-                if trial.began is None:  # it did not resume, so earlier checkpoints do not count
-                    trial.began, trial.safe = time.monotonic(), 0
-                    where = f" on {trial.hosts[0]}" if trial.hosts else ""
-                    self._say_start(name, f"starts at step 1, since no checkpoint is visible{where}")
-                trial.began_step = trial.began_step or step  # the pace counts from the first report
-                trial.step, trial.metrics = step, {**trial.metrics, **metrics}
-                trial.safe = trial.safe if checkpoint is None else checkpoint
+            case Resumed(step):
+                begun.step = begun.safe = step
+                if self._going_on.pop(name, None) is not None:
+                    self._say(f"{name}: resumed at step {step}")
+            case Report(step, _, _, checkpoint):
+                if (host := self._going_on.pop(name, None)) is not None:  # it did not resume
+                    self._say(f"{name}: starts at step 1, since no checkpoint is visible{host}")
+                    begun.safe = 0
+                begun.step, begun.safe = step, begun.safe if checkpoint is None else checkpoint
             case Stopped(step):
-                trial.state, trial.step, trial.safe, trial.note = "stopped", step, step, ""
-                trial.trained = time.monotonic()
+                begun.step = begun.safe = step
+                self._become(name, "stopped")
             case Evaluating():
-                trial.state, trial.trained = "evaluating", time.monotonic()
-            case Evaluated(_, set_name):
-                trial.note = f"{set_name} is evaluated"
+                begun.trained = True
             case Finished():
-                self._finish(trial, event)
+                self._finish(name, event)
             case Failed(cause):
                 self.fail(name, cause)
             case Lost():
@@ -109,12 +125,6 @@ class Progress:
     def notice(self, name: str, text: str) -> None:
         """Say this of a trial."""
         self._say(f"{name}: {text}")
-
-    def _say_start(self, name: str, where: str) -> None:
-        """Say from which step a trial really goes on that was lost, or that an earlier sweep began."""
-        if name in self._going_on:
-            self._going_on.discard(name)
-            self._say(f"{name}: {where}")
 
     def stop(self, fault: str = "") -> None:
         """Show that the run is stopping: a person asked for it, or a fault ends it."""
@@ -128,29 +138,31 @@ class Progress:
 
     def left(self) -> tuple[str, ...]:
         """One line per running trial: the step that it resumes from, and the steps that are lost."""
-        return tuple(trial.resumes for trial in self.trials.values() if trial.active)
+        over = {name for name, state in self._states.items() if state in ("finished", "FAILED")}
+        return tuple(self._begun[name].resumes(name) for name in self._states if name in self._begun.keys() - over)
 
     def stop_one(self, name: str, begun: bool) -> None:
         """Show that one trial was asked to stop, and that the others go on."""
         after = "stopping after the current step, with a checkpoint" if begun else "it will not start"
-        self.trials[name].state = self.trials[name].state if begun else "stopped"
+        if not begun:
+            self.skip(name)
         self._say(f"{name}: {after}, as `ablate stop` asked")
 
     def skip(self, name: str) -> None:
         """Show that a trial stopped: before its first step, or by the loss of its attempt."""
-        self.trials[name].state = "stopped"
+        self._become(name, "stopped")
 
     def ended(self) -> set[str]:
         """The trials that are over in this run."""
-        return {name for name, trial in self.trials.items() if trial.state in ("finished", "FAILED", "stopped")}
+        return {name for name, state in self._states.items() if state in ENDED}
 
     def failed(self) -> bool:
         """Whether a trial is FAILED."""
-        return any(trial.state == "FAILED" for trial in self.trials.values())
+        return "FAILED" in self._states.values()
 
     def complete(self) -> bool:
         """Whether every trial is finished or FAILED."""
-        return all(trial.state in ("finished", "FAILED") for trial in self.trials.values())
+        return set(self._states.values()) <= {"finished", "FAILED"}
 
     def wait(self, words: str) -> None:
         """Show for what the trials wait, or that they wait no more."""
@@ -159,9 +171,9 @@ class Progress:
         self.waiting = words
 
     def retry(self, name: str, cause: str) -> None:
-        trial = self.trials[name]
-        trial.state, trial.note, trial.asked = "starting", f"retry after: {cause}", trial.asked or time.monotonic()
-        self._going_on.add(name)
+        """Show that another attempt follows one that was lost."""
+        self._become(name, "starting")
+        self._going_on[name] = ""
         self._say(f"{name}: {cause}; starting another attempt")
 
     def lose(self, name: str, cause: str) -> None:
@@ -170,7 +182,8 @@ class Progress:
         self._say(f"{name}: {cause}; it resumes with the next sweep")
 
     def fail(self, name: str, cause: str) -> None:
-        self.trials[name].state, self.trials[name].note = "FAILED", cause
+        """Show that a trial is given up."""
+        self._become(name, "FAILED")
         self._say(f"{name}: FAILED: {cause}")
 
     def tick(self) -> None:
@@ -178,13 +191,20 @@ class Progress:
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
             return
         self._said = time.monotonic()
-        runs = [trial for trial in self.trials.values() if trial.state in ("running", "evaluating")]
-        running = [f"{trial.name} {trial.progress}" for trial in runs]
+        self._look()
+        shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
+        running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
         self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+
+    def view(self) -> RenderableType:
+        """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds up no trial."""
+        self._look()
+        more = "; stopping" if self.stopping else ""
+        return "" if self._watched is None else self._watched.view(self.console, self.where, more)
 
     def headline(self) -> str:
         """Such as "7 of 20 finished, 1 failed, 2:10 so far, about 4:20 left"."""
-        states = [trial.state for trial in self.trials.values()]
+        states = list(self._states.values())
         words = [f"{states.count('finished')} of {len(states)} finished"]
         words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
         words.append(f"{formats.time(time.monotonic() - self.began)} so far")
@@ -195,47 +215,50 @@ class Progress:
         left = self.seconds_left()
         return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
 
-    def view(self) -> Group:
-        """The headline, the table, and below it where things are."""
-        headline = Text(f"{self.plan.folder.name}: {self.headline()}", "bold")
-        return Group(headline, self.table(), Text("\n".join(self.where), "dim"))
-
-    def table(self) -> Table:
-        """The whole study, one line per trial, or as many as fit."""
-        below = sum(-(-len(line) // self.console.width) for line in self.where)
-        room = max(self.console.height - 5 - below, 5)
-        fits = len(self.trials) <= room
-        trials = list(self.trials.values()) if fits else [*self._pending, *self._finished_before]
-        return live_table(trials, self.plan.task, room)
-
-    def _finish(self, trial: ShownTrial, event: Finished) -> None:
-        """The table shows the headline in its column; the other scores, and an early end, are a note."""
-        self._starts.append(trial.start_s)
-        self._evaluations.append(trial.evaluated_s)
-        scores, stopped = event.scores, formats.stopped_at(vars(event))
-        trial.state, trial.step = "finished", event.step
-        trial.metrics |= {f"{name}/{metric}": value for name, of in scores.items() for metric, value in of.items()}
-        tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
-        values = [score(metric, scores.get(metric.set, {}).get(metric.name)) for metric in tabled]
-        labels = [labelled(metric) if metric.set != tabled[0].set else metric.label for metric in tabled]
-        texts = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]
-        trial.note = ", ".join([*filter(None, [stopped]), *texts[1:]])
-        took = formats.time(time.monotonic() - self.began)
+    def seconds_left(self) -> float | None:
+        """Extrapolated from where the trials stand on disk."""
         if not self.console.is_terminal:
-            ended = ", ".join(filter(None, [f"finished at {took}", stopped]))
-            self._say(f"{trial.name}: {ended}: {tabled[0].set} {', '.join(texts)}")
+            self._look()
+        return seconds_left(list(self._pending.values()), self._lines())
+
+    def _become(self, name: str, state: str) -> None:
+        self._states[name] = state
+        self._changed.add(name)
+
+    def _finish(self, name: str, event: Finished) -> None:
+        """Elsewhere than in a terminal, whose table shows it: all scores of the table, and an early end."""
+        self._become(name, "finished")
+        if self.console.is_terminal:
+            return
+        tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
+        scores = [_score(metric, event, first=tabled[0]) for metric in tabled]
+        took = formats.time(time.monotonic() - self.began)
+        ended = ", ".join(filter(None, [f"finished at {took}", formats.stopped_at(vars(event))]))
+        self._say(f"{name}: {ended}: {tabled[0].set} {', '.join(scores)}")
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
         self.console.print(escape(text), soft_wrap=True, highlight=False)
 
-    def seconds_left(self) -> float | None:
-        """Extrapolated from the pace of this run's trials and the planned cost of the others."""
-        efforts = [each.effort * (1 - each.step / each.steps) for each in self._pending if each.state == "waiting"]
-        start, evaluation = _mean(self._starts), _mean(self._evaluations)
-        begun = [each.ongoing(evaluation) for each in self._pending if each.asked]
-        return seconds_left(begun, efforts, start + evaluation)
+    def _look(self) -> None:
+        """Look at the trials that run or whose state changed, unless the last look is too fresh."""
+        with suppress(OSError):  # a fault of storage: who writes there says so
+            if self._watched is None:
+                study = read_study(self.plan.folder)
+                ours = tuple(trial for trial in study.trials if trial.name in self._states)
+                self._watched = Watched(replace(study, trials=ours), LOOK_S)
+                self._watched.look()
+            elif self._watched.is_due():
+                changed, self._changed = self._changed, set()
+                running = {name for name, state in self._states.items() if state in ACTIVE}
+                self._watched.look(changed | running)
+
+    def _lines(self) -> Mapping[str, Line]:
+        lines = () if self._watched is None else self._watched.lines
+        return {f"{line['row']}-s{line['seed']}": line for line in lines}
 
 
-def _mean(seconds: list[float]) -> float:
-    return sum(seconds) / len(seconds) if seconds else 0.0
+def _score(metric: Metric, event: Finished, first: Metric) -> str:
+    """With the name of its set, unless that is the first metric's."""
+    value = formats.number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
+    return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sweeps.events import Event, Lost
 from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.orders import Order
-from sweeps.running.patient_record import recorded
+from sweeps.running.patient_record import RemovedError, recorded
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
@@ -43,6 +43,7 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._orders: dict[str, Order] = {}  # by process
         self._running: dict[str, str] = {}  # trials by process, until their attempt ends
+        self._removed: set[str] = set()  # trials whose folder was removed while they ran
         self._said_stop = False
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
         self._put_at = 0.0
@@ -69,6 +70,9 @@ class Queue:
         name = self._waiting.popleft()
         recorder = self.recorders[name]
         self._record(name, recorder.begin)
+        if name in self._removed:
+            self.start(process)
+            return
         self._running[process] = name
         self.progress.start(name)
         self._orders[process] = Order(recorder.assignment())
@@ -77,7 +81,7 @@ class Queue:
     def take(self, process: str, attempt: int, events: Sequence[Event]) -> None:
         """Record and show what the attempt in this process tells. Late events of an older attempt are dropped."""
         name = self._running.get(process)
-        if name is None:  # it was told to begin none
+        if name is None or name in self._removed:  # it was told to begin none, or to stop
             return
         for event in events:
             if self._record(name, partial(self.recorders[name].take, attempt, event)):
@@ -131,6 +135,8 @@ class Queue:
             self.stopping.end(lost.cause)
         self._short = self._short | {name} if lost.memory else self._short - {name}
         self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
+        if name in self._removed:
+            return
         if self.stopping.requested_for(name):
             self.progress.lose(name, lost.cause)
         else:
@@ -139,7 +145,8 @@ class Queue:
 
     def _fail(self, name: str, cause: str, details: str) -> None:
         self._record(name, partial(self.recorders[name].fail, cause, details))
-        self.progress.fail(name, cause)
+        if name not in self._removed:
+            self.progress.fail(name, cause)
 
     def _stop(self) -> None:
         if not self._said_stop:
@@ -165,6 +172,23 @@ class Queue:
         stops = {process for process, name in self._running.items() if self.stopping.requested_for(name)}
         self._put({each: replace(self._orders[each], stop=each in stops, poll_s=poll_s) for each in processes})
 
-    def _record(self, name: str, act: Callable[[], Found]) -> Found:
-        """Raises UnrecordedError."""
-        return recorded(act, self.recorders[name].folder.path, partial(self.progress.notice, name))
+    def _record(self, name: str, act: Callable[[], Found]) -> Found | None:
+        """What ``act`` returns; None once the trial's folder was removed, which ends it. Raises UnrecordedError."""
+        recorder = self.recorders[name]
+
+        def unless_removed() -> Found:
+            if recorder.removed():
+                raise RemovedError
+            return act()
+
+        if name in self._removed:
+            return None
+        try:
+            return recorded(unless_removed, recorder.folder.path, partial(self.progress.notice, name))
+        except RemovedError:
+            self._removed.add(name)
+            self.progress.fail(name, "its folder was removed; the same command trains it again")
+            for process in [process for process, trial in self._running.items() if trial == name]:
+                self._orders[process] = NOTHING
+                self._send([process])
+            return None

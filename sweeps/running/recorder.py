@@ -15,6 +15,7 @@ from tracking.files import to_json, write_atomic
 from tracking.liveness import own_process
 from tracking.log_file import append_log, begin_log, marked
 from tracking.provenance import collect
+from tracking.study import STUDY_FILE
 
 
 class Recorder:
@@ -136,6 +137,11 @@ class Recorder:
         """Give up the trial and write its error, with the cause in the first line."""
         self.folder.write_error(f"{cause}\n\n{details.strip()}\n" if details else f"{cause}\n")
         self.end(f"failed: {cause}")
+
+    def removed(self) -> bool:
+        """Whether the record of its attempts is gone from a study that is still there: a person removed the folder."""
+        begun, study = self.began or self.attempt > 1, self.folder.path.parent / STUDY_FILE
+        return begun and not self.folder.attempts_path.exists() and study.exists()
 
     def end(self, reason: str) -> None:
         """Record the end of the attempt, unless it never began or already ended."""

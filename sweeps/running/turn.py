@@ -54,6 +54,8 @@ class Turn:
         self._order = order = self._ask() or self._order
         if order is None:
             return Said(0)
+        if order.assignment is None and self._attempt:  # what it does is wanted no more
+            return self._closed([])
         if order.assignment is None or (order.stop and not self._attempt):
             return Said(0, over=True)
         if not self._attempt:

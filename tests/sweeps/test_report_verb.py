@@ -44,6 +44,19 @@ def test_page_and_figures_go_where_they_are_told(tmp_path: Path, monkeypatch: py
     assert "<title>digits: ablation study</title>" in (tmp_path / "out/page.html").read_text("utf-8")
 
 
+def test_a_page_without_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
+    monkeypatch.chdir(tmp_path)
+    done = typed("--no-figures", "sweep.name=digits")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "runs/digits/report.html").read_text("utf-8")
+    assert "4 of 4 trials finished" in page
+    assert "<svg" not in page
+    refused = typed("--no-figures", "--figures", "figures", "sweep.name=digits")
+    assert refused.exit_code == 2
+    assert "leave one of the two out" in refused.stderr
+
+
 def test_rows_and_seeds_are_chosen_as_for_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digits(tmp_path / "runs/digits", 0.5, 0.75, 0.875, 1.0)
     monkeypatch.chdir(tmp_path)

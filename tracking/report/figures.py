@@ -1,7 +1,7 @@
 """All figures of a study, in the order of the page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tracking.card import Card
 from tracking.findings import Findings
@@ -20,9 +20,9 @@ from tracking.tested import words
 class Figures:
     """By the part of the page where they stand."""
 
-    differences: list[Drawing]
-    scores: list[Drawing]
-    curves: dict[str, list[Drawing]]  # by journal name
+    differences: list[Drawing] = field(default_factory=list)
+    scores: list[Drawing] = field(default_factory=list)
+    curves: dict[str, list[Drawing]] = field(default_factory=dict)  # by journal name
 
     @property
     def all(self) -> list[Drawing]:

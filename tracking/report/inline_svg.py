@@ -14,7 +14,6 @@ STYLE = re.compile(r"\s*<style.*?</style>", re.DOTALL)  # it would hold for the 
 TAG = re.compile(r"<[^<>]+>")  # never a part of a text, in which < is escaped
 IDENTITY = re.compile(r'\bid="([^"]+)"')
 REFERENCE = re.compile(r'(url\(#|xlink:href="#)([^")]+)')
-FONT = re.compile(r"font: ((?:[a-z]+ |\d{3} )*)([\d.]+)px [^;\"]*")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
 COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 GROUP = re.compile(r'<g id="([^"]+)">')
@@ -54,16 +53,7 @@ def _for_page(text: str, description: str) -> str:
         label = escape(" ".join(description.split()))
         return f'<svg viewBox="{found[1]}" role="img" aria-label="{label}" xmlns:xlink="http://www.w3.org/1999/xlink">'
 
-    return TAG.sub(lambda tag: _recolored(tag[0]), OPENING.sub(opening, STYLE.sub("", text), count=1)).strip()
+    def recolored(tag: re.Match[str]) -> str:
+        return COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", tag[0])
 
-
-def _recolored(tag: str) -> str:
-    tag = FONT.sub(lambda found: _font(found[1].split(), found[2]), tag)
-    return COLOR.sub(lambda found: f"var({VARIABLES[found[0]]})", tag)
-
-
-def _font(words: list[str], size: str) -> str:
-    """The page's own font, in this size and weight."""
-    weight = "; font-weight: 600" if {"bold", "700"} & set(words) else ""
-    style = "; font-style: italic" if "italic" in words else ""
-    return f"font-size: {size}px{weight}{style}"
+    return TAG.sub(recolored, OPENING.sub(opening, STYLE.sub("", text), count=1)).strip()

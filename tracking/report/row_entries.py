@@ -16,9 +16,13 @@ class Entry:
     label: str  # what it changes; base for base
 
     @property
+    def is_base(self) -> bool:
+        return self.row == BASE
+
+    @property
     def full(self) -> str:
         """With its group, for legends over several groups."""
-        return self.label if self.row == BASE or self.group in self.label else f"{self.group}  {self.label}"
+        return self.label if self.is_base or self.group in self.label else f"{self.group}  {self.label}"
 
 
 def entries(rows: Sequence[TableRow]) -> list[Entry]:

@@ -11,7 +11,7 @@ from tracking.metrics import Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
 from tracking.report.palette import PAPER, group_styles
 from tracking.report.row_entries import Entry
-from tracking.report.ticks import counted, label_ticks, logarithmic
+from tracking.report.ticks import counted, label_ticks, place_costs
 from tracking.rows import BASE, TableRow
 
 PLOT, BETWEEN, HEAD, FOOT, LINE = 1.5, 0.5, 0.24, 0.42, 0.13  # inches
@@ -140,7 +140,7 @@ def _points(
 def _axes(axes: Any, title: str, label: str, costs: Sequence[float]) -> None:
     plain(axes.set_title(title))
     plain(axes.set_xlabel(label, loc="right", labelpad=1))
-    logarithmic(axes, "x", costs)
+    place_costs(axes, costs)
     axes.margins(x=0.06, y=0.12)
     label_ticks(axes.xaxis, counted)
     label_ticks(axes.yaxis, lambda value: f"{value:.10g}".replace("-", "−"))

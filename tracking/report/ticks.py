@@ -30,19 +30,18 @@ def label_ticks(axis: Any, write: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def logarithmic(axes: Any, axis: str, values: Iterable[float]) -> bool:
-    """Make the axis logarithmic if positive values differ by more than three times. True if it was."""
-    from matplotlib.ticker import LogLocator, NullLocator
+def place_costs(axes: Any, costs: Iterable[float]) -> None:
+    """A few numbers along the x axis, which is logarithmic if positive costs differ by more than three times."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    known = list(values)
-    if not known or min(known) <= 0 or max(known) <= 3 * min(known):
-        return False
-    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
-    shown = axes.xaxis if axis == "x" else axes.yaxis
+    known = list(costs)
+    if min(known) <= 0 or max(known) <= 3 * min(known):
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        return
+    axes.set_xscale("log")
     decades = max(known) / min(known)
-    shown.set_major_locator(LogLocator(subs=(1.0,) if decades > 1000 else (1.0, 2.0, 5.0)))
-    shown.set_minor_locator(NullLocator())
-    return True
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 1000 else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def late_range(values: Iterable[tuple[float, float]], last: float) -> tuple[float, float] | None:

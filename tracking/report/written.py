@@ -12,15 +12,18 @@ from tracking.report.drawing import FORMATS
 from tracking.report.figures import Figures, draw
 from tracking.report.page import Content, page
 from tracking.report.row_entries import entries
-from tracking.report.samples_section import Texts
+from tracking.report.samples import Texts
 from tracking.rows import BASE, TableRow, table
 from tracking.study import Study
 
 
-def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts) -> Content:
-    """All that the report shows of these rows. ``texts``: lines of the headline's set, such as source and reference."""
+def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:
+    """All that the report shows of these rows. ``texts``: lines of the headline's set, such as source and reference.
+
+    Journals are read only for figures, if these are to be ``drawn``.
+    """
     named = entries(rows)
-    figures = draw(study.task, rows, named, findings, read_curves(study))
+    figures = draw(study.task, rows, named, findings, read_curves(study)) if drawn else Figures()
     notes = caption(study.task, rows, findings)
     told = _methods(study, rows, findings) if any(row.seeds for row in rows) else ""
     return Content(study, rows, named, findings, figures, notes, told, texts)

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tracking.report.elements import Html, element, join
 from tracking.report.row_entries import Entry
 from tracking.rows import BASE
 from tracking.study import Study, Trial
@@ -25,11 +25,11 @@ class Output:
     lines: list[str]
 
 
-def samples_sections(study: Study, entries: Sequence[Entry], texts: Texts) -> dict[str, list[Html]]:
+def samples(study: Study, entries: Sequence[Entry], texts: Texts) -> dict[str, dict[str, Any]]:
     """By artifact; an artifact that no finished trial has is left out."""
     set_name = study.task.headline.set
     found = {artifact: _outputs(study, entries, artifact, set_name) for artifact in study.task.artifacts}
-    return {artifact: _section(outputs, texts, set_name) for artifact, outputs in found.items() if outputs}
+    return {artifact: _shown(outputs, texts, set_name) for artifact, outputs in found.items() if outputs}
 
 
 def _outputs(study: Study, entries: Sequence[Entry], artifact: str, set_name: str) -> list[Output]:
@@ -49,9 +49,10 @@ def _first(study: Study, trials: Sequence[Trial], artifact: str, set_name: str) 
     return None
 
 
-def _section(outputs: Sequence[Output], texts: Texts, set_name: str) -> list[Html]:
+def _shown(outputs: Sequence[Output], texts: Texts, set_name: str) -> dict[str, Any]:
+    """Some lines of all rows, or the whole texts where rows did not write the same number of lines."""
     if len({len(output.lines) for output in outputs}) > 1:
-        return [_whole(output) for output in outputs]
+        return {"note": "", "samples": [], "whole": [(output, _cut("\n".join(output.lines))) for output in outputs]}
     texts = {name: lines for name, lines in texts.items() if len(lines) == len(outputs[0].lines)}
     chosen = _chosen(outputs)
     seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
@@ -59,7 +60,11 @@ def _section(outputs: Sequence[Output], texts: Texts, set_name: str) -> list[Htm
     compared = list(texts)[-1] if texts else BASE
     marks = f"Marked: words that the {compared} does not have there. Struck: words left out."
     note = f"{words} differ; seed {seeds}. {marks}"
-    return [element("p", note, class_="note"), *(_sample(outputs, texts, place) for place in chosen)]
+    return {"note": note, "samples": [_sample(outputs, texts, place) for place in chosen], "whole": []}
+
+
+def _cut(text: str) -> str:
+    return f"{text[:LONGEST]}…" if len(text) > LONGEST else text
 
 
 def _chosen(outputs: Sequence[Output]) -> list[int]:
@@ -69,49 +74,26 @@ def _chosen(outputs: Sequence[Output]) -> list[int]:
     return [places[number * len(places) // SHOWN] for number in range(SHOWN)] if len(places) > SHOWN else places
 
 
-def _sample(outputs: Sequence[Output], texts: Texts, place: int) -> Html:
-    given = [
-        element("div", element("dt", name), element("dd", lines[place]), class_="given")
-        for name, lines in texts.items()
-    ]
-    compared = list(texts.values())[-1][place] if texts else _of_base(outputs, place)
+def _sample(outputs: Sequence[Output], texts: Texts, place: int) -> dict[str, Any]:
+    """``wrote``: each line with the rows that wrote it."""
+    given = {name: lines[place] for name, lines in texts.items()}
+    base = next((output for output in outputs if output.entry.row == BASE), outputs[0])
+    compared = [*given.values(), base.lines[place]][max(0, len(given) - 1)]
     wrote: dict[str, list[Entry]] = {}
     for output in outputs:
         wrote.setdefault(output.lines[place], []).append(output.entry)
-    lines = [
-        element("div", element("dt", *_names(rows)), element("dd", *marked(text, compared)), class_=_class(rows))
-        for text, rows in wrote.items()
-    ]
-    return element("article", element("h3", f"Line {place + 1}"), element("dl", *given, *lines), class_="sample")
+    return {
+        "line": place + 1,
+        "given": given,
+        "wrote": [(marked(text, compared), rows) for text, rows in wrote.items()],
+    }
 
 
-def _of_base(outputs: Sequence[Output], place: int) -> str:
-    return next((output for output in outputs if output.entry.row == BASE), outputs[0]).lines[place]
-
-
-def _names(rows: Sequence[Entry]) -> list[Html]:
-    return [element("span", entry.full, class_=f"row row-{entry.place} chip", title=entry.row) for entry in rows]
-
-
-def _class(rows: Sequence[Entry]) -> str:
-    """A line of one row goes with its row; one of several stays."""
-    return f"wrote row row-{rows[0].place}" if len(rows) == 1 else "wrote"
-
-
-def marked(text: str, compared: str) -> list[Html]:
-    """The words of a text. Those that the other text does not have there are marked, those that are left out struck."""
+def marked(text: str, compared: str) -> list[tuple[str, str]]:
+    """The words of a text in parts: "equal" to the other text, not there in it, or, of its words, "delete"d."""
     ours, theirs = text.split(), compared.split()
-    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
-    parts: list[Html] = []
-    for kind, first, last, start, end in matcher.get_opcodes():
-        words = " ".join(theirs[first:last] if kind == "delete" else ours[start:end])
-        tag = {"equal": "", "delete": "del"}.get(kind, "mark")
-        parts.append(element(tag, words) if tag else join([words]))
-    return [join(parts, " ")] if ours else [element("em", "nothing")]
-
-
-def _whole(output: Output) -> Html:
-    text = "\n".join(output.lines)
-    cut = f"{text[:LONGEST]}…" if len(text) > LONGEST else text
-    name = element("summary", f"{output.entry.full}, seed {output.seed}")
-    return element("details", name, element("pre", cut), class_=f"row row-{output.entry.place}")
+    changes = difflib.SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes() if ours else []
+    return [
+        (kind, " ".join(theirs[first:last] if kind == "delete" else ours[start:end]))
+        for kind, first, last, start, end in changes
+    ]

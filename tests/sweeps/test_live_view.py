@@ -1,0 +1,84 @@
+"""What a run shows of itself in a terminal is what `ablate status --watch` shows of it in another one."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from faulty_task import train_to, write_paced_task
+from studies import STARTED, command, wait_until
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class Screen:
+    """All that a command has drawn in its terminal."""
+
+    def __init__(self, terminal: int) -> None:
+        self.terminal, self.drawn = terminal, b""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            while read := os.read(self.terminal, 1 << 16):
+                self.drawn += read
+        except OSError:  # the command has ended
+            return
+
+    def lines(self) -> list[list[str]]:
+        """The words of each line."""
+        return [line.split() for line in ESCAPES.sub("", self.drawn.decode(errors="replace")).splitlines()]
+
+    def shows_step_6(self, loss: bool) -> bool:
+        """In base's line, with the loss or without it."""
+        found = [line for line in self.lines() if line[:4] == ["base", "1", "running", "6/50"]]
+        return any(("0.333" in line) == loss for line in found)
+
+
+@contextmanager
+def in_terminal(folder: Path, width: int, *words: str) -> Iterator[tuple[Screen, subprocess.Popen[str]]]:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        command(*words),
+        cwd=folder,
+        env=plain | {"TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        text=True,
+    )
+    STARTED.append(process)
+    os.close(theirs)
+    try:
+        yield Screen(ours), process
+    finally:
+        process.terminate()
+        process.wait(600)
+
+
+def test_a_run_shows_what_watching_it_shows(tmp_path: Path) -> None:
+    write_paced_task(tmp_path)
+    train_to(6, tmp_path)
+    named = "sweep.name=s"
+    with in_terminal(tmp_path, 120, "train", "task=small", "row=base", "train.steps=50", named) as (own, run):
+        wait_until(lambda: own.shows_step_6(loss=True) or run.poll() is not None, "step 6")
+        with in_terminal(tmp_path, 120, "status", "--watch", named) as (watching, _):
+            wait_until(lambda: watching.shows_step_6(loss=True), "the same view")
+        with in_terminal(tmp_path, 56, "status", "--watch", named) as (narrow, _):
+            wait_until(lambda: narrow.shows_step_6(loss=False), "the same view without the loss")
+        train_to(50, tmp_path)
+        wait_until(lambda: run.poll() is not None, "the end")
+    heads = [line for line in own.lines() if line[:4] == ["row", "seed", "state", "step"]]
+    assert heads[-1] in watching.lines()
+    assert any("Ctrl-C is safe" in " ".join(line) for line in own.lines())
+    assert run.returncode == 0
