@@ -47,7 +47,7 @@ def tags(study: Study, trial: Trial, attempts: list[Attempt]) -> dict[str, str]:
 def params(folder: TrialFolder) -> dict[str, str]:
     """`config.yaml` flattened to dotted keys, without those that are null; {} without one."""
     card, config = folder.card, folder.config() or {}
-    flat = _flatten({name: of for name, of in config.items() if name not in (*NOT_PARAMS, card.scoring_group)})
+    flat = _flatten({name: of for name, of in config.items() if name not in NOT_PARAMS})
     return {name: value for name, value in flat.items() if name not in card.scoring}
 
 
@@ -95,9 +95,7 @@ def _scoring_tags(folder: TrialFolder, key: str) -> dict[str, str]:
     if card.headline.set in scores:
         settings = card.scores(scores[card.headline.set]).decode
         return _flatten({card.setting(name): value for name, value in settings.items()})
-    config = folder.config() or {}
-    group = _flatten({name: of for name, of in config.items() if name == card.scoring_group})
-    return group | {name: value for name, value in _flatten(config).items() if name in card.scoring}
+    return {name: value for name, value in _flatten(folder.config() or {}).items() if name in card.scoring}
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -13,6 +13,5 @@ def task_card(task: Task[Any]) -> Card:
         return task.card
     schema = Schema.of(task)
     symbols = {schema.short(key): symbol for key, symbol in schema.symbols.items()}
-    return Card(
-        task.name, task.version, task.metrics, symbols, scoring=tuple(sorted(schema.scores)), groups=schema.groups
-    )
+    scoring = {key: key for key in sorted(schema.scores)}
+    return Card(task.name, task.version, task.metrics, symbols, scoring=scoring, groups=schema.groups)
