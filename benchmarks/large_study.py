@@ -33,7 +33,10 @@ from tracking.trial_folder import TrialFolder
 from transformer.card import CARD
 
 ABLATE = [sys.executable, "-m", "sweeps.cli"]
-READERS = ("status", "status --json", "plan", "table", "studies")
+READERS = (
+    *("status", "status --json", "plan", "studies"),
+    *("table", "table --format csv", "table --format json", "report"),
+)
 SEEDS = 10
 PATIENCE_S = 600.0
 STARTED_S, WATCHED_S = 15.0, 30.0

@@ -1,10 +1,11 @@
 """The best score that a trial reported while it trained, and its step. The table shows the last checkpoint's scores."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from tracking.damage import unless_damaged
-from tracking.journal import JournalLine
+from tracking.journal import Journal
 from tracking.metrics import Metric
 from tracking.row_means import mean, metric_mean
 from tracking.study import Study
@@ -33,15 +34,18 @@ def best_reports(study: Study, metric: Metric) -> dict[str, BestReport]:
         folder = study.trial_folder(trial)
         if folder.finished_result(trial.key) is None:
             continue
-        if best := best_of(unless_damaged(folder.journal, []), metric):
+        if best := unless_damaged(partial(best_of, folder.journal_path, metric), None):
             of_row = found.setdefault(trial.row, BestReport({}, {}))
             of_row.values[trial.seed], of_row.steps[trial.seed] = best
     return found
 
 
-def best_of(journal: Iterable[JournalLine], metric: Metric) -> tuple[float, int] | None:
-    """The best value and the first step that has it; None without a report of the metric on its set."""
+def best_of(journal: Path, metric: Metric) -> tuple[float, int] | None:
+    """The best value and the first step that has it; None without a report of the metric on its set.
+
+    Only reports of it are parsed."""
     point = f"{metric.set}/{metric.name}"
-    seen = [(line.metrics[point], line.step) for line in journal if point in line.metrics]
+    reports = reversed([*Journal(journal).newest_first(holding=point)])
+    seen = [(report.metrics[point], report.step) for report in reports if point in report.metrics]
     best = metric.best(value for value, _ in seen)
     return next(((value, step) for value, step in seen if value == best), None)

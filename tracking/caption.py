@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
+from tracking.cells import MIXED_SETTINGS
 from tracking.chance_notes import chance_notes
 from tracking.columns import COST_LABELS, setting_words
 from tracking.findings import NONE, Findings
@@ -45,8 +46,7 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
 
 def _measured(card: Card, rows: Sequence[TableRow]) -> list[str]:
     """Such as "accuracy and loss: measured on test, threshold 0.5", for each set."""
-    mixed = " ".join(filter(None, ["mixed", card.scoring_group, "settings"]))
-    words = setting_words(card, decode_of(rows)) or [mixed] * any(row.mixed_decode for row in rows)
+    words = setting_words(card, decode_of(rows)) or [MIXED_SETTINGS] * any(row.mixed_decode for row in rows)
     labels = {name: [metric.label for metric in card.tabled if metric.set == name] for name in card.scored_sets}
     return [f"{_listed(of_set)}: measured on {', '.join([name, *words])}" for name, of_set in labels.items()]
 

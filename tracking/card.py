@@ -15,9 +15,9 @@ TAKEN = (
     *("cells", "decode", "mixed_decode", "other_decode", "note"),
 )
 """Fields of the table that are no metrics."""
-TEXTS = ("scoring_group", "published_note", "tags", "sample")
-LISTS = ("scoring", "groups", "artifacts")
-TABLES = ("symbols", "change_phrases", "setting_phrases", "cost_notes")
+TEXTS = ("published_note", "tags", "sample")
+LISTS = ("groups", "artifacts")
+TABLES = ("scoring", "symbols", "change_phrases", "setting_phrases", "cost_notes")
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ class Card:
     symbols: dict[str, str] = field(default_factory=dict)
     change_phrases: dict[str, str] = field(default_factory=dict)  # for changed keys without a column
     setting_phrases: dict[str, str] = field(default_factory=dict)  # for scoring, by `name` or `name=value`
-    scoring: tuple[str, ...] = ()  # dotted keys of config.yaml that only score; no params in MLflow
-    scoring_group: str = ""  # a whole group of them; scores then name its settings without the group
+    scoring: dict[str, str] = field(default_factory=dict)  # the keys that only score, each with its name in scores
     groups: tuple[str, ...] = ()  # the groups that every config.yaml must hold
     artifacts: tuple[str, ...] = ()  # the text files of every evaluated set: `<artifact>/<set>.txt`
     cost_notes: dict[str, str] = field(
@@ -59,14 +58,9 @@ class Card:
         """The sets that the table shows."""
         return tuple(dict.fromkeys(metric.set for metric in self.tabled))
 
-    @property
-    def settings_name(self) -> str:
-        """What the table calls the settings for scoring."""
-        return self.scoring_group or "settings"
-
     def setting(self, name: str) -> str:
         """The dotted key of a setting for scoring."""
-        return f"{self.scoring_group}.{name}" if self.scoring_group else name
+        return next((key for key, known in self.scoring.items() if known == name), name)
 
     def scores(self, content: Mapping[str, Any]) -> SetScores:
         """One set's scores from JSON; {} means a set without scores."""

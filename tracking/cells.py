@@ -7,8 +7,10 @@ from tracking.metrics import Metric
 from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow
 
-NO_COMMON_SEED = "no seed in common"
+OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED = "other settings", "mixed settings", "no seed in common"
 NOT_REPORTED = "not reported"
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED)
+"""The words that the row's note explains, for tables without room for them."""
 
 
 def score(card: Card, row: TableRow, metric: Metric, plus_minus: str = " ± ") -> str:
@@ -33,7 +35,7 @@ def interval(row: TableRow, metric: Metric, findings: Findings) -> str:
 
 
 def missing_score(card: Card, row: TableRow, metric: Metric) -> str:
-    return f"mixed {card.settings_name}" if metric.decided_by(row.mixed_decode) else row.status
+    return MIXED_SETTINGS if metric.decided_by(row.mixed_decode) else row.status
 
 
 def missing_delta(card: Card, row: TableRow, metric: Metric, reference: str) -> str:
@@ -41,13 +43,8 @@ def missing_delta(card: Card, row: TableRow, metric: Metric, reference: str) -> 
     if row.scores[metric.name] is None:
         return missing_score(card, row, metric)
     if metric.decided_by(row.other_decode):
-        return f"other {card.settings_name}"
+        return OTHER_SETTINGS
     return NO_COMMON_SEED if NO_SEED_IN_COMMON in row.note else f"no {reference}"
-
-
-def explained(card: Card) -> tuple[str, ...]:
-    """The words that the row's note explains, for tables without room for them."""
-    return f"other {card.settings_name}", f"mixed {card.settings_name}", NO_COMMON_SEED
 
 
 def costs(card: Card, row: TableRow) -> list[str]:

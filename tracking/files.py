@@ -5,14 +5,12 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tracking.damage import DamagedFileError, decoded, naming, read_whole
-
-ShapeCheck = Callable[[dict[str, Any]], str | None]  # the fault of a line, or None
+from tracking.damage import DamagedFileError, decoded, read_whole
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -58,33 +56,6 @@ def append_line(path: Path, line: str, fsync: bool = False) -> None:
             _sync_folder(path.parent)
 
 
-def read_lines(path: Path, check: ShapeCheck = lambda line: None) -> list[dict[str, Any]]:
-    """The objects of a JSONL file; [] without a file. A last line without its newline was torn and is left out.
-
-    Raises DamagedFileError with file and line if an earlier line is not a JSON object or fails ``check``:
-    no crash of ours can cause that.
-    """
-    lines = sorted_lines(path, check)
-    for line in lines:
-        if isinstance(line, DamagedFileError):
-            raise line
-    return [line for line in lines if not isinstance(line, DamagedFileError)]
-
-
-def sorted_lines(path: Path, check: ShapeCheck) -> list[dict[str, Any] | DamagedFileError]:
-    """Every complete line of a JSONL file, or its fault. Raises DamagedFileError if the path is not a file."""
-    data = read_whole(path) or b""
-    return [parsed_line(path, number, line, check) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
-
-
-def first_line(path: Path, check: ShapeCheck = lambda line: None) -> dict[str, Any]:
-    """The first line of a JSONL file. Raises DamagedFileError."""
-    line = parsed_line(path, 1, (read_whole(path) or b"").partition(b"\n")[0], check)
-    if isinstance(line, DamagedFileError):
-        raise line
-    return line
-
-
 def read_object(path: Path) -> dict[str, Any] | None:
     """The object of a JSON file; None without a file. Raises DamagedFileError."""
     content = read_whole(path)
@@ -104,21 +75,6 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def last_line(path: Path) -> dict[str, Any] | None:
-    """The last complete line of a JSONL file, read from the file's end; None without one."""
-    try:
-        with naming(path), path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            for window in (1 << 12, 1 << 16, size):
-                file.seek(max(0, size - window))
-                lines = file.read().split(b"\n")[:-1]
-                if len(lines) > 1 or (lines and window >= size):
-                    return _last(path, lines[-1])
-    except FileNotFoundError:
-        pass
-    return None
-
-
 def to_json(value: Any) -> str:
     """Compact JSON on one line. A float that is not finite becomes null, since JSON has no name for it."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
@@ -132,25 +88,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
-
-
-def parsed_line(path: Path, number: int, line: bytes, check: ShapeCheck) -> dict[str, Any] | DamagedFileError:
-    """The object of one line, or its fault. Lines count from 1."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return DamagedFileError(path, f"not a JSON line: {error}", number)
-    if not isinstance(value, dict):
-        return DamagedFileError(path, f"must be a JSON object, but is {type(value).__name__}", number)
-    wrong = check(value)
-    return DamagedFileError(path, wrong, number) if wrong else value
-
-
-def _last(path: Path, line: bytes) -> dict[str, Any]:
-    found = parsed_line(path, 0, line, lambda line: None)
-    if isinstance(found, DamagedFileError):  # the line's number takes the whole file
-        raise DamagedFileError(path, found.cause, (read_whole(path) or b"").count(b"\n"))
-    return found
 
 
 def _drop_torn_tail(descriptor: int) -> None:

@@ -1,8 +1,14 @@
-"""One line of a trial's journal."""
+"""A trial's journal: one line per report."""
 
 import math
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import tracking.shapes as shapes
+from tracking.lines import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
@@ -18,10 +24,56 @@ class JournalLine:
     metrics: dict[str, float]
     checkpoint: int | None = None
 
-    @staticmethod
-    def of(line: dict[str, Any]) -> "JournalLine":
-        """From JSON."""
+
+class Journal:
+    """The reports of a trial, steps strictly increasing, each parsed when it is asked for.
+
+    With a ``window``, those that lie in so many bytes at the end. Reading a report raises DamagedFileError.
+    """
+
+    def __init__(self, path: Path, window: int | None = None) -> None:
+        self._lines = Lines(path, shapes.journal_line, window)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, place: int) -> JournalLine:
+        line = self._lines[place]
         return JournalLine(line["ts"], line["attempt"], line["step"], line["metrics"], line.get("checkpoint"))
+
+    def __iter__(self) -> Iterator[JournalLine]:
+        return map(self.__getitem__, range(len(self)))
+
+    @property
+    def newest(self) -> JournalLine | None:
+        return self[-1] if len(self) else None
+
+    def newest_first(self, holding: str = "") -> Iterator[JournalLine]:
+        """The reports with this text in their line."""
+        return map(self.__getitem__, reversed(self._lines.holding(holding) if holding else range(len(self))))
+
+    def evenly(self, most: int, holding: str) -> Iterator[JournalLine]:
+        """At most so many of the reports with this text, at even distances, the last one included."""
+        places = self._lines.holding(holding)
+        distance = max(1, -(-len(places) // most))
+        return map(self.__getitem__, places[::-distance][::-1])
+
+    def up_to(self, step: int) -> int:
+        """The number of reports up to this step. Steps increase, so a few lines tell."""
+        return bisect_right(range(len(self)), step, key=lambda place: self[place].step)
+
+
+def reports_behind(path: Path, after: int, everything: bool) -> int:
+    """How many reports after step ``after`` can be sent: all, or those up to the newest checkpoint.
+
+    Checkpoints only grow, so the last one is the newest. Raises DamagedFileError."""
+    newest = Journal(path, NEWEST).newest
+    if newest is None or newest.step <= after:
+        return 0
+    journal = Journal(path)
+    checkpoints = (report.checkpoint for report in journal.newest_first('"checkpoint"'))
+    last = newest.step if everything else next((step for step in checkpoints if step is not None), -1)
+    return max(0, journal.up_to(last) - journal.up_to(after))
 
 
 def journal_line(

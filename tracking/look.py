@@ -1,7 +1,7 @@
 """What a trial's files show at one moment, read from their ends: for status, which looks at a thousand trials often."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise, takewhile
@@ -9,19 +9,17 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, TypeVar
 
-from tracking.card import Card
-from tracking.damage import DamagedFileError, decoded, naming, read_whole
-from tracking.files import parsed_line
-from tracking.journal import JournalLine
-from tracking.journal_end import JournalEnd, read_end
+from tracking.damage import DamagedFileError
+from tracking.journal import Journal, JournalLine
 from tracking.liveness import Attempt
 from tracking.metrics import Metric
-from tracking.shapes import statistics_head
 from tracking.trial_folder import TrialFolder, TrialState
 
 Read = TypeVar("Read")
 CLOCK_WAS_SET = 30.0
 """Times the usual time between two reports. An evaluation in between may take long, too."""
+WINDOW = 1 << 16
+"""Bytes at the end of a journal that are looked at: some hundred reports."""
 PACED = 50
 """Reports of a running trial over which its pace is measured."""
 
@@ -70,15 +68,14 @@ class Look:
 
 
 def look(folder: TrialFolder, key: str) -> Look:
-    """Of the trial with this key. Its journal is parsed only if it was interrupted, and its statistics never."""
+    """Of the trial with this key. Of its journal only the end is read, of its configuration only the key."""
     state, result = folder.standing(key)
     read = _Reader()
     attempts = tuple(read(folder.attempts) or ())
-    end = read(partial(read_end, folder.journal_path)) or JournalEnd(folder.journal_path, ())
-    reports = read(partial(_newest, end, 1 if state == "finished" else PACED)) or []
+    reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
-    score = read(partial(_reported_score, headline, end)) if result is None else _score(headline, result)
-    for check in _checks(folder, end):
+    score = _score(headline, result) if result else read(partial(_reported_score, headline, folder))
+    for check in (folder.key, folder.provenance, folder.error):
         read(check)
     faults = folder.damage() if state == "damaged" else read.faults.values()
     cause = folder.cause() if state != "finished" else None
@@ -101,8 +98,8 @@ class _Reader:
             return None
 
 
-def _newest(end: JournalEnd, number: int) -> list[JournalLine]:
-    return list(islice(end.newest_first(), number))
+def _newest(folder: TrialFolder, number: int) -> list[JournalLine]:
+    return list(islice(Journal(folder.journal_path, WINDOW).newest_first(), number))
 
 
 def _score(headline: Metric, result: dict[str, Any]) -> float | None:
@@ -111,10 +108,11 @@ def _score(headline: Metric, result: dict[str, Any]) -> float | None:
     return score
 
 
-def _reported_score(headline: Metric, end: JournalEnd) -> float | None:
+def _reported_score(headline: Metric, folder: TrialFolder) -> float | None:
     """The headline metric as last reported."""
     point = f"{headline.set}/{headline.name}"
-    return next((seen.metrics[point] for seen in end.newest_first(holding=point) if point in seen.metrics), None)
+    reports = Journal(folder.journal_path, WINDOW).newest_first(holding=point)
+    return next((seen.metrics[point] for seen in reports if point in seen.metrics), None)
 
 
 def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
@@ -124,32 +122,3 @@ def _pace(reports: list[JournalLine], attempt: Attempt) -> float | None:
     usual = median_low([seconds for seconds, _ in took]) if took else 0.0
     kept = [(seconds, steps) for seconds, steps in took if 0 <= seconds <= CLOCK_WAS_SET * usual]
     return sum(seconds for seconds, _ in kept) / sum(steps for _, steps in kept) if took and usual >= 0 else None
-
-
-def _checks(folder: TrialFolder, end: JournalEnd) -> Iterator[Callable[[], object]]:
-    """Of files that are not parsed as a whole."""
-    yield from (end.check, partial(_check_config, folder), folder.provenance, folder.error)
-    for path in sorted((folder.path / "statistics").rglob("*.jsonl")):
-        yield partial(_check_statistics, path, folder.card)
-
-
-def _check_config(folder: TrialFolder) -> None:
-    """As a sweep writes it, whole, or else parsed to tell the fault."""
-    content = read_whole(folder.config_path)
-    if content is not None:
-        text = decoded(folder.config_path, content)
-        if not (text.startswith("key: ") and "\npaths:\n" in text and "\0" not in text):
-            folder.trained_config()
-
-
-def _check_statistics(path: Path, card: Card) -> None:
-    """The first line and the last byte."""
-    with naming(path), path.open("rb") as file:
-        head = parsed_line(path, 1, file.readline().rstrip(b"\n"), partial(statistics_head, card=card))
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 1))
-        whole = file.read() == b"\n"
-    if isinstance(head, DamagedFileError):
-        raise head
-    if not whole:
-        raise DamagedFileError(path, "its last line is cut off")

@@ -11,7 +11,8 @@ from typing import Any
 
 import tracking.shapes as shapes
 from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
-from tracking.files import ShapeCheck, append_line, sorted_lines, to_json, write_atomic
+from tracking.files import append_line, to_json, write_atomic
+from tracking.lines import Check, Lines
 from tracking.trial_folder import TrialFolder
 
 
@@ -33,7 +34,7 @@ def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
     return f"kept as {set_aside(error.path).name}"
 
 
-def _keep_good_lines(path: Path, check: ShapeCheck) -> str:
+def _keep_good_lines(path: Path, check: Check) -> str:
     good, bad = _sorted(path, check)
     if not path.is_file():
         return f"kept as {set_aside(path).name}" if path.exists() else "was lost"
@@ -43,18 +44,23 @@ def _keep_good_lines(path: Path, check: ShapeCheck) -> str:
     return f"kept as {copy.name}; {len(good)} of {len(good) + bad} lines are good and stay"
 
 
-def _sorted(path: Path, check: ShapeCheck) -> tuple[list[dict[str, Any]], int]:
+def _sorted(path: Path, check: Check) -> tuple[list[dict[str, Any]], int]:
     """The good lines, and the number of bad ones. Raises UnreadableError."""
-    lines = unless_lost(lambda: sorted_lines(path, check), [])
+    lines = _found(path, check)
     good = [line for line in lines if not isinstance(line, DamagedFileError)]
     return good, len(lines) - len(good)
 
 
+def _found(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+    """Every line, or its fault; none of what is no file. Raises UnreadableError."""
+    lines = unless_lost(lambda: Lines(path, check), None)
+    return [] if lines is None else [lines.found(place) for place in range(len(lines))]
+
+
 def _lost_reports(journal: Path) -> str:
     """The steps around the damaged lines: "1 report between steps 10 and 30". No other file has more."""
-    lines = unless_lost(lambda: sorted_lines(journal, shapes.journal_line), [])
     before, lost, gaps = None, 0, list[str]()
-    for line in (*lines, None):
+    for line in (*_found(journal, shapes.journal_line), None):
         if isinstance(line, DamagedFileError):
             lost += 1
             continue

@@ -39,7 +39,7 @@ def seed_findings(study: Study, metric: Metric, rows: Sequence[TableRow], refere
     name = f"seeds {metric.name} {metric.set} {reference}"
     content = kept(study.folder, name, key, lambda: _computed(values, reference, metric))
     found = Family.of(content["family"])
-    reasons = {row.row: f"other {study.task.settings_name}" for row in rows if row not in comparable}
+    reasons = {row.row: "other settings" for row in rows if row not in comparable}
     found = replace(found, untested=found.untested | reasons)
     tests = exponential(found) if metric.exp_of else found.tests
     return SeedFindings(found, tests, content["detectable"] and tuple(content["detectable"]), content["needed"])

@@ -4,6 +4,8 @@ from typing import Any
 
 from tracking.card import COSTS, Card
 
+NUMBERS = {int, float}
+"""As JSON is parsed: true and false are neither."""
 CONFIG_PATHS = ("runs", "data", "checkpoints")
 
 
@@ -21,7 +23,7 @@ def journal_line(line: dict[str, Any]) -> str | None:
     metrics = line.get("metrics")
     if not (_whole(line.get("step")) and _whole(line.get("attempt")) and _number(line.get("ts"))):
         return "must have a step, an attempt and its time, ts"
-    if not isinstance(metrics, dict) or not all(map(_number, metrics.values())):
+    if not isinstance(metrics, dict) or not NUMBERS.issuperset(map(type, metrics.values())):
         return "must have metrics, each a number"
     if not (line.get("checkpoint") is None or _whole(line["checkpoint"])):
         return "must have a step, or nothing, as its checkpoint"
@@ -71,11 +73,11 @@ def _scores(scores: Any, card: Card) -> str | None:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int
 
 
 def _number(value: Any) -> bool:
-    return _whole(value) or isinstance(value, float)
+    return type(value) in NUMBERS
 
 
 def _measured(value: Any) -> bool:

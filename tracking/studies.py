@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.files import last_line
 from tracking.study import STUDY_FILE, Study, StudyMissing, read_study
 
 
@@ -43,10 +41,10 @@ def _times(study: Study) -> Iterator[float]:
     yield from _asked(study)
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        for path in (folder.attempts_path, folder.journal_path):
-            ts = (unless_damaged(partial(last_line, path), None) or {}).get("ts")
-            if isinstance(ts, int | float):
-                yield float(ts)
+        if attempt := folder.newest_attempt():
+            yield attempt.ended or attempt.began
+        if report := unless_damaged(folder.newest_report, None):
+            yield report.ts
 
 
 def _asked(study: Study) -> Iterator[float]:

@@ -135,11 +135,13 @@ def _head(column: Column) -> str:
 
 def _row_cells(card: Card, row: TableRow, columns: Sequence[Column]) -> list[str]:
     """The state of an unfinished row appears once: the note below the change has the cause."""
-    explained, shown = cells.explained(card), list[str]()
+    shown: list[str] = []
     ours = {f"{kind}{metric.name}" for metric in card.tabled for kind in ("", "delta_")} | {*COST_LABELS, "steps"}
     for column in columns:
         text, told = column.text(row), row.status in shown
-        hidden = text in explained or (row.seeds == 0 and column.name in ours and (told or "delta_" in column.name))
+        hidden = text in cells.EXPLAINED or (
+            row.seeds == 0 and column.name in ours and (told or "delta_" in column.name)
+        )
         shown.append(MISSING if hidden else text)
     return shown
 

@@ -1,5 +1,6 @@
 """A trial's ``config.yaml`` as plain data."""
 
+import re
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,22 +18,46 @@ MOST_BRACKETS, LONGEST_LINE = 1000, 1000
 
 def read_config(path: Path, card: Card | None = None) -> dict[str, Any] | None:
     """The groups of keys; None without a file. ``card`` names those that must exist. Raises DamagedFileError."""
+    text = _text(path)
+    if text is None:
+        return None
+    config = _parsed(path, text)
+    wrong = shapes.config(config, card) if isinstance(config, dict) and config else "must hold groups of keys"
+    if wrong:
+        raise DamagedFileError(path, wrong)
+    return dict(config)
+
+
+def group_of(path: Path, name: str) -> Any:
+    """One group, or the key: the rest of the file is not parsed. None without it. Raises DamagedFileError."""
+    found = re.search(rf"^{name}:.*\n?(?:[ \t].*\n?)*", _text(path) or "", re.MULTILINE)
+    return found and _parsed(path, found[0])[name]
+
+
+def recorded_runs(study: Path) -> list[str]:
+    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in between."""
+    places = (unless_damaged(partial(group_of, path, "paths"), None) for path in sorted(study.glob("*/config.yaml")))
+    found = [of.get("runs") for of in places if isinstance(of, dict)]
+    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))
+
+
+def _text(path: Path) -> str | None:
     content = read_whole(path)
     if content is None:
         return None
     text = decoded(path, content)
     if not text.strip():
         raise DamagedFileError(path, "is empty")
+    return text
+
+
+def _parsed(path: Path, text: str) -> Any:
     try:
-        config = plain_yaml(text)
+        return plain_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DamagedFileError(path, f"not YAML: {cause}", mark and mark.line + 1) from None
-    wrong = shapes.config(config, card) if isinstance(config, dict) and config else "must hold groups of keys"
-    if wrong:
-        raise DamagedFileError(path, wrong)
-    return dict(config)
 
 
 def plain_yaml(text: str) -> Any:
@@ -45,31 +70,3 @@ def plain_yaml(text: str) -> Any:
         with suppress(yaml.YAMLError, ValueError, RecursionError):
             return yaml.load(text, Loader=FAST)
     return yaml.safe_load(text)
-
-
-def key_of(path: Path) -> str | None:
-    """The trial key in the first line, where a sweep writes it; None without it. Raises DamagedFileError."""
-    first = (read_whole(path) or b"").partition(b"\n")[0].split(b": ")
-    return first[1].decode("ascii", "replace") if len(first) == 2 and first[0] == b"key" else None
-
-
-def recorded_runs(study: Path) -> list[str]:
-    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in between."""
-    contents = (unless_damaged(partial(read_whole, path), None) for path in sorted(study.glob("*/config.yaml")))
-    found = [_runs(places) for places in dict.fromkeys(_places(content or b"") for content in contents)]
-    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))
-
-
-def _places(content: bytes) -> bytes:
-    """The last group, ``paths``, which is the same in most trials; everything where it is not the last."""
-    start = content.rfind(b"\npaths:\n")
-    return content[start:] if start >= 0 else content
-
-
-def _runs(places: bytes) -> Any:
-    try:
-        found = plain_yaml(places.decode("utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
-    paths = found.get("paths") if isinstance(found, dict) else None
-    return paths.get("runs") if isinstance(paths, dict) else None

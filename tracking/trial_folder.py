@@ -15,10 +15,11 @@ import tracking.shapes as shapes
 from tracking.artifacts import statistics_name, statistics_text
 from tracking.card import Card
 from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
-from tracking.files import append_line, first_line, last_line, read_lines, read_object, to_json, write_atomic
-from tracking.journal import JournalLine, PastReport, journal_line
+from tracking.files import append_line, read_object, to_json, write_atomic
+from tracking.journal import Journal, JournalLine, PastReport, journal_line
+from tracking.lines import NEWEST, Lines
 from tracking.liveness import Attempt, Process
-from tracking.trial_config import read_config
+from tracking.trial_config import group_of, read_config
 from tracking.uri import without_password
 
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
@@ -71,7 +72,7 @@ class TrialFolder:
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
         found: dict[int, Attempt] = {}
-        for line in read_lines(self.attempts_path, shapes.attempt_line):
+        for line in Lines(self.attempts_path, shapes.attempt_line):
             number = line["attempt"]
             if not line.get("end"):
                 process = Process(line["host"], line["pid"], str(line.get("birth", "")))
@@ -118,8 +119,8 @@ class TrialFolder:
         Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
         increase.
         """
-        newest, last = self._newest(), last_line(self.journal_path)
-        if newest is None or newest.number != attempt or (last and last["step"] >= step):
+        newest, last = self._newest(), Journal(self.journal_path, NEWEST).newest
+        if newest is None or newest.number != attempt or (last and last.step >= step):
             return False
         line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
         append_line(self.journal_path, to_json(line), fsync=synced)
@@ -131,15 +132,13 @@ class TrialFolder:
         `history` holds the last reports up to `step`, which may be missing here after a crash.
         """
         lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
-        lines |= {
-            line["step"]: line for line in read_lines(self.journal_path, shapes.journal_line) if line["step"] <= step
-        }
+        lines |= {line["step"]: line for line in Lines(self.journal_path, shapes.journal_line) if line["step"] <= step}
         if lines or self.journal_path.exists():
             write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
     def journal(self) -> list[JournalLine]:
-        """Every report, steps strictly increasing."""
-        return [JournalLine.of(line) for line in read_lines(self.journal_path, shapes.journal_line)]
+        """Every report, steps strictly increasing. ``Journal`` has the same without parsing all of them."""
+        return list(Journal(self.journal_path))
 
     def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
         self.write_artifact(statistics_name(set_name), statistics_text(head, sentences))
@@ -155,23 +154,15 @@ class TrialFolder:
 
     def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """The content of ``write_statistics``; None without a file."""
-        path = self.statistics_path(set_name)
-        content = read_whole(path)
-        if content is None:
-            return None
-        if not content.endswith(b"\n"):
-            raise DamagedFileError(path, "its last line is cut off" if content else "is empty")
-        head, *sentences = read_lines(path)
-        if wrong := shapes.statistics_head(head, self.card):
-            raise DamagedFileError(path, wrong, 1)
-        return head, sentences
+        found = self._samples(set_name)
+        return None if found is None else (found[0], [*found][1:])
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
         """The evaluated sets with the first line of their statistics. A set without its artifacts, or with a damaged
         file, is left out, so that it is evaluated again."""
         kept = [name for name in self._statistics_names() if self._has_artifacts(name)]
-        heads = {name: unless_damaged(partial(self._head, name), None) for name in kept}
-        return {name: head for name, head in heads.items() if head is not None}
+        found = {name: unless_damaged(partial(self._samples, name), None) for name in kept}
+        return {name: lines[0] for name, lines in found.items() if lines is not None}
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
@@ -197,6 +188,11 @@ class TrialFolder:
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
         return read_config(self.config_path, self.card)
+
+    def key(self) -> str | None:
+        """The trial key in ``config.yaml``, where a sweep writes it."""
+        key = group_of(self.config_path, "key")
+        return None if key is None else str(key)
 
     def trained_config(self) -> dict[str, Any] | None:
         """The same, checked for the trial's key, which a sweep writes."""
@@ -252,7 +248,7 @@ class TrialFolder:
         newest = self._newest()
         if newest is not None and newest.lives():
             return "running"
-        self._check_history()
+        self.newest_report()
         self.config()
         return "missing" if newest is None else "interrupted"
 
@@ -260,7 +256,7 @@ class TrialFolder:
         """Every damaged file of the folder, with its first fault."""
         found: list[DamagedFileError] = []
         statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
-        history = (self.attempts, self.journal, self._check_history)
+        history = (self.attempts, self.journal, self.newest_report)
         readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
         for read in (*readers, *statistics):
             try:
@@ -269,19 +265,26 @@ class TrialFolder:
                 found.append(error)
         return list({error.path: error for error in reversed(found)}.values())[::-1]
 
-    def _check_history(self) -> None:
-        """Check attempts and journal, each alone and then together: an attempt precedes its reports."""
-        attempts, journal = self.attempts(), self.journal()
-        if journal and not attempts:
+    def newest_report(self) -> JournalLine | None:
+        """The last one, read from the journal's end."""
+        newest = Journal(self.journal_path, NEWEST).newest
+        if newest is not None and not self.attempts():  # an attempt precedes its reports
             cause = "is empty" if self.attempts_path.exists() else "is missing"
             raise DamagedFileError(self.attempts_path, f"{cause}, but journal.jsonl has reports")
+        return newest
 
     def _statistics_names(self) -> list[str]:
         root = self.path / "statistics"
         return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
 
-    def _head(self, set_name: str) -> dict[str, Any]:
-        return first_line(self.statistics_path(set_name), partial(shapes.statistics_head, card=self.card))
+    def _samples(self, set_name: str) -> Lines | None:
+        """The file of ``write_statistics``: its head, which is checked, and a line per sample; None without a file."""
+        lines = Lines(self.statistics_path(set_name))
+        if lines.torn or (not lines and lines.path.exists()):
+            raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")
+        if lines and (wrong := shapes.statistics_head(lines[0], self.card)):
+            raise DamagedFileError(lines.path, wrong, 1)
+        return lines or None
 
     def _has_artifacts(self, set_name: str) -> bool:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)

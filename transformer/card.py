@@ -70,7 +70,7 @@ CARD = Card(
         "average_checkpoints=1": "last checkpoint",
         "average_checkpoints": "mean of the last {value} checkpoints",
     },
-    scoring_group="decode",
+    scoring={f"decode.{name}": name for name in ("beam", "alpha", "max_extra", *OF_WEIGHTS)},
     groups=("model", "train", "decode", "data"),
     artifacts=("hypotheses",),
     cost_notes={"seconds": "measured", "params": "computed", "flops": "computed from the real lengths"},

@@ -60,8 +60,8 @@ def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, 
 def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
     """Sources, references and the like; none with the reason."""
     try:
-        config = study.trial_folder(trial).trained_config() or {}
         task = source_of_study(study, Path.cwd()).task
+        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
         if task.texts is None or not config:
             return {}, ""
         recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))

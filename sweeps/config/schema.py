@@ -119,13 +119,13 @@ class Schema:
     def scoring(self, config: Any) -> Values:
         """The settings that only score, as result.json keeps them: without those that are neutral.
 
-        By dotted key, or by name where the task's card says that all are in one group.
+        By dotted key, or by the name that the task's card has for it.
         """
-        grouped = self.task.card is not None and bool(self.task.card.scoring_group)
+        names = self.task.card.scoring if self.task.card else {}
         groups = {key.partition(".")[0] for key in self.scores}
         chosen = [group for group in self.groups if group in groups]
         found = self._settled(config, *chosen) if chosen else []
-        return {name if grouped else key: value for key, name, value in found if key in self.scores}
+        return {names.get(key, key): value for key, _, value in found if key in self.scores}
 
     def declared_data(self, config: Any) -> Values:
         """The values that identify the data: those with that role, or all if none has it."""
@@ -176,9 +176,8 @@ def task_card(task: Task[Any]) -> Card:
         return task.card
     schema = Schema.of(task)
     symbols = {schema.short(key): symbol for key, symbol in schema.symbols.items()}
-    return Card(
-        task.name, task.version, task.metrics, symbols, scoring=tuple(sorted(schema.scores)), groups=schema.groups
-    )
+    scoring = {key: key for key in sorted(schema.scores)}
+    return Card(task.name, task.version, task.metrics, symbols, scoring=scoring, groups=schema.groups)
 
 
 def one_line(text: str) -> str:

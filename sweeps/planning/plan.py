@@ -23,7 +23,6 @@ from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
 from tracking.shell import shell_line
 from tracking.study import Study, Trial
-from tracking.trial_config import key_of
 from tracking.trial_folder import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
 
@@ -219,7 +218,7 @@ def _same_twice(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
 def _taken_folders(trials: tuple[PlannedTrial, ...]) -> Iterator[Problem]:
     for planned in trials:
         folder = planned.folder
-        if unless_damaged(partial(key_of, folder.config_path), None) == planned.trial.key:
+        if unless_damaged(folder.key, None) == planned.trial.key:
             continue
         try:
             stored = folder.trained_config()

@@ -28,7 +28,7 @@ TAGGING = Card(
         Metric("accuracy", "accuracy", "0 to 1", "up", set="test"),
     ),
     setting_phrases={"predict.threshold": "threshold {value}", "predict.vote=1": "one vote"},
-    scoring=("predict.threshold", "predict.vote"),
+    scoring={key: key for key in ("predict.threshold", "predict.vote")},
     cost_notes={"seconds": "measured", "params": "counted", "flops": "computed"},
 )
 ROWS: dict[str, dict[str, Any]] = {"base": {"hidden": 64, "depth": 2}, "wide": {"hidden": 128, "norm": "layer"}}

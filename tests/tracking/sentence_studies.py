@@ -13,7 +13,7 @@ from tracking.study import Study
 RIGHT = Metric("accuracy", "accuracy", "0 to 1", from_counts=("mean", "right"))
 LOSS = Metric("loss", "loss", better="down", tabled=False, from_counts=("ratio", "nats", "tokens"), changed_by=())
 BARE = Metric("memory", "memory", "MB", "down")
-CARD = Card("reading", 1, (RIGHT, LOSS, BARE), scoring=("predict.threshold",))
+CARD = Card("reading", 1, (RIGHT, LOSS, BARE), scoring={"predict.threshold": "predict.threshold"})
 SAMPLES = 40
 
 

@@ -29,9 +29,9 @@ def test_base_scored_again_with_another_beam_leaves_other_rows_without_a_bleu_di
     assert heads.note == "decode.beam 4, not 8"
     assert (layers.deltas["bleu"], layers.note, rows["base"].note) == (0.0, "", "")
     text = to_markdown(study, table(study))
-    assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
+    assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
     assert "measured on dev, beam 8," in text
-    assert ",0,other decode," in to_csv(study, table(study))
+    assert ",0,other settings," in to_csv(study, table(study))
     assert "decode.beam 4, not 8" in shown(study)
     assert json.loads(to_json(study, table(study)))[0]["other_decode"] == ["beam"]
 
@@ -56,10 +56,10 @@ def test_a_setting_that_base_leaves_out_is_another_setting(tmp_path: Path) -> No
     rows = by_name(study)
     heads = rows["a_heads_1"]
     assert (heads.deltas["ppl"], heads.deltas["bleu"], heads.other_decode) == (0.0, None, ("temperature",))
-    assert heads.note == "decode.temperature 0.5, not default"
+    assert heads.note == "temperature 0.5, not default"
     assert (rows["base"].note, rows["c_layers_2"].note) == ("", "")
     text = to_markdown(study, [*rows.values()])
-    assert "| 4.50 | 30.0 | 0.00 | other decode |" in text
+    assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
     assert "measured on dev, beam 4, α 0.6, last checkpoint;" in text
 
 
@@ -68,4 +68,4 @@ def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
     assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
     assert heads.mixed_decode == ("temperature",)
-    assert heads.note == "2 seeds; Δ over seed 1; seeds mix decode.temperature default, 0.5"
+    assert heads.note == "2 seeds; Δ over seed 1; seeds mix temperature default, 0.5"

@@ -134,7 +134,7 @@ def test_rows_with_other_settings_for_scoring_leave_the_family(tmp_path: Path) -
         decode = {"beam": 8, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1}
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=4.0, bleu=30.0, decode=decode)
     line = lines_of(study)["c_layers_2"]
-    assert line["test_bleu"] == "not tested: other decode"
+    assert line["test_bleu"] == "not tested: other settings"
     assert line["test_ppl"].startswith("no difference shown"), "a beam does not change perplexity"
 
 

@@ -137,8 +137,7 @@ class Described:
     @cached_property
     def params(self) -> dict[str, str]:
         """`config.yaml` flattened to dotted keys, without those that are null; {} without one."""
-        left_out = (*NOT_PARAMS, self.card.scoring_group)
-        flat = _flatten({name: of for name, of in self.config.items() if name not in left_out})
+        flat = _flatten({name: of for name, of in self.config.items() if name not in NOT_PARAMS})
         return {name: value for name, value in flat.items() if name not in self.card.scoring}
 
     @cached_property
@@ -148,8 +147,7 @@ class Described:
         if card.headline.set in scores:
             settings = card.scores(scores[card.headline.set]).decode
             return _flatten({card.setting(name): value for name, value in settings.items()})
-        group = _flatten({name: of for name, of in self.config.items() if name == card.scoring_group})
-        return group | {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
+        return {name: value for name, value in _flatten(self.config).items() if name in card.scoring}
 
     @cached_property
     def numbers(self) -> list[Point]:

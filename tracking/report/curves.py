@@ -1,16 +1,20 @@
 """Learning curves from journals: the mean over a row's seeds at each step, and the range of the seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 
 from tracking.card import Card
 from tracking.damage import unless_damaged
+from tracking.journal import Journal
 from tracking.metrics import Metric
 from tracking.study import Study
 
 POINTS = 160
 """As many as a column of a paper can show."""
+SEEN = 8
+"""Reports of a journal that tell the names in it."""
 SeedCurve = dict[int, float]  # by step
 
 
@@ -53,37 +57,34 @@ class Curves:
     def row(self, name: str, row: str) -> Curve | None:
         """The curve of a row; None without a report."""
         seeds = [curve for curve in self.seen.get(name, {}).get(row, ()) if curve]
-        return _joined([_thinned(curve) for curve in seeds]) if seeds else None
+        return _joined(seeds) if seeds else None
 
 
 def read_curves(study: Study) -> Curves:
     """From the journals alone. A damaged journal counts as empty; the table names it."""
     seen: dict[str, dict[str, list[SeedCurve]]] = {}
     for trial in study.trials:
-        found: dict[str, SeedCurve] = {}
-        for line in unless_damaged(study.trial_folder(trial).journal, []):
-            for name, value in line.metrics.items():
-                found.setdefault(name, {})[line.step] = value
-        for name, curve in found.items():
+        path = study.trial_folder(trial).journal_path
+        for name, curve in unless_damaged(partial(_curves_of, path, study.task), {}).items():
             seen.setdefault(name, {}).setdefault(trial.row, []).append(curve)
     return Curves(study.task, seen)
 
 
+def _curves_of(path: Path, card: Card) -> dict[str, SeedCurve]:
+    """By journal name: losses, and metrics of the task. At most POINTS reports of each are parsed."""
+    journal, names = Journal(path), [f"{metric.set}/{metric.name}" for metric in card.metrics]
+    for ending in ("loss", *(metric.name for metric in card.metrics)):
+        seen = journal.evenly(SEEN, f'{ending}"')
+        names += [name for report in seen for name in report.metrics if name.rpartition("/")[2] == ending]
+    found = {
+        name: {each.step: each.metrics[name] for each in journal.evenly(POINTS, f'"{name}"') if name in each.metrics}
+        for name in dict.fromkeys(names)
+    }
+    return {name: curve for name, curve in found.items() if curve}
+
+
 def _has_curve(rows: Mapping[str, Sequence[SeedCurve]]) -> bool:
     return any(len(curve) > 1 for curves in rows.values() for curve in curves)
-
-
-def _thinned(curve: SeedCurve) -> SeedCurve:
-    """At most POINTS steps, each with the mean of its neighborhood: what was measured in between still counts."""
-    steps = list(curve)
-    width = -(-len(steps) // POINTS)
-    return {part[-1]: sum(curve[step] for step in part) / len(part) for part in _parts(steps, width)}
-
-
-def _parts(steps: Sequence[int], width: int) -> Iterable[Sequence[int]]:
-    """From the end, so that the last step is a part's end. The first part may be shorter."""
-    ends = range(len(steps), 0, -width)
-    return [steps[max(0, end - width) : end] for end in reversed(ends)]
 
 
 def _joined(seeds: Sequence[SeedCurve]) -> Curve:
