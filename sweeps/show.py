@@ -11,11 +11,11 @@ from sweeps.config.schema import task_card
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import DECODING, SELECTING, going_on, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.planning.sizes import shown as size_lines
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
 from tracking import table as tables
+from tracking.caption import size_note
 from tracking.findings import find, with_tested
 from tracking.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
@@ -27,7 +27,7 @@ def plan_table(plan: Plan) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     needed = seeds_needed_lines(plan.before) if plan.before else []
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
-    notes = [*_costs_notes(plan), *size_lines(plan.sizes), *plan.composition.notes, *names, *needed]
+    notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
     table = Table(

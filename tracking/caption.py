@@ -22,7 +22,13 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     about = [*_measured(card, rows), *notes, *costs, f"Δ: difference from {findings.reference}", *spread]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
-    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, view), names])) + last
+    sizes = size_note({row.row: row.size for row in rows if row.size})
+    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, view), sizes, names])) + last
+
+
+def size_note(sizes: Mapping[str, str]) -> str:
+    """The rows whose model is of another size than base's, although they change no size. Empty without such rows."""
+    return f"Not of base's size: {'; '.join(f'{row} has {words}' for row, words in sizes.items())}." if sizes else ""
 
 
 def scaling_note(card: Card, changes: Mapping[str, str]) -> str:

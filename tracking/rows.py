@@ -45,6 +45,7 @@ class TableRow:
     sd: dict[str, float | None]  # of the values of the seeds; None under two seeds
     own_change: str  # the change in the row's own words, where they are shown; "" where it follows from `cells`
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
+    size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
     note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "" if complete
 
     @property
@@ -141,6 +142,7 @@ def _row(
         sd=means.sd,
         own_change=own_change(card, first.change, _recorded_words(study, first.row), changed),
         stopped=tuple(stopped),
+        size=study.sizes.get(first.row, ""),
         note="; ".join(filter(None, notes)),
     )
 

@@ -1,7 +1,5 @@
 """Rows that change the model's size, too, although nothing that they change is meant to."""
 
-from collections.abc import Iterable
-
 from sweeps.config.folders import BASE
 from sweeps.config.schema import Schema
 from sweeps.planning.composition import ComposedRow, Composition
@@ -16,12 +14,6 @@ def size_notes(composition: Composition, costs: dict[str, Costs]) -> dict[str, s
     divided, base = Schema.of(composition.base.source.task).divided, costs.get(BASE)
     rows = [row for row in composition.rows if row.name != BASE and divided.keys().isdisjoint(row.changes)]
     return {row.name: words for row in rows if base and (words := _words(row, costs, base))}
-
-
-def shown(notes: dict[str, str]) -> Iterable[str]:
-    """As lines below a table."""
-    if notes:
-        yield f"Not of base's size: {'; '.join(f'{row} has {words}' for row, words in notes.items())}."
 
 
 def _words(row: ComposedRow, costs: dict[str, Costs], base: Costs) -> str:
