@@ -1,6 +1,6 @@
 """The numbers of one row as text, and the word in place of a missing one."""
 
-from tracking.card import COSTS, Card
+from tracking.card import Card
 from tracking.findings import Findings
 from tracking.formats import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 from tracking.metrics import Metric
@@ -56,13 +56,6 @@ def costs(card: Card, row: TableRow) -> list[str]:
 def missing_cost(row: TableRow) -> str:
     """Empty in a finished row, whose costs are unknown; the caption says so."""
     return "" if row.seeds else row.status
-
-
-def missing(card: Card, row: TableRow, reference: str) -> dict[str, str]:
-    """The word for every number of ours, by its column, in case that it is missing."""
-    scores = {metric.name: missing_score(card, row, metric) for metric in card.tabled}
-    deltas = {f"delta_{metric.name}": missing_delta(card, row, metric, reference) for metric in card.tabled}
-    return {"steps": row.status, **dict.fromkeys(COSTS, missing_cost(row)), **scores, **deltas}
 
 
 def published_score(row: TableRow, metric: Metric) -> str:

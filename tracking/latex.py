@@ -3,10 +3,10 @@ r"""The study's table in LaTeX, for the preamble \usepackage{booktabs}."""
 import re
 from collections.abc import Sequence
 
+from tracking.columns import printed_names
 from tracking.findings import NONE, Findings
 from tracking.rows import TableRow
 from tracking.study import Study
-from tracking.text_columns import printed_names
 from tracking.text_table import Cell, TextTable, text_table
 from tracking.view import PLAIN, View
 

@@ -42,7 +42,7 @@ class Lines:
     def found(self, place: int) -> dict[str, Any] | DamagedFileError:
         """The object of a line, or its fault."""
         try:
-            value = json.loads(self._raw[place])
+            value = json.loads(self._raw[place].decode())
         except (ValueError, RecursionError) as error:
             return self._fault(place, f"not a JSON line: {error}")
         if not isinstance(value, dict):

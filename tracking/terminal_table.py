@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
-from tracking.columns import COST_LABELS, published_names
+from tracking.columns import COST_LABELS, Column, Style, columns_of, published_names
 from tracking.findings import MARKS, NONE, Findings
 from tracking.rows import BASE, TableRow
 from tracking.study import Study
-from tracking.text_columns import Column, text_columns
 from tracking.view import PLAIN, View
 
 if TYPE_CHECKING:
@@ -91,11 +90,15 @@ def _possible(
 ) -> list[tuple[Column, int]]:
     """The columns in their order, each with the least width of a terminal that shows it. A standard deviation stands
     below its mean where there is no room next to it."""
-    beside = _by_width(card, rows, text_columns(card, rows, view, findings, "±"), view, SCORES_WIDTH)
+    beside = _by_width(
+        card, rows, columns_of(card, rows, findings, Style(view.best, view.intervals, "±")), view, SCORES_WIDTH
+    )
     least = max(least for column, least in beside if column.name not in COST_WIDTHS or view.columns)
     if width >= least:
         return beside
-    return _by_width(card, rows, text_columns(card, rows, view, findings, "\n±"), view, STACKED_WIDTH)
+    return _by_width(
+        card, rows, columns_of(card, rows, findings, Style(view.best, view.intervals, "\n±")), view, STACKED_WIDTH
+    )
 
 
 def _by_width(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracking.caption import caption
+from tracking.columns import Column, Style, columns_of, markdown_names
 from tracking.findings import NONE, Findings
 from tracking.rows import TableRow
 from tracking.study import Study
-from tracking.text_columns import Column, markdown_names, text_columns
 from tracking.view import PLAIN, View
 
 
@@ -31,10 +31,9 @@ def text_table(
     study: Study, rows: Sequence[TableRow], names: Sequence[str], view: View, findings: Findings
 ) -> TextTable:
     """These columns, or those of the view, which follow the row's name."""
-    known = text_columns(study.task, rows, view, findings)
+    known = columns_of(study.task, rows, findings, Style(view.best, view.intervals))
     verdicts = [f"verdict_{name}" for name in findings.verdicts] if view.verdicts else []
-    chosen = ["row", *(name for name in view.columns if name != "row")] if view.columns else [*names, *verdicts]
-    columns = tuple(known[name] for name in chosen)
+    columns = tuple(known[name] for name in view.named or [*names, *verdicts])
     lines = tuple(
         tuple(Cell(column.text(row).replace("\n", " "), column.best(row)) for column in columns) for row in rows
     )

@@ -24,6 +24,11 @@ class View:
     seeds: tuple[int, ...] = ()  # the chosen ones, if not all
     verdicts: bool = False  # whether differences are compared with the published ones
 
+    @property
+    def named(self) -> list[str]:
+        """The chosen columns, after the row's name; [] without a choice."""
+        return ["row", *(name for name in self.columns if name != "row")] if self.columns else []
+
 
 PLAIN = View()
 

@@ -11,7 +11,7 @@ from tracking.journal import Journal
 from tracking.metrics import Metric
 from tracking.study import Study
 
-POINTS = 160
+POINTS = 120
 """As many as a column of a paper can show."""
 SEEN = 8
 """Reports of a journal that tell the names in it."""
