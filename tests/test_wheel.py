@@ -39,7 +39,7 @@ def test_a_task_of_ones_own_is_planned_by_it(site: Path, tmp_path: Path) -> None
     planned = json.loads(typed(site, tmp_path, "plan", "task=digits", "--json"))
     assert [(trial["row"], trial["params"]) for trial in planned][:2] == [("base", 2474), ("narrow", 626)]
     assert (site / "sweeps" / "task.py").is_file()
-    assert (site / "sweeps" / "conf" / "sweep" / "all.yaml").is_file()
+    assert (site / "sweeps" / "conf" / "shared" / "sweep" / "all.yaml").is_file()
 
 
 def test_it_holds_every_configuration_file(site: Path) -> None:

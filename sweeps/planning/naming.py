@@ -7,7 +7,7 @@ from sweeps.config.schema import Schema
 from sweeps.planning.task_of import source_named
 from sweeps.task import RefusedError
 from tracking.shell import shell_line
-from tracking.studies import studies
+from tracking.studies import study_folders
 
 PLACES = ("paths.", "tracking")
 NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
@@ -70,13 +70,13 @@ def hydra_text(text: str) -> str:
 
 
 def looking(study: Path, overrides: list[str] | None) -> list[str]:
-    """The overrides for a verb that reads the study: its name, unless it takes this one anyway, and its places."""
-    return [*_unless_last_active(study), *chosen(overrides, PLACES)]
+    """The overrides for a verb that reads the study: its name, unless it is the only one, and its places."""
+    return [*_unless_only(study), *chosen(overrides, PLACES)]
 
 
-def _unless_last_active(study: Path) -> list[str]:
-    found, _ = studies(study.parent)
-    return [] if not found or found[0].name == study.name else [by_name(study)]
+def _unless_only(study: Path) -> list[str]:
+    """The study's name, if its folder of runs has other studies."""
+    return [by_name(study)] if len(study_folders(study.parent)) > 1 else []
 
 
 def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:

@@ -220,7 +220,7 @@ def test_verbs_for_translations_refuse_it(read: dict[str, Done], verb: str) -> N
     [
         ("unknown key", ["train.stps", "Did you mean train.steps?"]),
         ("wrong value", ["model.width", "is 0", "at least 1"]),
-        ("wrong row", ["model.widht", "mistyped.yaml:3", "Did you mean model.width?"]),
+        ("wrong row", ["model.widht", "mistyped.yaml:4", "Did you mean model.width?"]),
     ],
 )
 def test_mistakes_are_refused_with_key_place_and_nearest_name(

@@ -97,7 +97,7 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
     sweep(tmp_path, "sweep.name=x", *places, "sweep.rows=[base]")
     for words in (("plan", "sweep.rows=[base]"), ("status",)):
         advice = next_of(tmp_path, *words, "sweep.name=x", *places)
-        assert advice == ["table", *places], "the study that was active last needs no name"
+        assert advice == ["table", *places], "the only study needs no name"
     assert next_of(tmp_path, *advice) == ["ui", *places]
 
 
