@@ -53,10 +53,16 @@ class Journal:
         return map(self.__getitem__, reversed(self._lines.holding(holding) if holding else range(len(self))))
 
     def evenly(self, most: int, holding: str) -> Iterator[JournalLine]:
-        """At most so many of the reports with this text, at even distances, the last one included."""
+        """About so many of the reports with this text, at even distances from the first on, and the last one.
+
+        The distance is a power of two, so that journals of different lengths have reports of the same steps.
+        """
         places = self._lines.holding(holding)
-        distance = max(1, -(-len(places) // most))
-        return map(self.__getitem__, places[::-distance][::-1])
+        distance = 1
+        while len(places) // distance > most:
+            distance *= 2
+        chosen = places[distance - 1 :: distance]
+        return map(self.__getitem__, chosen if chosen[-1:] == places[-1:] else [*chosen, places[-1]])
 
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so a few lines tell."""

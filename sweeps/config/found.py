@@ -59,7 +59,8 @@ class Found:
 
     def source(self, key: str) -> str | None:
         """Where the value of an override comes from; None if the key has no override."""
-        if key in self.typed.values or key in self.typed.sweeps:
+        meant = {"sweep.rows": "row", "sweep.seeds": self.library.schema.seed}.get(key, key)
+        if not {key, meant}.isdisjoint([*self.typed.values, *self.typed.sweeps]) or meant in self.typed.choices:
             return COMMAND_LINE
         return self._record if key in self.overrides.values else None
 

@@ -75,7 +75,7 @@ class Hydra:
 
     def _typed(self, options: tuple[str, ...]) -> list[str]:
         searched = ", ".join(quoted(folder.as_uri()) for folder in self.folders.searched[1:])
-        return [f"hydra.searchpath=[{searched}]", *options]
+        return [f"hydra.searchpath=[{searched}]", *map(_in_ascii, options)]
 
 
 @contextmanager

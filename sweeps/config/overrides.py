@@ -39,10 +39,10 @@ class Overrides:
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
 
-    @property
-    def names_rows(self) -> bool:
+    def names_rows(self, seed: str | None) -> bool:
+        """Whether rows are typed; ``seed`` is the task's own key for one, which makes no rows."""
         named = {"sweep.rows", *MAKERS} & self.values.keys() or {"sweep", "row"} & self.choices.keys()
-        return bool(named or self.sweeps)
+        return bool(named or self.sweeps.keys() - {seed})
 
     def names_seeds(self, seed: str | None) -> bool:
         """Whether the seeds are typed; ``seed`` is the task's own key for one."""

@@ -104,20 +104,29 @@ class RowMaker:
         if problems or size > MOST:
             return []
         chosen = [dict(zip(sweeps, each, strict=True)) for each in product(*sweeps.values())]
-        return [self._swept(row, each, final) for row in rows for each in chosen]
+        known = {self._content("base", {}, {}, final): "base"}
+        return [self._swept(row, each, final, known) for row in rows for each in chosen]
 
-    def _swept(self, row: str, chosen: Values, final: Callable[[str, str], Any]) -> str:
-        """The name of the row with these options and values: its own if they change nothing."""
+    def _swept(self, row: str, chosen: Values, final: Callable[[str, str], Any], known: dict[str, str]) -> str:
+        """The name of the row with these options and values: that of one of the same content, if there is one."""
         typed = {key: _number(self.library.tree, key, value) for key, value in chosen.items() if "." in key}
         values = {key: value for key, value in typed.items() if not _equal(value, final(row, key))}
         usual = self.library.defaults
         options = {key: str(value) for key, value in chosen.items() if "." not in key and value != usual.get(key)}
-        if not values and not options:
-            return row
-        name = made_name({**options, **values}, [*options, *self.order])
-        name, group = (name, "grid") if row == "base" else (f"{row}-{name}", None)
-        self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
+        content = self._content(row, options, values, final)
+        if content in known:
+            return known[content]
+        name, group = row, None
+        if values or options:
+            name = made_name({**options, **values}, [*options, *self.order])
+            name, group = (name, "grid") if row == "base" else (f"{row}-{name}", None)
+            self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
+        known[content] = name
         return name
+
+    def _content(self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]) -> str:
+        """What tells rows apart: their final values, and options that were chosen."""
+        return repr((sorted(options.items()), [values.get(key, final(row, key)) for key in self.order]))
 
     def _add(self, name: str, row: MadeRow) -> None:
         if name in self.library.folders.options("row"):

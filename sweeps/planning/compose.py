@@ -133,7 +133,7 @@ class _Composer:
     def row_names(self) -> list[str]:
         """All rows of a sweep, without unknown names, which are refused. Empty if only the record names rows."""
         made = self.found.made
-        if self.record and not self.typed.names_rows and not made.asked:
+        if self.record and not self.typed.names_rows(self.schema.seed) and not made.asked:
             return []
         typed = self._typed_rows()
         swept = {key: each for key, each in self.typed.sweeps.items() if key not in ("row", self.schema.seed)}
@@ -147,6 +147,7 @@ class _Composer:
             names = [BASE, *names]
             self.found.made.notes.append("Row base is added: each row is compared with it.")
         names = list(dict.fromkeys([*names, *self.found.made.rows]))
+        names = sorted(names, key=lambda name: name != BASE) if typed or swept else names
         if made.asked or swept or typed or not isinstance(listed, list):
             self.values["sweep.rows"] = names
         return names

@@ -91,7 +91,7 @@ class _Continued:
 
     def sweep(self, add: bool) -> Plan:
         composition = self._composed(compose_sweep)
-        rows = composition.shared.sweep.rows if self.typed.names_rows else None
+        rows = composition.shared.sweep.rows if self.typed.names_rows(self.schema.seed) else None
         seeds = composition.shared.sweep.seeds if self.typed.names_seeds(self.schema.seed) else None
         return self._plan(composition, self._asked(rows, seeds, add), add)
 

@@ -19,7 +19,7 @@ from sweeps.standings import Line
 from sweeps.standings_table import progress_of
 from sweeps.watching import Watched
 from tracking import formats
-from tracking.damage import unless_damaged
+from tracking.damage import DamagedFileError, unless_damaged
 from tracking.metrics import Metric
 from tracking.study import read_study
 
@@ -242,16 +242,16 @@ class Progress:
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
-        with suppress(OSError):  # a fault of storage: who writes there says so
+        with suppress(OSError, DamagedFileError):  # a fault of storage: who writes there says so
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
                 self._watched = Watched(replace(study, trials=ours), LOOK_S)
                 self._watched.look()
             elif self._watched.is_due():
-                changed, self._changed = self._changed, set()
                 running = {name for name, state in self._states.items() if state in ACTIVE}
-                self._watched.look(changed | running)
+                self._watched.look(self._changed | running)
+                self._changed = set()
 
     def _lines(self) -> Mapping[str, Line]:
         lines = () if self._watched is None else self._watched.lines

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from ablate_in_folder import own, refused
+from finished_trials import sweep
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from small_task import HEAD, write_task
@@ -101,6 +102,23 @@ def test_swept_rows_are_recorded_and_go_on_without_their_overrides(tmp_path: Pat
     (study,) = (path.parent.name for path in (folder / "runs").glob("*/study.json"))
     assert [row for row, _, _ in plan(folder, f"sweep.name={study}")] == ["size_2"]
     assert [row for row, _, _ in plan(folder, f"sweep.name={study}", "--add", "model.size=2,3")][-1] == "size_3"
+
+
+def test_seeds_of_a_recorded_study_are_those_of_its_rows(tmp_path: Path) -> None:
+    sweep(tmp_path, "sweep.name=x", "sweep.rows=[base,big]", "train.steps=20", ends=0)
+    found = plan(tmp_path, "sweep.name=x", "train.seed=1,2", "--add")
+    assert {(row, seed) for row, seed, _ in found} == {(row, seed) for row in ("base", "big") for seed in (1, 2)}
+
+
+def test_combinations_of_the_same_content_are_one_row(tmp_path: Path) -> None:
+    words = "row=a_heads_1,d_dropout_0", "model.p_drop=0.0,0.1"
+    assert [row for row, _, _ in plan(tmp_path, *words)] == ["base", "a_heads_1-p_drop_0.0", "a_heads_1", "d_dropout_0"]
+    assert [row for row, _, _ in plan(tmp_path, "row=d_dropout_0,base", words[1])] == ["base", "d_dropout_0"]
+
+
+def test_repeats_are_blamed_on_the_command_line(tmp_path: Path) -> None:
+    assert "sweep.seeds (command line) is [1, 1]" in refusal(tmp_path, "plan", "train.seed=1,1")
+    assert "sweep.rows (command line) lists big 2 times" in refusal(tmp_path, "plan", "row=big,big")
 
 
 def test_values_that_belong_together(tmp_path: Path) -> None:

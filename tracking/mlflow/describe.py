@@ -1,5 +1,6 @@
 """A trial as MLflow shows it: the tags, params, numbers and datasets of its run, and its model."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -174,9 +175,11 @@ class Described:
     def _rates(self) -> dict[str, float]:
         """FLOPs the paper's way, seconds times what the devices sustain; and the share of their peak that was used.
 
-        Only where the task knows the rates of its devices.
+        Only where the task knows the rates of its devices, and has them alone.
         """
         assert self.result is not None
+        if 0 < self.config.get("cluster", {}).get("gpus_per_worker", 0) < 1:
+            return {}
         rates, seconds, flops = self._groups.get(RATES, {}), self.result.get("seconds"), self.result.get("flops")
         found = {"device_flops": seconds * rates["sustained"]} if seconds and "sustained" in rates else {}
         return found | ({"mfu": flops / seconds / rates["peak"]} if seconds and flops and "peak" in rates else {})
@@ -187,7 +190,8 @@ class Described:
 
         The source is the folder of the prepared data, on the machine of the sweep; without one, ``paths.data``.
         """
-        sizes = {"train": next((of["train"] for of in self._groups.values() if "train" in of), None)}
+        counts = (of["train"] for of in self._groups.values() if isinstance(of.get("train"), int))
+        sizes = {"train": next(counts, None)}
         sizes |= {on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]}
         known = {on: size for on, size in sizes.items() if size is not None or self.result is not None}
         return [self._dataset(on, size) for on, size in known.items()]
@@ -199,7 +203,7 @@ class Described:
         prepared = prepared_place(place, self.card.name, self.fingerprint)
         return {
             "name": f"{name or self.card.name}/{on}",
-            "digest": self.fingerprint[:12],
+            "digest": hashlib.sha256(f"{self.fingerprint} {size}".encode()).hexdigest()[:12],
             "source_type": "local",
             "source": json.dumps({"uri": (prepared if prepared.is_dir() else place).as_uri()}),
             "profile": json.dumps({"num_rows": size} if size is not None else {}),

@@ -169,11 +169,14 @@ class Store:
         self.client.set_logged_model_tags(found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]})
         self.client.finalize_logged_model(found.model_id, "READY")
         points: list[Point] = model["points"]
+        if not points:
+            return
         outputs = self.client.get_run(run_id).outputs
         if found.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else [])]:
             self.client.log_outputs(run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))])
-        metrics = [Metric(at.name, at.value, at.ts_ms, at.step, model_id=found.model_id) for at in points]
-        self.client.log_batch(run_id, metrics=metrics)
+        for some in _batches(points, MOST_POINTS):
+            metrics = [Metric(at.name, at.value, at.ts_ms, at.step, model_id=found.model_id) for at in some]
+            self.client.log_batch(run_id, metrics=metrics)
 
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
         for name, value in tags.items():

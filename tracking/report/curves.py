@@ -20,7 +20,7 @@ SeedCurve = dict[int, float]  # by step
 
 @dataclass(frozen=True)
 class Curve:
-    """One row and metric. All lists have one entry per step at which any seed reported."""
+    """One row and metric. All lists have one entry per step that the seeds share."""
 
     steps: list[int]
     mean: list[float]
@@ -88,6 +88,10 @@ def _has_curve(rows: Mapping[str, Sequence[SeedCurve]]) -> bool:
 
 
 def _joined(seeds: Sequence[SeedCurve]) -> Curve:
-    values = {step: [curve[step] for curve in seeds if step in curve] for step in sorted(set().union(*seeds))}
+    """At the steps that all seeds have which came that far: else a line would jump from one seed to another."""
+    every = sorted(set().union(*seeds))
+    ends = [max(curve) for curve in seeds]
+    shared = [s for s in every if all(s in of or s > end for of, end in zip(seeds, ends, strict=True))]
+    values = {step: [curve[step] for curve in seeds if step in curve] for step in shared or every}
     means = [sum(of) / len(of) for of in values.values()]
     return Curve(list(values), means, list(map(min, values.values())), list(map(max, values.values())), len(seeds))
