@@ -6,13 +6,14 @@ from rich.markup import escape
 
 from sweeps.config.settings import Settings
 from sweeps.console import ERR
-from sweeps.planning.named_study import study_to_read
-from sweeps.planning.task_files import changed_since_trained
 from tracking.study import Study
 
 
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> tuple[Study, Settings]:
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
+    from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
+    from sweeps.planning.task_files import changed_since_trained
+
     taken = study_to_read(overrides, used)
     for notice in taken.notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)

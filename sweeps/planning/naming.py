@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from sweeps.config.schema import Schema
-from sweeps.planning.task_of import source_named
 from sweeps.task import RefusedError
 from tracking.shell import shell_line
 from tracking.studies import study_folders
@@ -88,6 +87,8 @@ def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -
 
 def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:
     """The keys of the task that only observe, and those that only score; none if the task cannot be imported."""
+    from sweeps.planning.task_of import source_named  # imports Hydra, which `--help` does not need
+
     try:
         schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
     except RefusedError:
