@@ -93,8 +93,15 @@ class Running:
         return self.process.poll() is not None
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that train, as Ray names them."""
-        return self.processes("ray::WorkerActor")
+        """The processes that train, as Ray names them: for a moment by the trial, between two calls."""
+        found: list[psutil.Process] = []
+
+        def seen() -> bool:
+            found[:] = self.processes("ray::WorkerActor")
+            return bool(found)
+
+        wait_until(seen, "a worker")
+        return found
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Its processes of which the title holds this."""
