@@ -25,7 +25,7 @@ from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
 
-OURS = "ablate"
+OURS = "allelse"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
 
-OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = "ablate", "ablate, no cache", "CTranslate2", "HF Marian"
+OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = "allelse", "allelse, no cache", "CTranslate2", "HF Marian"
 Outputs = list[list[int]]
 
 

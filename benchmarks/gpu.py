@@ -37,7 +37,7 @@ MATMUL_SIZE, COPY_BYTES = 8192, 2**31
 
 @dataclass(frozen=True)
 class Size:
-    """A model by the overrides of ``ablate train``, its text, and the goal on one H200: tokens/s, or ms per step.
+    """A model by the overrides of ``allelse train``, its text, and the goal on one H200: tokens/s, or ms per step.
 
     Source lengths are lognormal: ``ln_length`` is mean and sd of their logarithm.
     """

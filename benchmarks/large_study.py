@@ -2,7 +2,7 @@
 
 First a study whose trials have ended, with a journal of a thousand lines each: CPU and wall seconds of commands that
 read it, once after the system forgot its files, and again. Then a real sweep of as many trials of the task that
-`ablate init` writes: wall seconds until its first report, and the CPU time of its process and of a watching one.
+`allelse init` writes: wall seconds until its first report, and the CPU time of its process and of a watching one.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tracking.study import STUDY_FILE, write_study
 from tracking.trial_folder import TrialFolder
 from transformer.card import CARD
 
-ABLATE = [sys.executable, "-m", "sweeps.cli"]
+ALLELSE = [sys.executable, "-m", "sweeps.cli"]
 READERS = (
     *("status", "status --json", "plan", "studies"),
     *("table", "table --format csv", "table --format json", "report"),
@@ -53,7 +53,7 @@ def main() -> None:
         for verb in READERS:
             words = [*verb.split(), *([] if verb == "studies" else ["sweep.name=ended"])]
             forget(Path("runs"))
-            print(f"| `ablate {verb}` | {_taken(words)} | {_taken(words)} |")
+            print(f"| `allelse {verb}` | {_taken(words)} | {_taken(words)} |")
         print(f"\n| a sweep of {options.pending} trials | |\n| --- | --- |")
         for name, value in started(overrides("begun", options.pending)).items():
             print(f"| {name} | {value} |")
@@ -69,7 +69,7 @@ def overrides(study: str, trials: int) -> list[str]:
 def finish(words: list[str], lines: int) -> None:
     """The study as a sweep leaves it, without training."""
     plan = plan_sweep(words)
-    write_study(recorded(plan, ["ablate", "sweep", *words]))
+    write_study(recorded(plan, ["allelse", "sweep", *words]))
     for planned in plan.pending:
         _finish(planned, lines)
 
@@ -97,7 +97,7 @@ def forget(folder: Path) -> None:
 def _taken(words: list[str]) -> str:
     """Such as "1.02 s, 1.10 s"."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([*ABLATE, *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
 
@@ -118,15 +118,15 @@ def started(words: list[str]) -> dict[str, str]:
         "typed until study.json is written": f"{written - began:.1f} s",
         "study.json until the first report": f"{first - written:.1f} s",
         "CPU of the sweep's process, with its live view": f"{shares[0]:.1%} of a core",
-        "CPU of `ablate status --watch`": f"{shares[1]:.1%} of a core",
+        "CPU of `allelse status --watch`": f"{shares[1]:.1%} of a core",
     }
 
 
 @contextmanager
 def in_terminal(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`ablate` in a terminal of its own, which draws its live view; stopped by SIGTERM at the end."""
+    """`allelse` in a terminal of its own, which draws its live view; stopped by SIGTERM at the end."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([*ABLATE, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen([*ALLELSE, *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
     threading.Thread(target=_drain, args=(ours,), daemon=True).start()
     try:

@@ -131,7 +131,7 @@ def _threads(lines: list[Line]) -> list[Sheet]:
 
 
 def _start_up(seconds: list[float]) -> list[Sheet]:
-    note = "From `ablate train` (tiny, data prepared) to the first step in the journal, wall seconds."
+    note = "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
     goal, middle = goals.START_UP_SECONDS, median(seconds)
     row = f"{middle:.1f} s", _range(seconds, ".1f"), f"≤ {goal:.0f} s {MET if middle <= goal else MISSED}"
     return [Sheet("Start-up", note, ("seconds", "range", "goal"), [row], words=0)]

@@ -14,14 +14,14 @@ from statistics import median
 
 from benchmarks.timing import Rounds, in_rounds
 
-ABLATE = str(Path(sys.executable).with_name("ablate"))
+ALLELSE = str(Path(sys.executable).with_name("allelse"))
 COMMANDS = {
     "import typer, rich": [sys.executable, "-c", "import typer, rich"],
-    "--version": [ABLATE, "--version"],
-    "a mistyped key": [ABLATE, "plan", "modle.heads=4"],
-    "four mistakes": [ABLATE, "plan", "modle.heads=4", "model.d_ff=0", "scale=tny", "sweep.rows=[base,bgi]"],
-    "plan of 20 rows": [ABLATE, "plan"],
-    "plan at scale half": [ABLATE, "plan", "scale=half"],
+    "--version": [ALLELSE, "--version"],
+    "a mistyped key": [ALLELSE, "plan", "modle.heads=4"],
+    "four mistakes": [ALLELSE, "plan", "modle.heads=4", "model.d_ff=0", "scale=tny", "sweep.rows=[base,bgi]"],
+    "plan of 20 rows": [ALLELSE, "plan"],
+    "plan at scale half": [ALLELSE, "plan", "scale=half"],
 }
 
 

@@ -1,7 +1,7 @@
 """Syncing journals to MLflow, and what training notices of it: ``python -m benchmarks.tracking [--only PART]``.
 
 Journals of 20 trials, 5 metrics and 2 000 steps are carried to a database and to a server on this machine: wall
-seconds, from the start of the syncer. Training is `ablate train` at scale tiny, in turn with a server that answers,
+seconds, from the start of the syncer. Training is `allelse train` at scale tiny, in turn with a server that answers,
 one that is down, and one that accepts connections and never answers: wall seconds between its first and last report.
 ``--only training --rounds 3 --steps 200`` takes under four minutes, ``--only journals`` about two.
 """
@@ -122,7 +122,7 @@ def _trained(place: Path, name: str, uri: str, steps: int) -> float:
 
 @contextmanager
 def serving(runs: Path) -> Iterator[str]:
-    """The address of what `ablate ui` starts."""
+    """The address of what `allelse ui` starts."""
     runs.mkdir()
     port = free_port(0)
     process = subprocess.Popen(

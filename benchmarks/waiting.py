@@ -1,4 +1,4 @@
-"""Waiting times apart from steps: the start of `ablate train`, and checkpoints. Wall seconds."""
+"""Waiting times apart from steps: the start of `allelse train`, and checkpoints. Wall seconds."""
 
 import signal
 import subprocess
@@ -25,7 +25,7 @@ GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time bet
 
 
 def start_up(*more: str, times: int = 3) -> list[float]:
-    """Seconds from `ablate train` (tiny, synthetic data, prepared) to the first step in its journal."""
+    """Seconds from `allelse train` (tiny, synthetic data, prepared) to the first step in its journal."""
     with tempfile.TemporaryDirectory() as folder:
         words = [f"paths.runs={folder}/runs", f"paths.data={folder}/data", "train.log_every=1", *more]
         settings = compose_row(words).rows[0].settings

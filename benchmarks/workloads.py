@@ -27,7 +27,7 @@ SHORTEST, LONGEST = 4, 60
 class Size:
     """A model, the batches of one round, and the number of rounds.
 
-    ``words`` are overrides as for `ablate train`; ``tokens`` bounds sentences × longest side of a batch.
+    ``words`` are overrides as for `allelse train`; ``tokens`` bounds sentences × longest side of a batch.
     """
 
     name: str

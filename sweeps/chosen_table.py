@@ -1,4 +1,4 @@
-"""The table that the options of `ablate table` choose, with every wrong option refused at once."""
+"""The table that the options of `allelse table` choose, with every wrong option refused at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

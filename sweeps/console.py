@@ -38,7 +38,7 @@ class DiscreetConsole(Console):
 
 
 class SteadyConsole(DiscreetConsole):
-    """A console whose reader may leave: `ablate sweep | head` stops printing and keeps running."""
+    """A console whose reader may leave: `allelse sweep | head` stops printing and keeps running."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -99,7 +99,7 @@ def _leaving(name: str) -> Iterator[None]:
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
-    """Within it, text that does not fit on a full disk is lost, and nothing else: `nohup ablate sweep` goes on."""
+    """Within it, text that does not fit on a full disk is lost, and nothing else: `nohup allelse sweep` goes on."""
     _may_be_lost.set()
     try:
         yield
@@ -120,13 +120,13 @@ ERR = DiscreetConsole(file=cast(IO[str], StandardStream("stderr")), highlight=Fa
 
 def next_verb(verb: str, overrides: list[str] | None) -> None:
     """Print the next verb to run."""
-    next_command(shell_line(["ablate", verb, *(overrides or [])]))
+    next_command(shell_line(["allelse", verb, *(overrides or [])]))
 
 
 def next_command(command: str) -> None:
-    """Print the next command to run: `ablate` by the name under which it can be typed."""
+    """Print the next command to run: `allelse` by the name under which it can be typed."""
     program, _, rest = command.partition(" ")
-    command = f"{shell_line([_program()])} {rest}" if program == "ablate" else command
+    command = f"{shell_line([_program()])} {rest}" if program == "allelse" else command
     OUT.print(f"Next: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
@@ -174,7 +174,7 @@ def print_interruption(error: KeyboardInterrupt) -> int:
 
 
 def _program() -> str:
-    """``ablate``, or its relative path if its virtual environment is not on the PATH."""
+    """``allelse``, or its relative path if its virtual environment is not on the PATH."""
     program = Path(sys.argv[0])
-    unreachable = program.name == "ablate" and shutil.which("ablate") is None
-    return os.path.relpath(program) if unreachable else "ablate"
+    unreachable = program.name == "allelse" and shutil.which("allelse") is None
+    return os.path.relpath(program) if unreachable else "allelse"

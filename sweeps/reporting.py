@@ -1,4 +1,4 @@
-"""Where `ablate report` may write, and the texts of a study's samples."""
+"""Where `allelse report` may write, and the texts of a study's samples."""
 
 import os
 from collections.abc import Iterator

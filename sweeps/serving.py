@@ -1,4 +1,4 @@
-"""The store that `ablate ui` serves and to which `ablate sync` sends, and a server that runs until Ctrl-C."""
+"""The store that `allelse ui` serves and to which `allelse sync` sends, and a server that runs until Ctrl-C."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def store_of(study: Study, given: str | None) -> str:
 def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
     if not (runs / "mlflow.db").exists():
-        allowed = "the first run creates the database; start one with `ablate sweep`"
+        allowed = "the first run creates the database; start one with `allelse sweep`"
         raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
     try:
         follow_move(runs)

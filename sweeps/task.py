@@ -278,7 +278,7 @@ class Task(Generic[Config]):
     for data that they cannot use."""
     texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
     """The texts of a set's samples, such as sources and references, from the folder of prepared data; {} if there are
-    none. `ablate compare` shows them."""
+    none. `allelse compare` shows them."""
     resolved: Callable[[Config, Path], Config] = _as_given
     """The configuration with local paths made absolute from the folder where the command was typed."""
     save: Callable[[Any, Path], None] | None = None

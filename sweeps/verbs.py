@@ -34,7 +34,7 @@ def _unknown(verb: Callable[..., Any], text: str) -> Problem:
     options = list(_options(verb))
     allowed = f"options are {', '.join(options)}; write settings as key=value"
     near = nearest(text.partition("=")[0], options)
-    return Problem(text, f"is not an option of `ablate {verb.__name__}`", allowed, near, COMMAND_LINE)
+    return Problem(text, f"is not an option of `allelse {verb.__name__}`", allowed, near, COMMAND_LINE)
 
 
 def _options(verb: Callable[..., Any]) -> Iterator[str]:
@@ -52,5 +52,5 @@ def print_version(asked: bool) -> None:
     if asked:
         from tracking.provenance import DISTRIBUTION, own_version
 
-        print(f"ablate {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
+        print(f"allelse {own_version() or f'of an unknown version: {DISTRIBUTION} is not installed'}")
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""The live view of a study, from its folder alone: that of a running sweep, and of `ablate status --watch`."""
+"""The live view of a study, from its folder alone: that of a running sweep, and of `allelse status --watch`."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence

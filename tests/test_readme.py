@@ -35,12 +35,12 @@ def text(document: str) -> str:
 
 
 def commands(document: Path) -> list[str]:
-    """Every `ablate …` of a document: in code blocks, also after a pipe, and within sentences and tables."""
+    """Every `allelse …` of a document: in code blocks, also after a pipe, and within sentences and tables."""
     content = document.read_text("utf-8")
     blocks = re.findall(r"^```\w*\n(.*?)^```$", content, re.DOTALL | re.MULTILINE)
     lines = [part.strip() for block in blocks for line in block.splitlines() for part in re.split(r" [|#] ", line)]
     prose = re.sub(r"^```.*?^```", "", content, flags=re.DOTALL | re.MULTILINE)
-    return [line for line in [*lines, *re.findall(r"`([^`]+)`", prose)] if re.match(r"ablate\s", line)]
+    return [line for line in [*lines, *re.findall(r"`([^`]+)`", prose)] if re.match(r"allelse\s", line)]
 
 
 GROUP: Any = typer.main.get_command(app)
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_files(document, folder)
     spiral, with_verb = folder / "spiral.py", f"{own_verb()}\n\ntask = Task(verbs=(predict,),"
     spiral.write_text(spiral.read_text("utf-8").replace("task = Task(", with_verb))
-    for task in {command.split()[2] for command in COMMANDS if re.match(r"ablate init \w+$", command)}:
+    for task in {command.split()[2] for command in COMMANDS if re.match(r"allelse init \w+$", command)}:
         if not (folder / f"{task}.py").exists():
             create(task, folder)
     return folder
@@ -112,7 +112,7 @@ def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) 
 
 def test_the_commands_of_all_blocks_are_found() -> None:
     assert len(commands(ROOT / "README.md")) > 20
-    assert "ablate translate base-s1 scale=half data=multi30k" in COMMANDS
+    assert "allelse translate base-s1 scale=half data=multi30k" in COMMANDS
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
@@ -134,7 +134,7 @@ def test_every_module_is_listed_under_its_folder() -> None:
 
 def test_every_verb_stands_in_the_table() -> None:
     assert set(GROUP.list_commands(typer.Context(GROUP))) == set(
-        re.findall(r"^\| `ablate (\w+)", text("README.md"), re.MULTILINE)
+        re.findall(r"^\| `allelse (\w+)", text("README.md"), re.MULTILINE)
     )
 
 

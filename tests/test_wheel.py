@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def typed(site: Path, folder: Path, *words: str) -> str:
-    """What `ablate …` of the unpacked wheel prints in a folder."""
+    """What `allelse …` of the unpacked wheel prints in a folder."""
     code = f"import sweeps.cli; assert sweeps.__file__.startswith({str(site)!r}), sweeps.__file__; sweeps.cli.main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
@@ -74,8 +74,8 @@ def test_a_checkout_reads_its_top_level_conf() -> None:
 
 def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert (project["name"], DISTRIBUTION) == ("ablate-sweeps", "ablate-sweeps")
-    assert typed(site, tmp_path, "--version") == f"ablate {project['version']}\n"
+    assert (project["name"], DISTRIBUTION) == ("allelse", "allelse")
+    assert typed(site, tmp_path, "--version") == f"allelse {project['version']}\n"
 
 
 def test_the_license_goes_with_it(site: Path) -> None:

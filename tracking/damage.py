@@ -8,13 +8,13 @@ from typing import TypeVar
 Found = TypeVar("Found")
 Other = TypeVar("Other")
 REMEDIES = {
-    "study.json": "move it away; `ablate sweep` with its overrides writes it again and keeps finished trials",
-    "result.json": "`ablate sweep` resumes from the last checkpoint and writes it again",
-    "config.yaml": "`ablate sweep` writes it again",
-    "provenance.json": "`ablate sweep` sets it aside; the next attempt writes it again",
-    "attempts.jsonl": "`ablate sweep` keeps its good lines",
-    "journal.jsonl": "`ablate sweep` keeps its good lines",
-    "mlflow-ledger.json": "`ablate sync` writes it again",
+    "study.json": "move it away; `allelse sweep` with its overrides writes it again and keeps finished trials",
+    "result.json": "`allelse sweep` resumes from the last checkpoint and writes it again",
+    "config.yaml": "`allelse sweep` writes it again",
+    "provenance.json": "`allelse sweep` sets it aside; the next attempt writes it again",
+    "attempts.jsonl": "`allelse sweep` keeps its good lines",
+    "journal.jsonl": "`allelse sweep` keeps its good lines",
+    "mlflow-ledger.json": "`allelse sync` writes it again",
 }
 
 
@@ -32,7 +32,7 @@ class DamagedFileError(ValueError):
     @property
     def remedy(self) -> str:
         """How to fix it."""
-        other = "`ablate evaluate` evaluates the set again" if self.path.suffix == ".jsonl" else "move it away"
+        other = "`allelse evaluate` evaluates the set again" if self.path.suffix == ".jsonl" else "move it away"
         return REMEDIES.get(self.path.name, other)
 
     @property

@@ -13,7 +13,7 @@ from tracking.damage import unless_damaged
 from tracking.study import Study
 
 SEEDS = re.compile(r"\bsweep\.seeds=(\[[^\]]*\]|\d+)")
-DROP = re.compile(r"\bablate'? drop\b")
+DROP = re.compile(r"\ballelse'? drop\b")
 SINGLE_SEED = re.compile(r"\b(?:train|\w+)\.seed=(\d+)")
 
 
@@ -54,7 +54,7 @@ def later_seeds(study: Study) -> LaterSeeds:
 
 
 def _drops(study: Study) -> Iterator[float]:
-    """When `ablate drop` was typed, as Unix seconds."""
+    """When `allelse drop` was typed, as Unix seconds."""
     for asked in study.asked:
         if DROP.search(asked["command"]) and (ts := _seconds(asked["ts"])) is not None:
             yield ts

@@ -109,7 +109,7 @@ class Runner:
     left: float | None = None
 
     def __str__(self) -> str:
-        """Such as "pid 12 on node-a since 2030-01-31 12:00 (2 min 10 s ago): ablate sweep"."""
+        """Such as "pid 12 on node-a since 2030-01-31 12:00 (2 min 10 s ago): allelse sweep"."""
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
         return f"{self.process} since {since} ({span(max(0.0, time.time() - self.since))} ago): {self.command}"
 
@@ -146,7 +146,7 @@ def runners(study: Path) -> list[Runner]:
 
 
 def holder_of(study: Path, trial: str) -> Runner | None:
-    """Who holds the trial's lock, on another machine also if it is silent. `ablate evaluate` leaves no record."""
+    """Who holds the trial's lock, on another machine also if it is silent. `allelse evaluate` leaves no record."""
     there = [runner for runner in known_runners(study) if runner.lives() or not runner.process.is_here]
     return max((each for each in there if trial in each.trials), key=lambda each: each.since, default=None)
 

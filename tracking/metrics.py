@@ -24,7 +24,7 @@ class Metric:
     set: str = "dev"  # the table shows its value on this set
     tabled: bool = True  # whether it is a column of the table
     table_decimals: int | None = None  # if the table has other decimals
-    printed: bool = True  # by `ablate evaluate` and in a model's card
+    printed: bool = True  # by `allelse evaluate` and in a model's card
     signature: str | None = None  # the key of its signature, if it has one
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
     note: str = ""  # below the table

@@ -14,14 +14,14 @@ from typing import Any
 from tracking.shell import shell_line
 from tracking.uri import without_password
 
-DISTRIBUTION = "ablate-sweeps"
+DISTRIBUTION = "allelse"
 CODE = ("sweeps", "tracking", "transformer")
 """The packages whose files make a result. Rows and other settings are recorded with the trial."""
 SHOWN = 3
 """How many changed files are named in a sentence."""
 PACKAGES = {
     **{name: name for name in ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")},
-    "ablate": DISTRIBUTION,
+    "allelse": DISTRIBUTION,
 }
 
 
@@ -64,7 +64,7 @@ def changes(provenance: Mapping[str, Any]) -> str:
 
 
 def own_version() -> str | None:
-    """The installed version of ablate; None where it only lies on the path."""
+    """The installed version of allelse; None where it only lies on the path."""
     return _version(DISTRIBUTION)
 
 

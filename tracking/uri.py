@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-URI_VARIABLE = "ABLATE_TRACKING_URI"  # passes the store's address to our processes
+URI_VARIABLE = "ALLELSE_TRACKING_URI"  # passes the store's address to our processes
 MARK = "***"  # replaces a secret
 _WORD_ENDS = r"""(?:\s|\Z|['"](?:[\s,;:)\]}]|\Z))"""  # a quote inside a word may belong to a password
 _NO_AT = rf"(?:(?!{_WORD_ENDS})[^@])*"

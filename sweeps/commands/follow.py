@@ -36,7 +36,7 @@ def logs(
     trial = one_trial(study, trials)
     follow = follow and still_runs(study, trial)
     if follow:
-        watch = shell_line(["ablate", "status", *looking(study.folder, overrides), "--watch"])
+        watch = shell_line(["allelse", "status", *looking(study.folder, overrides), "--watch"])
         notices = (*notices, f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores")
     for notice in notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The work of ``ablate stop`` and ``ablate logs``: requests and logs in a study's folder, from any machine."""
+"""The work of ``allelse stop`` and ``allelse logs``: requests and logs in a study's folder, from any machine."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from tracking.studies import studies
 from tracking.study import Study, Trial
 
 STOPS = "stops after the current step, with a checkpoint"
-NO_LOG = "{name} has no output yet. `ablate train` prints to its own terminal.\n"
+NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
 Named = tuple[list[str], Study, list[str], tuple[str, ...]]
 
@@ -44,7 +44,7 @@ def request(study: Study, names: Sequence[str], overrides: list[str]) -> list[st
     trials, live = [trial_named(study, name) for name in dict.fromkeys(names)], runners(study.folder)
     if not live:
         found = f"is {study.name}, which is not running{_silent(study)}"
-        status = shell_line(["ablate", "status", *looking(study.folder, overrides)])
+        status = shell_line(["allelse", "status", *looking(study.folder, overrides)])
         raise RefusedError([Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")])
     if problems := [problem for trial in trials if (problem := _not_to_stop(study, trial, live))]:
         raise RefusedError(problems)
@@ -99,7 +99,7 @@ def _running_study(overrides: list[str]) -> Study:
         allowed = f"must be one of them, such as {shell_line([by_name(running[0].folder)])}"
     else:
         found = f"is missing, and no study in {runs} is running"
-        allowed = "start one by `ablate sweep`; one that has just begun appears within seconds"
+        allowed = "start one by `allelse sweep`; one that has just begun appears within seconds"
     raise RefusedError([Problem("sweep.name", found, allowed)])
 
 
@@ -119,7 +119,7 @@ def _not_to_stop(study: Study, trial: Trial, live: Sequence[Runner]) -> Problem 
     return Problem(
         "TRIAL",
         f"is {trial.name}, which is not part of what runs ({places})",
-        "must be one of its trials; `ablate status` lists them",
+        "must be one of its trials; `allelse status` lists them",
     )
 
 

@@ -136,7 +136,7 @@ def ui(
     for words, link in pages:
         OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
     if len(pages) == 1 and store.study is not None:
-        ERR.print(f"`ablate sync` prepares the pages of {escape(store.study.name)}", style="dim", soft_wrap=True)
+        ERR.print(f"`allelse sync` prepares the pages of {escape(store.study.name)}", style="dim", soft_wrap=True)
     if store.running:
         OUT.print("The server is already running.")
     else:

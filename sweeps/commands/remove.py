@@ -37,7 +37,7 @@ def drop(arguments: Rows, yes: Yes = False) -> None:
         _preview(study.folder.parent, {trial.path.name: sizes.get(trial.path.name, 0) for trial in removal.trials})
         _remain(elsewhere)
         return next_verb("drop", [*arguments, "--yes"])
-    place = dropping.drop(study, names, ["ablate", "drop", *arguments, "--yes"])
+    place = dropping.drop(study, names, ["allelse", "drop", *arguments, "--yes"])
     _moved(place, sum(sizes.values()), f"mv {_quoted(place)}/* {_quoted(study.folder)}/")
     _remain(elsewhere)
     return next_verb("table", looking(study.folder, overrides))
@@ -53,7 +53,7 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     names, overrides = _sorted(arguments)
     settings = settings_to_read(overrides)
     if not names and not names_study(overrides):
-        raise RefusedError([Problem("STUDY", "is missing", "`ablate studies` lists them")])
+        raise RefusedError([Problem("STUDY", "is missing", "`allelse studies` lists them")])
     removals = removing(Path(settings.paths.runs), names or [settings.study_folder.name])
     refuse_running([trial for removal in removals for trial in removal.trials])
     if not yes:

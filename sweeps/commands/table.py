@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """The formats that `ablate table` prints."""
+    """The formats that `allelse table` prints."""
 
     md = "md"
     csv = "csv"

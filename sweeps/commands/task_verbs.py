@@ -52,7 +52,7 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if "=" in args[0]:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean 'ablate sweep {args[0]}'?")
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'allelse sweep {args[0]}'?")
         if not any(text.startswith(NAMED) for text in args) and self.get_command(ctx, args[0]) is None:
             near = nearest(args[0], self.commands)
             meant = f" Did you mean '{near}'?" if near else ""

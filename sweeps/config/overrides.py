@@ -19,8 +19,8 @@ LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
 """A key with its list in the text of ``sweep.vary`` or ``sweep.grid``."""
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
-    "hydra/sweeper": "`ablate sweep row=base,big train.seed=1,2` sweeps by itself",
-    "hydra": "places are paths.runs, paths.data and paths.checkpoints; `ablate logs` shows what trials print",
+    "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
+    "hydra": "places are paths.runs, paths.data and paths.checkpoints; `allelse logs` shows what trials print",
 }
 """What to type instead, by the start of the key."""
 PLAIN = "train.steps=100"

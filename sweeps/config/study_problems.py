@@ -120,7 +120,7 @@ def address_problems(address: str | None) -> Iterator[Problem]:
     allowed = "must be HOST:PORT of a Ray head, auto for the cluster that this machine joined, or null"
     if address.startswith("ray://"):
         found, allowed = f"is {_quoted(address)}, Ray's client, which cannot place a trial's workers", allowed
-        yield Problem("cluster.address", found, f"{allowed}; start ablate on a node of the cluster")
+        yield Problem("cluster.address", found, f"{allowed}; start allelse on a node of the cluster")
     elif not _is_host_and_port(address):
         yield Problem("cluster.address", f"is {_quoted(address)}", allowed)
 

@@ -87,7 +87,7 @@ def unknown_key(known: Collection[str], key: str, groups: Iterable[str] = ()) ->
     meant = None if inside else named or _similar(key, known, groups)
     branch = key if inside else (meant if meant and "." in meant else key).rpartition(".")[0]
     siblings = [name.removeprefix(f"{branch}.") for name in known if name.startswith(f"{branch}.")]
-    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`ablate config` shows every key"
+    usual = f"keys under {branch} are {', '.join(siblings)}" if siblings else "`allelse config` shows every key"
     return meant, NOTES.get(named or "", usual)
 
 

@@ -34,7 +34,7 @@ class Shipped:
 DEFAULT_TASK = "translation"
 """Of ``task=`` in a folder without tasks."""
 OURS = {DEFAULT_TASK: Shipped("transformer.task:TRANSLATION", ".")}
-GROUP = "ablate.tasks"
+GROUP = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""

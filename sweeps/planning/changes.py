@@ -42,7 +42,7 @@ def like_base(row: ComposedRow, base: Settings) -> Problem | None:
     if row.kept.left_out:
         found = f"changes only {', '.join(row.kept.left_out)}, which the scale sets for every row"
         return Problem(row.name, found, "choose another scale, which leaves them to the rows", None, row.place)
-    allowed = f"set a key of {' or '.join(schema.groups)} to another value than base's; `ablate config` shows base"
+    allowed = f"set a key of {' or '.join(schema.groups)} to another value than base's; `allelse config` shows base"
     return Problem(row.name, "would train the same model as base: it changes nothing", allowed, None, row.place)
 
 

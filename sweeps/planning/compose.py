@@ -121,7 +121,7 @@ class _Composer:
             if key in self.typed.values and (key != single or several):
                 meant = f"{single}={listed[0]}" if isinstance(listed, list) and len(listed) == 1 else None
                 allowed = f"for one trial, use row=NAME and {seed or 'sweep.seeds'}={'N' if seed else '[N]'}"
-                self.found.refuse(key, "is for `ablate sweep`", allowed, meant)
+                self.found.refuse(key, "is for `allelse sweep`", allowed, meant)
 
     def make_rows(self) -> None:
         """The rows of ``sweep.vary`` and ``sweep.grid``, which then count as rows with a file."""
@@ -153,7 +153,7 @@ class _Composer:
         return names
 
     def one_row(self, usual: str) -> list[str]:
-        """The row of `ablate train`. Lists of values need the name of one of their rows."""
+        """The row of `allelse train`. Lists of values need the name of one of their rows."""
         name, made = self.found.chosen.get("row", usual), self.found.made
         if not self._exists(name):
             unknown = self.library.folders.unknown_option("row", name, COMMAND_LINE)
@@ -162,7 +162,7 @@ class _Composer:
         if name not in made.rows:
             allowed = f"for one trial, name its row, such as row={next(iter(made.rows), 'NAME')}"
             for key in (key for key in made.asked if key in self.typed.values):
-                self.found.refuse(key, "makes rows for `ablate sweep`", allowed)
+                self.found.refuse(key, "makes rows for `allelse sweep`", allowed)
         return [name]
 
     def compose(self, asked: list[str]) -> Composition:

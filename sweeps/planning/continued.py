@@ -31,7 +31,7 @@ SWEEPING = ("plan", "sweep")
 
 
 def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
-    """What ``ablate sweep`` runs. Raises RefusedError."""
+    """What ``allelse sweep`` runs. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
@@ -42,7 +42,7 @@ def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", her
 
 
 def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
-    """What ``ablate train`` runs: one trial. Raises RefusedError."""
+    """What ``allelse train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
@@ -53,7 +53,7 @@ def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) 
 
 
 def single_seed(settings: Settings) -> int:
-    """The seed of `ablate train`: the task's own key, or the first of ``sweep.seeds``."""
+    """The seed of `allelse train`: the task's own key, or the first of ``sweep.seeds``."""
     key = Schema.of(settings.source.task).seed
     if key is None:
         return settings.sweep.seeds[0]
@@ -239,11 +239,11 @@ class _Continued:
         recorded = f"which has {_listed('row', rows)} with {_listed('seed', seeds)}"
         keys = ("row", self.schema.seed or "sweep.seeds") if self.verb == "train" else ("sweep.rows", "sweep.seeds")
         key = keys[0] if new_rows or not new_seeds else keys[1]
-        command = shell_line(["ablate", self.verb, *self.argv, "--add"])
+        command = shell_line(["allelse", self.verb, *self.argv, "--add"])
         return Problem(key, f"{found}, {recorded}", f"to add: {command}", None, COMMAND_LINE)
 
     def _usual_row(self) -> str:
-        """For `ablate train` without a row: base, or the only row that is recorded. Raises RefusedError."""
+        """For `allelse train` without a row: base, or the only row that is recorded. Raises RefusedError."""
         rows = list(self.record.rows)
         if "base" in rows or not rows:
             return "base"
@@ -271,7 +271,7 @@ class _Continued:
         ]
         if others and keys:
             found = f"would leave {', '.join(others)} scored with different settings"
-            allowed = "use it with `ablate sweep` to score all trials again"
+            allowed = "use it with `allelse sweep` to score all trials again"
             raise RefusedError([Problem(key, found, allowed) for key in keys])
 
 

@@ -72,4 +72,4 @@ def _choice(found: list[Study]) -> list[str]:
     if len(found) == 1:
         return []
     chosen = f"Study {found[0].name}, the most recently active of {len(found)}"
-    return [f"{chosen}; sweep.name=NAME takes another, and `ablate studies` lists them"]
+    return [f"{chosen}; sweep.name=NAME takes another, and `allelse studies` lists them"]

@@ -50,13 +50,13 @@ def placed(study: Path) -> list[str]:
 
 def other_study(study: Path) -> str:
     """What to type if a recorded study stands in the way."""
-    return f"type `{shell_line(['ablate', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
+    return f"type `{shell_line(['allelse', 'rm', study.name, *placed(study)])}`, or choose another sweep.name"
 
 
 def must_finish(study: Path) -> str:
     """What is allowed where a trial of the study has no result yet, and what to type."""
     named = [by_name(study), *placed(study)]
-    status, sweep = (shell_line(["ablate", verb, *named]) for verb in ("status", "sweep"))
+    status, sweep = (shell_line(["allelse", verb, *named]) for verb in ("status", "sweep"))
     return f"must be finished; `{status}` shows where each trial stands, and `{sweep}` resumes it"
 
 

@@ -31,4 +31,4 @@ def study_names(runs: Path) -> list[str]:
 def studies_there(runs: Path) -> str:
     """A hint for a person who named a study that does not exist."""
     names = study_names(runs)
-    return f"studies there: {', '.join(names)}" if names else "`ablate sweep` creates one"
+    return f"studies there: {', '.join(names)}" if names else "`allelse sweep` creates one"

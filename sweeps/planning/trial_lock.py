@@ -13,7 +13,7 @@ from tracking.shell import shell_line
 from tracking.trial_folder import TrialFolder
 
 UNKNOWN = "another process"
-"""One without a record: it does not run the study, such as `ablate evaluate`."""
+"""One without a record: it does not run the study, such as `allelse evaluate`."""
 
 
 @contextmanager
@@ -35,5 +35,5 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
 
 def _steered(study: Path) -> str:
     """How to follow and to stop what runs."""
-    status, stop = (shell_line(["ablate", verb, by_name(study), *placed(study)]) for verb in ("status", "stop"))
+    status, stop = (shell_line(["allelse", verb, by_name(study), *placed(study)]) for verb in ("status", "stop"))
     return f"`{status} --watch` follows it, `{stop}` stops all that its process runs"

@@ -1,4 +1,4 @@
-"""Everything that is looked at before anything starts: `ablate plan --check`, `sweep` and `train` share it."""
+"""Everything that is looked at before anything starts: `allelse plan --check`, `sweep` and `train` share it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,7 +28,7 @@ SHARED = ("cluster",)
 
 
 def checked(make: Callable[[], Plan], overrides: list[str], one_process: bool = False) -> tuple[Plan, list[str]]:
-    """The plan that ``make`` makes, if it can run, and notices on it. ``one_process`` is for `ablate train`.
+    """The plan that ``make`` makes, if it can run, and notices on it. ``one_process`` is for `allelse train`.
 
     Raises RefusedError with all problems: of the rows, the places, the addresses and the machines.
     """
@@ -60,7 +60,7 @@ def node_faults(shared: Settings) -> list[str]:
 
 
 def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
-    """A problem if the trial of `ablate train` is to have several workers, with the sweep that does it."""
+    """A problem if the trial of `allelse train` is to have several workers, with the sweep that does it."""
     workers = plan.composition.shared.cluster.workers
     if workers == 1:
         return []
@@ -68,8 +68,8 @@ def _several_workers(plan: Plan, overrides: list[str]) -> list[Problem]:
     selecting = "row=", "sweep.rows=", "sweep.seeds=", f"{own_seed}="
     others = [override for override in overrides if not override.startswith(selecting)]
     chosen_trial = [f"sweep.rows=[{trial.row}]", f"sweep.seeds=[{trial.seed}]"]
-    command = shell_line(["ablate", "sweep", *chosen_trial, *others, *["--add"] * bool(plan.added)])
-    found = f"is {workers}, but `ablate train` runs one process"
+    command = shell_line(["allelse", "sweep", *chosen_trial, *others, *["--add"] * bool(plan.added)])
+    found = f"is {workers}, but `allelse train` runs one process"
     return [Problem("cluster.workers", found, f"run `{command}`")]
 
 

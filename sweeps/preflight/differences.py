@@ -42,7 +42,7 @@ def _unshared_checkpoints(node: Node, shared: Settings) -> Iterator[Problem]:
     """A trial that loses its node could not go on where its checkpoints are not seen."""
     key, place = checkpoint_place(shared.paths)
     if not _sees(node, key):
-        allowed = "must be a folder that all nodes share, or paths.checkpoints an object store: s3://bucket/ablate"
+        allowed = "must be a folder that all nodes share, or paths.checkpoints an object store: s3://bucket/allelse"
         yield Problem(key, f"{place} is not shared", allowed)
 
 

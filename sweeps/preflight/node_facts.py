@@ -48,7 +48,7 @@ def packages() -> Packages:
     """What must be the same on all nodes, None if it is missing: our source files by one digest, and torch."""
     places = [_folder(name) for name in OURS]
     ours = None if None in places else digest([place for place in places if place])
-    return {"digest": ours, "ablate": _version("ablate-sweeps"), "place": places[0], "torch": _version("torch")}
+    return {"digest": ours, "allelse": _version("allelse"), "place": places[0], "torch": _version("torch")}
 
 
 def _folder(package: str) -> str | None:

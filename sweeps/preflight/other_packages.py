@@ -7,12 +7,12 @@ from sweeps.schema import Problem
 
 
 def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
-    key, version, torch = "cluster.address", ours["ablate"] or "this version", ours["torch"]
+    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
     if theirs["digest"] is None:
-        fix = f"install ablate-sweeps {version} for the Python that starts Ray there"
-        yield Problem(key, "ablate-sweeps is not installed", fix)
+        fix = f"install allelse {version} for the Python that starts Ray there"
+        yield Problem(key, "allelse is not installed", fix)
     elif theirs["digest"] != ours["digest"]:
-        found = f"ablate-sweeps {theirs['ablate']} in {theirs['place']} differs from {version} in {ours['place']} here"
+        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
         yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
     if _public(theirs["torch"]) != _public(torch):
         found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"

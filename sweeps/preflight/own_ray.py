@@ -23,4 +23,4 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
     missing = [name for name in DASHBOARD if importlib.util.find_spec(name) is None]
     if cluster.dashboard and missing:
         found = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
-        yield Problem("cluster.dashboard", found, 'type `pip install "ablate-sweeps[dashboard]"`, or leave it out')
+        yield Problem("cluster.dashboard", found, 'type `pip install "allelse[dashboard]"`, or leave it out')

@@ -150,7 +150,7 @@ def _write_and_remove(place: str) -> list[Exception]:
 
     try:
         filesystem, home = fsspec.core.url_to_fs(place, skip_instance_cache=True)
-        probe = f"{home.rstrip('/')}/.ablate-{uuid.uuid4().hex}"
+        probe = f"{home.rstrip('/')}/.allelse-{uuid.uuid4().hex}"
         filesystem.pipe_file(probe, b"")
         filesystem.rm_file(probe)
     except Exception as error:  # each filesystem has its own errors

@@ -44,7 +44,7 @@ def question(shared: Settings, plan: Plan | None) -> Iterator[Question | None]:
 @contextmanager
 def _file_in(folder: Path) -> Iterator[str]:
     """A file that this process holds locked, as it holds its trials."""
-    with tempfile.NamedTemporaryFile(prefix=".ablate-", dir=folder) as file:
+    with tempfile.NamedTemporaryFile(prefix=".allelse-", dir=folder) as file:
         with suppress(OSError):  # without locks, which the nodes then tell
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.name

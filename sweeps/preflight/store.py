@@ -43,7 +43,7 @@ def store_notices(uri: str | None) -> Iterator[str]:
     except OSError as error:
         cause = error.strerror or error
         where = without_password(uri)
-        yield f"No answer from {where} now ({cause}). Reports stay on disk; `ablate sync` sends them later."
+        yield f"No answer from {where} now ({cause}). Reports stay on disk; `allelse sync` sends them later."
 
 
 def _kind(uri: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sweeps.processes.storage import at_place
 from tracking.liveness import has_ended, own_process
 
-PREFIX = "ablate-"
+PREFIX = "allelse-"
 
 
 @contextmanager

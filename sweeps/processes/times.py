@@ -11,7 +11,7 @@ REPEAT_S = 5.0
 STARTING_S = 120.0
 """Until the first sign of life of a worker, even if less counts as a stall: it imports torch."""
 LOOK_FOR_SIGNS_S = 1.0
-"""Between two looks of `ablate train` at its own signs of life; one costs nothing."""
+"""Between two looks of `allelse train` at its own signs of life; one costs nothing."""
 IDLE_ANSWER_S = 10.0
 """An answer of workers that wait for a trial. A group with one that does not answer is replaced."""
 PATIENCE_S = 10.0
@@ -35,13 +35,13 @@ LOOK_FOR_STOPS_S = 1.0
 ECHO_S = 0.5
 """Between the two signals of one stop: timeout(1) signals process and group, systemd sends SIGTERM and SIGHUP."""
 LOOK_AT_LOG_S = 0.5
-"""Between two looks of `ablate logs --follow` for new lines: it should seem immediate."""
+"""Between two looks of `allelse logs --follow` for new lines: it should seem immediate."""
 FIRST_PAUSE_S = 1.0
 """Before the syncer is started again; doubled each time it ends early."""
 LONGEST_PAUSE_S = 300.0
 """Before the same of one that fails each time: it imports MLflow for seconds, and says so in a line."""
 CARRYING_S = 60.0
-"""For the last results at the end of a sweep; `ablate sync` carries the rest."""
+"""For the last results at the end of a sweep; `allelse sync` carries the rest."""
 SYNCER_ENDS_S = 2.0
 """For the syncer to end by SIGTERM: it may be stopped."""
 SAMPLED_EVERY_S = 10.0

@@ -1,4 +1,4 @@
-"""``ablate drop``: rows or trials of a study move to the trash, and `study.json` no longer lists them."""
+"""``allelse drop``: rows or trials of a study move to the trash, and `study.json` no longer lists them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -64,7 +64,7 @@ def _left_without_base(study: Study, trials: list[Trial]) -> Iterator[Problem]:
     """A problem if nothing would be left, or only rows that cannot be compared with base."""
     left = [trial.row for trial in study.trials if trial not in trials]
     if trials and not left:
-        whole = shell_line(["ablate", "rm", study.name, *placed(study.folder)])
+        whole = shell_line(["allelse", "rm", study.name, *placed(study.folder)])
         yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
     elif any(trial.row == BASE for trial in trials) and BASE not in left:
         found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"

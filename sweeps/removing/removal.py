@@ -70,7 +70,7 @@ def locked(trials: Sequence[TrialFolder]) -> Iterator[None]:
 
 @contextmanager
 def not_syncing(study: Path) -> Iterator[None]:
-    """Keep `ablate sync` from writing to the study's folder. Raises RefusedError if it does now."""
+    """Keep `allelse sync` from writing to the study's folder. Raises RefusedError if it does now."""
     try:
         lock = sync_lock(study).acquire(timeout=0)
     except Timeout:

@@ -1,4 +1,4 @@
-"""``ablate rm``: whole studies move to the trash."""
+"""``allelse rm``: whole studies move to the trash."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -19,7 +19,7 @@ from tracking.shell import shell_line
 def announced(study: Path, trials: Sequence[str], command: Sequence[str], stopping: Stopping) -> Iterator[None]:
     """Within it others see that this process runs these trials, and may ask it to stop. Their locks must be held."""
     now = time.time()
-    runner = Runner(own_process(), shell_line(["ablate", *command[1:]]), tuple(trials), now, now)
+    runner = Runner(own_process(), shell_line(["allelse", *command[1:]]), tuple(trials), now, now)
     announcement = Announcement(study, runner, stopping)
     try:
         withdraw(study, runner)  # also what killed processes left

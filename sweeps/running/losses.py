@@ -72,7 +72,7 @@ def died(error: BaseException, name: str, place: Any = None) -> Lost:
     where = place or (f"pid {pid} on {address}" if pid and address else None)
     process = f"{name} ({where})" if where else name
     if missing := NOT_INSTALLED.search(text):
-        found = "another ablate-sweeps; install the same" if missing[1] else f"no ablate-sweeps; {INSTALL_IT}"
+        found = "another allelse; install the same" if missing[1] else f"no allelse; {INSTALL_IT}"
         return Lost(f"{process} found {found}", text, unfit=True)
     how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
     return Lost(f"{process} {how}", details, memory=how == BY_RAY)

@@ -146,7 +146,7 @@ class Progress:
         after = "stopping after the current step, with a checkpoint" if begun else "it will not start"
         if not begun:
             self.skip(name)
-        self._say(f"{name}: {after}, as `ablate stop` asked")
+        self._say(f"{name}: {after}, as `allelse stop` asked")
 
     def skip(self, name: str) -> None:
         """Show that a trial stopped: before its first step, or by the loss of its attempt."""

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and `ablate stop`: trials finish their step and save a checkpoint; a second ends this process."""
+"""Ctrl-C, SIGTERM and `allelse stop`: trials finish their step and save a checkpoint; a second ends this process."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C or `ablate stop`, 143 after SIGTERM. 1 after a fault."""
+        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM. 1 after a fault."""
         return 1 if self.fault else 128 + self.number
 
 
@@ -37,7 +37,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.asked = False  # by `ablate stop`, to stop everything
+        self.asked = False  # by `allelse stop`, to stop everything
         self.trials: frozenset[str] = frozenset()  # those that alone were asked to stop, by name
         self.waiting = ""  # for what the trials wait, if they do
         self._end: float | None = None  # of the last trial, extrapolated, in seconds of ``time.monotonic``

@@ -38,7 +38,7 @@ def sync_environment(uri: str | None) -> dict[str, str]:
 def syncing(settings: Settings, console: Console) -> Iterator[None]:
     """A process that syncs the study's journals to MLflow; at the end, wait until it has sent everything.
 
-    A run that is left at once does not wait: `ablate sync` carries the rest.
+    A run that is left at once does not wait: `allelse sync` carries the rest.
     """
     syncer, patience = Syncer(settings, console), CARRYING_S
     try:
@@ -59,7 +59,7 @@ def _way_to_carry(settings: Settings) -> str:
     shown = without_password(tracking.uri or "")  # of the last store, all but the password is known
     there = [] if shown == (tracking.uri or "") else [f"tracking.uri={hydra_text(shown)}"]
     there += [] if tracking.experiment is None else [f"tracking.experiment={hydra_text(tracking.experiment)}"]
-    return f"run `{shell_line(['ablate', 'sync', by_name(study), *placed(study), *there])}`"
+    return f"run `{shell_line(['allelse', 'sync', by_name(study), *placed(study), *there])}`"
 
 
 class Syncer:

@@ -20,7 +20,7 @@ def below_live_view(plan: Plan) -> tuple[str, ...]:
 
 
 def below_watch(study: Path) -> tuple[str, ...]:
-    """The lines below what `ablate status --watch` shows."""
+    """The lines below what `allelse status --watch` shows."""
     return (
         f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
         *_places(study, current_store(study)),
@@ -31,10 +31,10 @@ def _places(study: Path, uri: str) -> tuple[str, ...]:
     store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
     return (
         f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
-        f"MLflow: {store}, `{shell_line(['ablate', 'ui', *placed(study)])}`",
+        f"MLflow: {store}, `{shell_line(['allelse', 'ui', *placed(study)])}`",
     )
 
 
 def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
     named = shell_line([by_name(study), *placed(study)])
-    return f"`{' '.join(filter(None, ['ablate', verb, trial, named, option]))}`"
+    return f"`{' '.join(filter(None, ['allelse', verb, trial, named, option]))}`"

@@ -96,7 +96,7 @@ def _card(path: Path, task: Task[Any]) -> Card:
     known = (path.parent / STUDY_FILE).exists()
     card = (unless_damaged(partial(task_of, path.parent), None) if known else None) or task_card(task)
     if card.name != task.name:
-        allowed = f"must be one of the task {task.name}; `ablate table` shows the results of any task"
+        allowed = f"must be one of the task {task.name}; `allelse table` shows the results of any task"
         raise RefusedError([Problem("TRIAL", f"{path.name} is a trial of the task {card.name}", allowed)])
     return card
 

@@ -42,4 +42,4 @@ def _problems(trial: str, name: str, run: str, address: str) -> Iterator[Problem
         yield Problem("the registered name", f'is "{name}"', allowed)
     if not run:
         found = f"has no run at {without_password(address, mark='')}"
-        yield Problem(trial, found, "run `ablate sync` to create it")
+        yield Problem(trial, found, "run `allelse sync` to create it")

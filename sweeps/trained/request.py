@@ -90,7 +90,7 @@ def read_request(verb: str, arguments: list[str], source: TaskSource) -> Request
     parsed, problems = parse_overrides(overrides, library)
     problems += [_foreign(verb, key, library) for key in (*parsed.choices, *parsed.values) if not _means(key, library)]
     if not names:
-        problems.append(Problem("TRIAL", "is missing", "must name a trial; `ablate status` lists them"))
+        problems.append(Problem("TRIAL", "is missing", "must name a trial; `allelse status` lists them"))
     if problems:
         raise RefusedError(problems)
     typed = Typed({key: value for key, value in parsed.values.items() if key in library.schema.scores})
@@ -105,5 +105,5 @@ def _foreign(verb: str, key: str, library: Library) -> Problem:
     ways = ", ".join(name for name in library.schema.short_names if name in library.schema.scores)
     data = "data=, " if "data" in library.groups else ""
     where = f"{data}scale=, sweep.name=, paths. and tracking., to find the study and its runs"
-    allowed = f"`ablate {verb}` takes {f'{ways}; and ' if ways else ''}{where}"
+    allowed = f"`allelse {verb}` takes {f'{ways}; and ' if ways else ''}{where}"
     return Problem(key, "cannot be changed once a model is trained", allowed, None, COMMAND_LINE)

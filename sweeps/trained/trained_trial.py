@@ -171,7 +171,7 @@ class TrainedTrial:
         return {on: of for on, of in scores.items() if of["decode"] == self._settings}
 
     def _add_to_result(self, on: str, kept: dict[str, Any]) -> None:
-        """Results never mix: after a change of settings `ablate sweep` scores all sets again."""
+        """Results never mix: after a change of settings `allelse sweep` scores all sets again."""
         result = self.result()
         scores = result["scores"] | {on: kept}
         if all(of["decode"] == kept["decode"] for of in scores.values()):

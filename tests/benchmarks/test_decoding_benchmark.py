@@ -37,7 +37,7 @@ def lines(workload: Workload) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a trial trained by `ablate train`."""
+    """The folder of a trial trained by `allelse train`."""
     folder, drawn = tmp_path_factory.mktemp("trained"), random.Random(1)
     for name, size in (("train", 200), ("dev", 3), ("test", 5)):
         sentences = [" ".join(drawn.choices("abcdef", k=drawn.randint(1, 8))) for _ in range(size)]
@@ -55,7 +55,7 @@ def test_every_program_finds_the_same_outputs_and_all_of_one_length(
     workload: Workload, lines: list[dict[str, Any]]
 ) -> None:
     exact = [line for line in lines if line["arithmetic"] == "fp32"]
-    assert [(line["program"], line["same"]) for line in exact] == [("ablate", 5), ("CTranslate2", 5)]
+    assert [(line["program"], line["same"]) for line in exact] == [("allelse", 5), ("CTranslate2", 5)]
     outputs = ours(workload.model, "fp32", workload.decode).translate_all(workload.batches)
     assert {len(output) for output in outputs} == {6}
     assert len({tuple(output) for output in outputs}) == 5

@@ -26,11 +26,11 @@ from faults import (
 )
 from target import ORDERS, SYNCER, TRAINS, TRIAL_PROCESS
 
-AGAIN = "run again: ablate sweep"
+AGAIN = "run again: allelse sweep"
 RAY_ENDED = (End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}"),)
 KILLED = (End(-signal.SIGKILL),)
 TERMINATED, INTERRUPTED = (End(143, AGAIN),), (End(130, AGAIN),)
-ALL_STOPPED = End(1, "Next: ablate sweep")
+ALL_STOPPED = End(1, "Next: allelse sweep")
 """Each trial was asked to stop, one by one."""
 
 WORKER_KILLED = Fault("worker killed", kill(TRAINS))
@@ -66,8 +66,8 @@ EVERYWHERE = [
     Fault("SIGTERM", send(signal.SIGTERM), ends=TERMINATED),
     Fault("Ctrl-C", send(signal.SIGINT), ends=INTERRUPTED),
     Fault("Ctrl-C twice", send(signal.SIGINT, signal.SIGINT), ends=INTERRUPTED),
-    Fault("ablate stop", ask_to_stop, ends=INTERRUPTED),
-    Fault("ablate stop TRIAL, then all", ask_one_then_all_to_stop, ends=(*INTERRUPTED, ALL_STOPPED)),
+    Fault("allelse stop", ask_to_stop, ends=INTERRUPTED),
+    Fault("allelse stop TRIAL, then all", ask_one_then_all_to_stop, ends=(*INTERRUPTED, ALL_STOPPED)),
 ]
 OF_THE_SMALL_TASK = Fault("worker exits with code 0", leave)
 DURING_RECOVERY = [WORKER_KILLED, TRIAL_KILLED, SYNCER_KILLED, DRIVER_KILLED]

@@ -166,20 +166,20 @@ def freeze_disk(target: Target, drawn: Random) -> Repair:
 
 
 def ask_to_stop(target: Target, drawn: Random) -> Repair:
-    target.ablate("stop", f"sweep.name={target.study.name}")
+    target.allelse("stop", f"sweep.name={target.study.name}")
     return nothing
 
 
 def ask_one_then_all_to_stop(target: Target, drawn: Random) -> Repair:
-    """`ablate stop TRIAL`, whose trial must end; then `ablate stop`."""
+    """`allelse stop TRIAL`, whose trial must end; then `allelse stop`."""
     running = sorted(name for name, standing in target.standings().items() if standing.runs)
     if not running:
         raise NothingToHitError
     name = drawn.choice(running)
-    target.ablate("stop", name, f"sweep.name={target.study.name}")
+    target.allelse("stop", name, f"sweep.name={target.study.name}")
     deadline = time.monotonic() + 60
     while target.standings()[name].runs:
-        assert time.monotonic() < deadline, f"60 s after `ablate stop {name}`, it still runs"
+        assert time.monotonic() < deadline, f"60 s after `allelse stop {name}`, it still runs"
         time.sleep(0.1)
     ask_to_stop(target, drawn)  # refused if it was the only trial that ran
     return nothing

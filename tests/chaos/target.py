@@ -72,9 +72,9 @@ class Target:
         self.typed_at = time.time()
         self.sweep = self._into_file(command("sweep", f"sweep.name={self.study.name}", *self.words))
 
-    def ablate(self, *words: str) -> None:
+    def allelse(self, *words: str) -> None:
         """Another command on the head, to its end."""
-        ended = self.cluster.head.ablate(*words, cwd=self.folder)
+        ended = self.cluster.head.allelse(*words, cwd=self.folder)
         assert ended.code in (0, 2), ended.output  # 2: it is refused if nothing runs any more
         assert "Traceback" not in ended.output, ended.output
 

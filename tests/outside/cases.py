@@ -53,7 +53,7 @@ WEIGHT_FILES = "weights/README.md weights/config.json weights/model.safetensors 
 
 COMMANDS = [
     Case("--help", says="init plan sweep train status table report compare ui sync drop rm translate evaluate export"),
-    Case("--version", says="ablate"),
+    Case("--version", says="allelse"),
     Case("doctor", says="torch ray mlflow 20 rows compose"),
     Case("config row=big scale=paper", "yaml", GROUPS),
     Case("plan scale=tiny data=synthetic --json", "json", PLAN),

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from cases import RENAMED, SWEEP, Case
 
-THIS = Path(sys.executable).parent / "ablate"
+THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
     r"ts|checkpoint|asked|active|seconds|host|hosts|driver|pid|birth|commit|dirty|changes|command|versions"
     r"|(.*/)?\w*(per_s|data_wait|mfu)|system/.*|mlflow\.(user|source.*|runColor|loggedArtifacts|note.content)"

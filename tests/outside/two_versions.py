@@ -43,7 +43,7 @@ def differences(name: str, old: Any, new: Any) -> Iterator[str]:
 
 def main(path: Path) -> int:
     """The exit code: 1 if something differs that is not accepted."""
-    older = path / ".venv/bin/ablate" if path.is_dir() else path
+    older = path / ".venv/bin/allelse" if path.is_dir() else path
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as both:
         folders = (Path(place).resolve() / name for name in ("old", "new"))
         old, new = both.map(lambda *version: dict(observed(*version)), (older.absolute(), THIS), folders)

@@ -32,7 +32,7 @@ def sweep(folder: Path, *overrides: str) -> None:
     plan = plan_sweep([*TEXT, *overrides], here=folder)
     settings = [trial.settings.trial for trial in plan.trials]
     prepared_folder(plan.task, settings, folder / "data", plan.trials[0].fingerprint)
-    write_study(recorded(plan, ["ablate", "sweep", *overrides]))
+    write_study(recorded(plan, ["allelse", "sweep", *overrides]))
     for trial in plan.trials:
         finish(trial, {name: (folder / f"{name}.txt").read_text().splitlines() for name in ("dev", "test")})
 

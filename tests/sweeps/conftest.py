@@ -68,7 +68,7 @@ def workplace(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
-    """A folder where `ablate train` taught a small model to copy sentences of up to eight words.
+    """A folder where `allelse train` taught a small model to copy sentences of up to eight words.
 
     It copies nearly every sentence of ``dev``, and makes mistakes in those of ``test``, which are longer.
     """

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablate_in_folder import plan
+from allelse_in_folder import plan
 from saved_state import saved_state
 from small_task import HEAD as PACKAGE
 from small_task import write_task

@@ -28,9 +28,9 @@ def finish(planned: PlannedTrial) -> None:
 
 
 def sweep(folder: Path, *overrides: str, add: bool = False, ends: int | None = None) -> Plan:
-    """What `ablate sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
+    """What `allelse sweep` leaves of its first trials, or of all: the study recorded, these trials finished."""
     planned = plan_sweep(list(overrides), add, here=folder)
-    write_study(recorded(planned, ["ablate", "sweep", *overrides]))
+    write_study(recorded(planned, ["allelse", "sweep", *overrides]))
     for trial in planned.pending[:ends]:
         finish(trial)
     return planned

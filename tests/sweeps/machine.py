@@ -48,7 +48,7 @@ class Machine:
         assert inside.process.returncode == 0, output
         return output
 
-    def ablate(self, *words: str, cwd: Path, timeout: float = 600, env: Mapping[str, str] | None = None) -> "Ended":
+    def allelse(self, *words: str, cwd: Path, timeout: float = 600, env: Mapping[str, str] | None = None) -> "Ended":
         """Run one command of ours here to its end."""
         return self.start(*words, cwd=cwd, env=env).end(timeout)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from leftovers import check_no_locks, wait_for_end
 from same_results import check_same_results
 from small_text import TEXT
-from studies import SMALL, Running, ablate
+from studies import SMALL, Running, allelse
 
 STEPS, EVERY = 240, 20
 WORDS = [
@@ -30,7 +30,7 @@ def start(folder: Path, *more: str) -> Running:
 
 def finish(folder: Path, *more: str) -> Path:
     """Type the command, which must finish; returns the trial."""
-    done = ablate("sweep", *WORDS, *more, cwd=folder)
+    done = allelse("sweep", *WORDS, *more, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return trial_in(folder)
 

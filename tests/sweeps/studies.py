@@ -32,7 +32,7 @@ STARTED: list[subprocess.Popen[str]] = []
 """What a test has started, and may leave if it fails."""
 
 
-def ablate(
+def allelse(
     *words: str, cwd: Path, timeout: float = 600, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run one command to its end, its output captured; ``env`` instead of this process's environment."""

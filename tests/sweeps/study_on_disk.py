@@ -9,7 +9,7 @@ import pytest
 from faulty_task import newest_state, train_to, undisturbed, write_paced_task
 from leftovers import check_no_locks, wait_for_end
 from own_filesystem import OwnFilesystem
-from studies import Running, ablate, lines, mlflow_runs, printed, wait_until
+from studies import Running, allelse, lines, mlflow_runs, printed, wait_until
 
 STEPS = 30
 HELD = 8
@@ -62,7 +62,7 @@ class Study:
 
     def finish(self, verb: str) -> None:
         """Type the same command again."""
-        again = ablate(*self.words(verb), cwd=self.cwd)
+        again = allelse(*self.words(verb), cwd=self.cwd)
         assert again.returncode == 0, again.stdout + again.stderr
 
     def impatient(self) -> None:

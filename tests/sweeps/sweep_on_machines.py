@@ -40,7 +40,7 @@ class Sweep:
         return machine.start(*self.words, cwd=self.folder)
 
     def run(self, machine: Machine) -> Ended:
-        return machine.ablate(*self.words, cwd=self.folder)
+        return machine.allelse(*self.words, cwd=self.folder)
 
     def step(self) -> int:
         """Of the newest line of the journal."""

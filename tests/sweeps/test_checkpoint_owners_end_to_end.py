@@ -38,7 +38,7 @@ def losses(trial: Path) -> dict[int, float]:
 def interrupted(folder: Path, *words: str) -> None:
     """What a first attempt leaves that ends before its first checkpoint."""
     planned = plan_row(list(words), here=folder)
-    write_study(recorded(planned, ["ablate", "train", *words]))
+    write_study(recorded(planned, ["allelse", "train", *words]))
     recorder = Recorder(planned.pending[0])
     recorder.begin()
     recorder.end("interrupted")

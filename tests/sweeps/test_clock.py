@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from faulty_task import newest_state, reasons, train_to
 from leftovers import check_no_locks, wait_for_end
-from studies import Running, ablate, lines, mlflow_runs
+from studies import Running, allelse, lines, mlflow_runs
 from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -56,8 +56,8 @@ class Clock:
 
 
 def standing(folder: Path, env: dict[str, str] | None) -> dict[str, object]:
-    """Of the only trial, as ``ablate status`` shows it."""
-    done = ablate("status", "sweep.name=s", "--json", cwd=folder, env=env)
+    """Of the only trial, as ``allelse status`` shows it."""
+    done = allelse("status", "sweep.name=s", "--json", cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     return dict(found)

@@ -122,7 +122,7 @@ def test_the_commands_for_more_nodes_and_for_mlflow(two: Machines, tmp_path: Pat
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
     uri = f"tracking.uri=http://{two.head.address}:5000"
     assert uri in sweep
-    assert "up to date" in typed(two.head, [], f"ablate status {uri}", folder, "sweep.name=served")
+    assert "up to date" in typed(two.head, [], f"allelse status {uri}", folder, "sweep.name=served")
 
 
 def answers(machine: Machine, address: str) -> bool:
@@ -179,6 +179,6 @@ def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended
     """The sweep ends as the command on the other machine asks."""
     typed(two.all[1], [], line, folder, "sweep.name=long")
     ended = running.end()
-    assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `ablate stop` asked", ended.output), ended.output
+    assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output), ended.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
     return ended

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from ablate_in_folder import ABLATE, Done, ablate, contents, own, plan, run_in
+from allelse_in_folder import ALLELSE, Done, allelse, contents, own, plan, run_in
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study whose base is finished, whose second row failed, and whose third was never begun."""
     folder = tmp_path_factory.mktemp("study").resolve()
     planned = plan(folder, ROWS)
-    write_study(recorded(planned, ["ablate", "sweep", ROWS]))
+    write_study(recorded(planned, ["allelse", "sweep", ROWS]))
     base, failed, _ = planned.trials
     scores = {
         "nll": 1.5,
@@ -61,7 +61,7 @@ def next_command(done: Done) -> str:
 
 
 def test_the_verbs_are_listed(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "--help")
+    done = allelse(tmp_path, "--help")
     assert done.returncode == 0
     of_studies = {
         "init",
@@ -87,14 +87,14 @@ def test_the_verbs_are_listed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "plann")
+    done = allelse(tmp_path, "plann")
     assert done.returncode == 2
     assert "Did you mean 'plan'?" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["status", "table", "report", "sync"])
 def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: str) -> None:
-    done = ablate(folder, verb, "scale=half")
+    done = allelse(folder, verb, "scale=half")
     assert (done.returncode, done.stdout) == (2, "")
     assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in done.stderr
     assert "studies there: synthetic-tiny" in done.stderr
@@ -103,14 +103,14 @@ def test_a_missing_study_is_refused_with_a_list_of_studies(folder: Path, verb: s
 
 
 def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "table")
+    done = allelse(tmp_path, "table")
     assert done.returncode == 2
-    assert "`ablate sweep` creates one" in done.stderr
+    assert "`allelse sweep` creates one" in done.stderr
     assert contents(tmp_path) == []
 
 
 def test_the_table_as_csv(folder: Path) -> None:
-    done = ablate(folder, "table", ROWS, "--format", "csv")
+    done = allelse(folder, "table", ROWS, "--format", "csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(CSV_HEAD)
     base, failed, missing = csv.DictReader(io.StringIO(done.stdout))
@@ -122,7 +122,7 @@ def test_the_table_as_csv(folder: Path) -> None:
 
 
 def test_the_status(folder: Path) -> None:
-    done = ablate(folder, "status", "--json")
+    done = allelse(folder, "status", "--json")
     assert done.stderr == ""
     states = [(line["row"], line["state"], line["attempts"], line["note"]) for line in json.loads(done.stdout)]
     assert states == [
@@ -130,14 +130,14 @@ def test_the_status(folder: Path) -> None:
         ("a_heads_1", "failed", 1, "OutOfMemoryError: too wide"),
         ("c_layers_2", "missing", 0, ""),
     ]
-    shown = ablate(folder, "status")
+    shown = allelse(folder, "status")
     assert "1 of 3 finished" in shown.stdout
-    assert next_command(shown) == "Next: ablate sweep sweep.name=synthetic-tiny"
+    assert next_command(shown) == "Next: allelse sweep sweep.name=synthetic-tiny"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
     words = ["row=big", "scale=paper", "decode.beam=5"]
-    done = ablate(tmp_path, "config", *words)
+    done = allelse(tmp_path, "config", *words)
     assert (done.returncode, done.stderr) == (0, "")
     shown = yaml.safe_load(done.stdout)
     assert shown == compose_row(words, tmp_path).rows[0].settings.to_dict()
@@ -159,12 +159,12 @@ def test_the_doctor_checks_this_machine(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_ui_needs_a_database(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "ui")
+    done = allelse(tmp_path, "ui")
     assert done.returncode == 2
     assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in done.stderr
     assert contents(tmp_path) == []
 
 
 def test_the_next_command_can_be_typed_without_the_environment_on_the_path(tmp_path: Path) -> None:
-    done = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ABLATE), "plan")
-    assert next_command(done) == f"Next: {os.path.relpath(ABLATE, tmp_path)} sweep"
+    done = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ALLELSE), "plan")
+    assert next_command(done) == f"Next: {os.path.relpath(ALLELSE, tmp_path)} sweep"

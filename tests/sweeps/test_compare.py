@@ -1,4 +1,4 @@
-"""`ablate compare`: two trials, rows or studies, as a person types them."""
+"""`allelse compare`: two trials, rows or studies, as a person types them."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
         "Each test covers one source of variation: seeds or sentences.",
     ):
         assert words in text
-    assert text.splitlines()[-1] == f"Next: ablate table {ONE}"
+    assert text.splitlines()[-1] == f"Next: allelse table {ONE}"
 
 
 def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
         (("base", "a_heads_1", "--set", "tset"), "did you mean test?"),
         (("base", "tow/base"), 'is "tow/base"'),
         (("base", "two/bse"), "but the rows of two are base, a_heads_1"),
-        (("base", "a_heads_1", "--sort", "x"), "is not an option of `ablate compare`"),
+        (("base", "a_heads_1", "--sort", "x"), "is not an option of `allelse compare`"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
@@ -139,7 +139,7 @@ def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
     (own / "runs/one/a_heads_1-s1/result.json").unlink()
     refused = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
     assert "a_heads_1-s1 is interrupted must be finished" in refused
-    assert f"`ablate sweep {ONE}` resumes it" in refused
+    assert f"`allelse sweep {ONE}` resumes it" in refused
     assert metric(content(own, "base", "a_heads_1", ONE), "bleu")["seeds"] == [3, 2]
     for seed in (2, 3):
         (own / f"runs/one/a_heads_1-s{seed}/result.json").unlink()

@@ -1,4 +1,4 @@
-"""`ablate status --curves`: learning curves in a terminal, from the journals alone."""
+"""`allelse status --curves`: learning curves in a terminal, from the journals alone."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_the_command_draws_the_study_and_names_the_next_command(study: Study) ->
     done = typed(study.folder.parents[1], "status", "sweep.name=three", "--curves")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("three: dev PPL over training steps.")
-    assert done.stdout.splitlines()[-1].strip().startswith("Next: ablate table")
+    assert done.stdout.splitlines()[-1].strip().startswith("Next: allelse table")
 
 
 def test_another_metric_can_be_drawn(study: Study) -> None:

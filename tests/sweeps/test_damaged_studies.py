@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents, plan
+from allelse_in_folder import contents, plan
 from damages import UNREADABLE, copied, cut, empty, folder, garbage, nothing_known
 from rich.console import Console
 from small_text import TEXT
@@ -39,7 +39,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     planned = plan(cwd, ROWS)
     for trial in planned.trials:
         _finish(trial)
-    write_study(recorded(planned, ["ablate", "sweep"]))
+    write_study(recorded(planned, ["allelse", "sweep"]))
     return cwd
 
 
@@ -162,7 +162,7 @@ def test_a_model_whose_files_are_damaged_is_refused_by_name(pair: Path, name: st
     for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
         said = refusal(pair, *verb, "base-s2")
         assert f"base-s2/{name}" in said
-        assert "`ablate sweep`" in said
+        assert "`allelse sweep`" in said
     both = refusal(pair, "evaluate", "base-s2", "nobody-s1")
     assert name in both
     assert "nobody-s1" in both

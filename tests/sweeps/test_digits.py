@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from saved_state import saved_state
-from studies import Running, ablate, lines, mlflow_runs, wait_until
+from studies import Running, allelse, lines, mlflow_runs, wait_until
 
 import tracking
 from examples import copied
@@ -114,7 +114,7 @@ def killed(folder: Path, env: dict[str, str], undisturbed: Path) -> Path:
     wait_until(lambda: any(_resumed(study / f"{row}-s1") for row in ROWS) or running.ended(), "a second attempt")
     assert not running.ended(), running.process.communicate()[0]
     running.kill()
-    again = ablate("sweep", "sweep.name=killed", cwd=folder, env=env)
+    again = allelse("sweep", "sweep.name=killed", cwd=folder, env=env)
     assert again.returncode == 0, again.stdout + again.stderr
     return study
 

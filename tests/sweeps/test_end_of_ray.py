@@ -11,7 +11,7 @@ import pytest
 from faulty_task import newest_state, reasons, undisturbed, write_slow_task
 from leftovers import check_no_locks, wait_for_end
 from one_line import only_line
-from studies import Running, ablate, lines, mlflow_runs, wait_until
+from studies import Running, allelse, lines, mlflow_runs, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS = 60
@@ -32,13 +32,13 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     code, output = running.finish()
     assert code == 1, output
     line = only_line(output, "ended; the trials resume")
-    assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: ablate" in line
+    assert f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: allelse" in line
     (logs,) = re.findall(r"^Ray's logs: (.*)$", output, re.MULTILINE)
     assert (Path(logs) / "gcs_server.out").exists()
     check_no_locks(running.trial.parent)
     wait_until(lambda: not any(map(_lives, family)), "the end of Ray's processes, and of the syncer")
     assert mlflow_runs(folder / "runs") == [("base s1", "KILLED")]
-    again = ablate("sweep", *WORDS, cwd=folder)
+    again = allelse("sweep", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], "the second one has removed its own"
     shutil.rmtree(sessions)

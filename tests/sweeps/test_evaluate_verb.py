@@ -1,4 +1,4 @@
-"""`ablate evaluate`: every score with its signature, each set decoded once, everything kept."""
+"""`allelse evaluate`: every score with its signature, each set decoded once, everything kept."""
 
 import json
 import math
@@ -128,7 +128,7 @@ def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: 
 
 
 def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
-    """`ablate sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
+    """`allelse sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
     config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
     config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")

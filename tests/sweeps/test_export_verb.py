@@ -1,4 +1,4 @@
-"""`ablate export`: models in the formats of other tools, each used as its card shows."""
+"""`allelse export`: models in the formats of other tools, each used as its card shows."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_
 
 
 def translated(trained: Path, *words: str) -> list[str]:
-    """The translations of the test set by `ablate translate`."""
+    """The translations of the test set by `allelse translate`."""
     files = ["--input", "test.txt", "--output", "ours.txt"]
     assert typed(trained, "translate", *TRIAL, *words, *files).exit_code == 0
     return (trained / "ours.txt").read_text("utf-8").splitlines()

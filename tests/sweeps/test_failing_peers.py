@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
-from studies import ablate, lines, mlflow_runs
+from studies import allelse, lines, mlflow_runs
 from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -54,7 +54,7 @@ def write(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> FailingPeers:
     folder = write(furnish(tmp_path_factory.mktemp("peers").resolve()))
-    done = ablate("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS, 'late'])}]", cwd=folder, timeout=1800)
+    done = allelse("sweep", *WORDS, f"sweep.rows=[{','.join(['base', *FAULTS, 'late'])}]", cwd=folder, timeout=1800)
     assert done.returncode == 1, done.stdout + done.stderr
     return FailingPeers(folder / "runs" / "s", done.stdout + done.stderr)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes, undisturbed, write_faulty_task
 from leftovers import check_no_locks, wait_for_end
-from studies import ablate, lines, mlflow_runs
+from studies import allelse, lines, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, EVERY, FAULTY = 12, 2, 7  # the fault comes after the checkpoint of step 6
@@ -63,7 +63,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], P
     sizes = {name: size for size, name in enumerate(FAULTS, 100)}
     write_faulty_task(folder, f"if step == {FAULTY}: fault(trial)", PLANTED.format(faults=FAULTS), rows_of_sizes(sizes))
     rows = ",".join(["base", *FAULTS])
-    done = ablate("sweep", *WORDS, f"sweep.rows=[{rows}]", "sweep.stall_minutes=0.4", cwd=folder)
+    done = allelse("sweep", *WORDS, f"sweep.rows=[{rows}]", "sweep.stall_minutes=0.4", cwd=folder)
     return Faulty(folder, done.returncode, done.stdout + done.stderr)
 
 

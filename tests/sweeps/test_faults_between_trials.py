@@ -10,7 +10,7 @@ import pytest
 from leftovers import check_no_locks, wait_for_end
 from same_results import check_same_results
 from small_task import write_task
-from studies import ablate, lines
+from studies import allelse, lines
 
 from sweeps.preflight import machine
 
@@ -80,7 +80,7 @@ def test_the_next_trial_runs_in_a_new_process(
     wait_for_end(folder)
     check_no_locks(folder / "runs" / "s")
     alone = write_task(furnish(tmp_path / "alone"))
-    done = ablate(*words, cwd=alone)
+    done = allelse(*words, cwd=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     check_same_results(folder / "runs" / "s", alone / "runs" / "s")
 
@@ -89,7 +89,7 @@ def test_the_next_trial_runs_in_the_process_of_the_last_one(tmp_path: Path, furn
     """A new one would take seconds to import torch."""
     folder = write_task(furnish(tmp_path / "study"), {TOTAL: NOTED})
     one_by_one = f"cluster.cpus_per_worker={machine.cpus()}"
-    done = ablate("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", one_by_one, cwd=folder)
+    done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", one_by_one, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     (first, pid), (second, same) = (line.split() for line in (folder / "workers").read_text().splitlines())
     assert (first, second, same) == ("round", "square", pid)

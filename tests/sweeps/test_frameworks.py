@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from faulty_task import FUNCTIONS, reasons, train_to, undisturbed
-from studies import Running, ablate, lines, wait_until
+from studies import Running, allelse, lines, wait_until
 from written_files import GUIDE, write_files
 
 PACED = """
@@ -60,7 +60,7 @@ def test_a_framework_is_killed_stopped_and_resumed(
     assert code == 130, output
     assert "run again: " in output
     (workplace / "leave").unlink()
-    again = ablate("train", *words, "row=base", cwd=workplace)
+    again = allelse("train", *words, "row=base", cwd=workplace)
     assert again.returncode == 0, again.stdout + again.stderr
 
     ends, reported = reasons(trial), [line["step"] for line in lines(trial / "journal.jsonl")]

@@ -9,7 +9,7 @@ import pytest
 from faulty_task import newest_state, reasons, undisturbed
 from leftovers import check_no_locks, wait_for_end
 from small_task import write_task
-from studies import ablate, mlflow_runs
+from studies import allelse, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 WORDS = ["task=small", "sweep.name=s"]
@@ -30,7 +30,7 @@ def test_a_worker_that_hangs_while_it_evaluates_is_replaced(
     folder = write_task(furnish(tmp_path / "study"), {EVALUATES: HANGS_ONCE + EVALUATES})
     trial = folder / "runs" / "s" / "base-s1"
     more = ["sweep.rows=[base]", "sweep.stall_minutes=0.3", f"cluster.workers={workers}"]
-    done = ablate("sweep", *WORDS, *more, cwd=folder)
+    done = allelse("sweep", *WORDS, *more, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     silent = "worker lost: no worker gave a sign of life for 0.3 min (sweep.stall_minutes)"
     assert reasons(trial) == [silent, "finished"]

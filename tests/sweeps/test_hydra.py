@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ablate_in_folder import own, refused
+from allelse_in_folder import own, refused
 from finished_trials import sweep
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf

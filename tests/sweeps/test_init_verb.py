@@ -1,10 +1,10 @@
-"""`ablate init NAME`: the task that it writes runs as it is, and it overwrites nothing."""
+"""`allelse init NAME`: the task that it writes runs as it is, and it overwrites nothing."""
 
 import json
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents
+from allelse_in_folder import contents
 from typed import refusal, typed
 
 FILES = ("base", "row/no_momentum", "row/straight")
@@ -61,7 +61,7 @@ def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
 def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     done = typed(workplace, "init", "fresh_curve")
     written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
-    assert done.stdout.splitlines() == [*(f"Wrote {path}" for path in written), "Next: ablate plan task=fresh_curve"]
+    assert done.stdout.splitlines() == [*(f"Wrote {path}" for path in written), "Next: allelse plan task=fresh_curve"]
     assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(typed(workplace, "plan", "task=fresh_curve", "--json").stdout)

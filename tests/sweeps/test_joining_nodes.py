@@ -16,7 +16,7 @@ from studies import wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
 WORDS = ("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]", "train.steps=50")
-OURS = version("ablate-sweeps")
+OURS = version("allelse")
 
 
 @dataclass
@@ -60,7 +60,7 @@ def test_a_node_without_our_packages_trains_nothing(tmp_path: Path) -> None:
     said = " ".join(ended.output.split())
     assert ended.code == 1, ended.output
     assert re.search(
-        r"Failed: on \S+ \(bare\): ablate-sweeps is not installed; install .* for the Python that starts Ray there",
+        r"Failed: on \S+ \(bare\): allelse is not installed; install .* for the Python that starts Ray there",
         said,
     ), said
     running.check_nothing_else_began()
@@ -73,11 +73,11 @@ def test_no_trial_is_trained_by_other_code(failures: int, tmp_path: Path) -> Non
         made = running.made
         other = with_others(made.add("other"), tmp_path / "software")
         made.start_ray(other)
-        ended, again = running.sweep.end(), made.head.ablate(*running.words, cwd=running.folder)
-    differs = f"ablate-sweeps {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
+        ended, again = running.sweep.end(), made.head.allelse(*running.words, cwd=running.folder)
+    differs = f"allelse {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
     assert ended.code == 1, ended.output
     assert f"Failed: other: {differs}" in " ".join(ended.output.split())
-    assert "To continue, run again: ablate sweep" in " ".join(ended.output.split())
+    assert "To continue, run again: allelse sweep" in " ".join(ended.output.split())
     assert "it resumes with the next sweep" in ended.output
     assert "starting another attempt" not in ended.output
     assert "here; must be the same version or commit on every node, and unchanged while a sweep runs. Stopping" in (

@@ -1,4 +1,4 @@
-"""What a run shows of itself in a terminal is what `ablate status --watch` shows of it in another one."""
+"""What a run shows of itself in a terminal is what `allelse status --watch` shows of it in another one."""
 
 import fcntl
 import os

@@ -177,7 +177,7 @@ def test_a_sweep_whose_own_link_stays_cut_ends_and_the_same_command_finishes_it(
 def check_given_up(ended: Ended, cause: str) -> None:
     """The sweep ended with one line, which has the cause and what to type."""
     assert ended.code == 1, ended.output
-    assert "To continue, run again: ablate sweep" in only_line(ended.output, cause)
+    assert "To continue, run again: allelse sweep" in only_line(ended.output, cause)
 
 
 @pytest.mark.faults
@@ -198,8 +198,8 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
 
 
 def note(sweep: Sweep) -> str:
-    """What `ablate status` says of its trial."""
-    shown = sweep.machines.head.ablate("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
+    """What `allelse status` says of its trial."""
+    shown = sweep.machines.head.allelse("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
     assert shown.code == 0, shown.output
     (trial,) = json.loads(shown.output[shown.output.index("[") :])
     return str(trial["note"])

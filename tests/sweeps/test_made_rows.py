@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import own, own_row, plan, refused
+from allelse_in_folder import own, own_row, plan, refused
 from finished_trials import study_in, sweep
 from typed import typed
 
@@ -110,7 +110,7 @@ def test_one_of_the_rows_is_trained_by_its_name(tmp_path: Path) -> None:
     assert names(plan_row([HEADS, "row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
     for overrides in ([HEADS], [HEADS, "row=big"]):
         (problem,) = refused(tmp_path, *overrides, by=compose_row)
-        assert (problem.key, problem.found) == ("sweep.vary", "makes rows for `ablate sweep`")
+        assert (problem.key, problem.found) == ("sweep.vary", "makes rows for `allelse sweep`")
         assert "row=n_heads_1" in problem.allowed
     (problem,) = refused(tmp_path, HEADS, "row=n_heads_5", by=compose_row)
     assert (problem.key, problem.nearest) == ("row", "n_heads_4")

@@ -10,7 +10,7 @@ import pytest
 from faulty_task import newest_state, reasons, rows_of_sizes
 from leftovers import check_no_locks, wait_for_end
 from memory_group import MEBIBYTES, memory_group
-from studies import ablate, lines, mlflow_runs
+from studies import allelse, lines, mlflow_runs
 from summing_task import write_summing_task
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -31,7 +31,7 @@ def take_memory(trial):
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[Path]:
-    with memory_group(f"ablate-{os.getpid()}") as group:
+    with memory_group(f"allelse-{os.getpid()}") as group:
         yield group
 
 
@@ -42,7 +42,7 @@ def test_a_worker_that_the_kernel_kills_costs_an_attempt(
     takes = TAKES.format(group=str(group), mebibytes=MEBIBYTES)
     rows = rows_of_sizes({"twice": 101, "always": 102})
     folder = write_summing_task(furnish(tmp_path / "study"), f"if step == {FAULTY}: take_memory(trial)", takes, rows)
-    done = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
+    done = allelse("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
     output = done.stdout + done.stderr
     assert done.returncode == 1, output
     assert "Traceback" not in output
@@ -64,7 +64,7 @@ def test_a_worker_that_the_kernel_kills_costs_an_attempt(
         assert [line["step"] for line in lines(trial / "journal.jsonl")] == list(range(2, STEPS + 1, 2))
     for number in range(9):
         (folder / f"was-took-102-{number}").touch()  # now there is room
-    again = ablate("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
+    again = allelse("sweep", *WORDS, f"cluster.workers={workers}", cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert newest_state(always / "checkpoints") == (STEPS, STEPS * RATE * workers)
     assert [line["step"] for line in lines(always / "journal.jsonl")] == list(range(2, STEPS + 1, 2))

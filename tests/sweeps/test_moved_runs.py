@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from studies import ablate
+from studies import allelse
 from typed import typed
 
 from tracking.uri import default_uri
@@ -25,7 +25,7 @@ def done(folder: Path, *words: str) -> str:
 def register(folder: Path, alias: str) -> None:
     """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs."""
     words = ["export", *TRIAL, "--to", "mlflow", "--register", f"small@{alias}", "--output", alias]
-    result = ablate(*words, cwd=folder)
+    result = allelse(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
 
 

@@ -15,10 +15,10 @@ MISSING = ["d_dropout_0-s1", "d_smoothing_0-s1"]  # in the order of the table
 
 
 def named(output: str) -> list[str]:
-    """The arguments after `ablate` in the last line."""
+    """The arguments after `allelse` in the last line."""
     line = output.strip().splitlines()[-1]
-    assert line.startswith("Next: ablate "), output
-    return shlex.split(line.removeprefix("Next: ablate "))
+    assert line.startswith("Next: allelse "), output
+    return shlex.split(line.removeprefix("Next: allelse "))
 
 
 def next_of(folder: Path, *arguments: str) -> list[str]:
@@ -28,7 +28,7 @@ def next_of(folder: Path, *arguments: str) -> list[str]:
 
 
 def would_run(folder: Path, arguments: list[str]) -> list[str]:
-    """The trials that `ablate sweep …` would run: `plan` shows them."""
+    """The trials that `allelse sweep …` would run: `plan` shows them."""
     assert arguments[0] == "sweep"
     done = typed(folder, "plan", *arguments[1:], "--json")
     assert done.exit_code == 0, done.output
@@ -104,14 +104,14 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
 def test_a_refusal_of_new_rows_names_a_command_that_adds_them(folder: Path) -> None:
     refused = typed(folder, "sweep", "sweep.rows=[big]")
     (line,) = [line for line in refused.stderr.splitlines() if "to add: " in line]
-    command = shlex.split(line.partition("to add: ablate ")[2])
+    command = shlex.split(line.partition("to add: allelse ")[2])
     assert (refused.exit_code, would_run(folder, command)) == (2, ["big-s1"])
 
 
 def test_train_with_several_workers_leads_to_the_sweep_of_that_trial(tmp_path: Path) -> None:
     message = refusal(tmp_path, "train", "row=big", "train.seed=3", "cluster.workers=2", STEPS)
-    assert "cluster.workers (command line) is 2, but `ablate train` runs one process" in message
+    assert "cluster.workers (command line) is 2, but `allelse train` runs one process" in message
     assert message.endswith("Nothing was started.")
     command = shlex.split(message.partition("run `")[2].partition("`")[0])
-    assert command == ["ablate", "sweep", "sweep.rows=[big]", "sweep.seeds=[3]", "cluster.workers=2", STEPS]
+    assert command == ["allelse", "sweep", "sweep.rows=[big]", "sweep.seeds=[3]", "cluster.workers=2", STEPS]
     assert would_run(tmp_path, command[1:]) == ["big-s3"]

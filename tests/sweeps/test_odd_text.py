@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from faulty_task import rows_of_sizes, write_faulty_task
-from studies import ablate
+from studies import allelse
 
 LONE, MARKUP, COLOR = "\ud800", "[/red]", "\x1b[31m"
 SAID = ascii(f"{COLOR} {MARKUP} {LONE}")
@@ -60,7 +60,7 @@ def test_a_trial_that_says_the_unspeakable_fails_at_most_itself(workplace: Path)
     names = [*FINISH, *FAIL]
     rows = rows_of_sizes({name: size for size, name in enumerate(names, start=100)})
     write_faulty_task(workplace, "odd(trial, step)", functions(), rows)
-    done = ablate("sweep", "task=small", "sweep.name=s", "sweep.max_failures=0", cwd=workplace)
+    done = allelse("sweep", "task=small", "sweep.name=s", "sweep.max_failures=0", cwd=workplace)
     study = workplace / "runs" / "s"
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{len(FINISH) + 2} of {len(names) + 2} finished" in done.stdout, done.stdout + done.stderr

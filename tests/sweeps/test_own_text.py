@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents, plan
+from allelse_in_folder import contents, plan
 from rich.console import Console
 from typed import refusal, typed
 

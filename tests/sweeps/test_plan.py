@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import ABLATE, ablate, contents, plan, refused
+from allelse_in_folder import ALLELSE, allelse, contents, plan, refused
 from finished_trials import finish
 from translation_key import trial_key
 
@@ -62,18 +62,18 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
-    done = ablate(tmp_path, "plan")
+    done = allelse(tmp_path, "plan")
     assert (done.returncode, done.stderr) == (0, "")
     assert "20 of 20 trials" in done.stdout
     assert len(re.findall(r"\bto run\b", done.stdout)) == 21
-    assert done.stdout.splitlines()[-1] == "Next: ablate sweep"
+    assert done.stdout.splitlines()[-1] == "Next: allelse sweep"
     assert contents(tmp_path) == []
 
 
 def test_a_plan_needs_no_text(tmp_path: Path) -> None:
     """Nothing listens at the proxy: a download would fail, and the sums are declared."""
     deaf = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    arguments = [str(ABLATE), "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"]
+    arguments = [str(ALLELSE), "plan", "--json", "data=multi30k", "scale=half", "sweep.seeds=[1,2]"]
     done = subprocess.run(
         arguments, cwd=tmp_path, env={**os.environ, **deaf}, capture_output=True, text=True, check=True
     )
@@ -152,9 +152,9 @@ def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
     finish(only(tmp_path))
     again = only(tmp_path, "decode.beam=1")
     assert (again.finished, again.state) == (False, "finished")
-    done = ablate(tmp_path, "plan", BASE, "decode.beam=1")
+    done = allelse(tmp_path, "plan", BASE, "decode.beam=1")
     assert "to score again" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Next: ablate sweep 'sweep.rows=[base]' decode.beam=1"
+    assert done.stdout.splitlines()[-1] == "Next: allelse sweep 'sweep.rows=[base]' decode.beam=1"
 
 
 def test_the_longest_goes_first(tmp_path: Path) -> None:
@@ -192,15 +192,15 @@ def names(folder: Path) -> list[str]:
 
 
 def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
-    record(tmp_path, "ablate sweep first", "sweep.rows=[base,c_layers_2]")
-    record(tmp_path, "ablate sweep second", "sweep.rows=[base,big,a_heads_1]", "sweep.seeds=[3,2]")
+    record(tmp_path, "allelse sweep first", "sweep.rows=[base,c_layers_2]")
+    record(tmp_path, "allelse sweep second", "sweep.rows=[base,big,a_heads_1]", "sweep.seeds=[3,2]")
     assert names(tmp_path) == [
         *("base-s1", "base-s2", "base-s3", "a_heads_1-s2", "a_heads_1-s3"),
         *("c_layers_2-s1", "big-s2", "big-s3"),
     ]
     study = read_study(tmp_path / "runs/synthetic-tiny")
     assert set(study.cells) == {"base", "a_heads_1", "c_layers_2", "big"}
-    assert [asked["command"] for asked in study.asked] == ["ablate sweep first", "ablate sweep second"]
+    assert [asked["command"] for asked in study.asked] == ["allelse sweep first", "allelse sweep second"]
     assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
 
 

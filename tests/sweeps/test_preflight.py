@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents, own_row
+from allelse_in_folder import contents, own_row
 from studies import wait_until
 from typed import refusal, typed
 from typer.testing import CliRunner
@@ -129,7 +129,7 @@ def test_a_store_without_credentials_is_refused(here: Path, monkeypatch: pytest.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(here / "gone"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(here / "gone"))
-    said = refusal(here, "plan", "--check", BASE, "paths.checkpoints=s3://ablate-bucket/checkpoints")
+    said = refusal(here, "plan", "--check", BASE, "paths.checkpoints=s3://allelse-bucket/checkpoints")
     assert "cannot be written to" in said
     assert "credentials" in said
 
@@ -151,7 +151,7 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pyt
             "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start" in said
         )
         assert "type cluster.address=auto, which takes this cluster" in said
-        assert re.search(r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"ablate-sweeps\[dash", said)
+        assert re.search(r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said)
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents
+from allelse_in_folder import contents
 from machine import Ended, Inside, Machine
 from machines import NOTICED_BY_DEFAULT, Machines, machines, needs_namespaces
 from other_packages import python_without_ours, with_others, without_ours
@@ -33,7 +33,7 @@ import socket, time
 if socket.gethostname() == "node":
     time.sleep(1000)
 """
-OURS = version("ablate-sweeps")
+OURS = version("allelse")
 pytestmark = [needs_namespaces, pytest.mark.ray, pytest.mark.slow]
 
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """A head, and three nodes with faults: ``bare`` has no ablate-sweeps, ``other`` another one and another torch,
+    """A head, and three nodes with faults: ``bare`` has no allelse, ``other`` another one and another torch,
     ``alone`` has another folder, in which nothing can be written. ``outside`` has not joined them.
     """
     software = tmp_path_factory.mktemp("software")
@@ -64,7 +64,7 @@ def read_only(machine: Machine, folder: Path) -> Machine:
 
 
 def check(cluster: Machines, folder: Path, *words: str) -> Ended:
-    """`ablate plan --check` on the head, which waits for every node; its output on one line."""
+    """`allelse plan --check` on the head, which waits for every node; its output on one line."""
     return on_one_line(cluster.head.popen([sys.executable, "-P", "-c", PATIENT, *plan(cluster, *words)], cwd=folder))
 
 
@@ -83,8 +83,8 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
     done = check(cluster, folder, *TEXT, "sweep.rows=[base]")
     assert done.code == 2
     for line in (
-        "cluster.address (command line) on 10.77.0.2 (bare): ablate-sweeps is not installed install ablate-sweeps",
-        f"on 10.77.0.3 (other): ablate-sweeps {OURS} in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from {OURS}",
+        "cluster.address (command line) on 10.77.0.2 (bare): allelse is not installed install allelse",
+        f"on 10.77.0.3 (other): allelse {OURS} in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from {OURS}",
         "on 10.77.0.3 (other): torch is 1.0 must be",
         f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: Read-only file system",
         f"data.train (command line) on 10.77.0.4 (alone): {folder}/train.txt does not exist",

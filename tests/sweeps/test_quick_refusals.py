@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents, plan
+from allelse_in_folder import contents, plan
 from typed import refusal
 
 from sweeps.planning.plan import recorded
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two studies that are recorded and not begun."""
     folder = tmp_path_factory.mktemp("quick").resolve()
     for overrides in (["sweep.rows=[base,big]"], ["sweep.rows=[base]", "sweep.name=Größe"]):
-        write_study(recorded(plan(folder, *overrides), ["ablate", "sweep", *overrides]))
+        write_study(recorded(plan(folder, *overrides), ["allelse", "sweep", *overrides]))
     return folder
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import ablate, contents, own, own_row, plan, refused
+from allelse_in_folder import allelse, contents, own, own_row, plan, refused
 
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition
@@ -75,8 +75,8 @@ def test_an_unknown_key_gets_the_nearest_suggested(tmp_path: Path, override: str
         ("scale=huge", "conf/scale/ has no such file", "half, paper, tiny"),
         ("data=null", 'is "null"', "files, multi30k, synthetic"),
         ("row=bass", 'is "bass", but conf/row/ has no such file', "base, big"),
-        ("sweep.rows=[base]", "is for `ablate sweep`", "row=NAME"),
-        ("sweep.seeds=[2]", "is for `ablate sweep`", "train.seed=N"),
+        ("sweep.rows=[base]", "is for `allelse sweep`", "row=NAME"),
+        ("sweep.seeds=[2]", "is for `allelse sweep`", "train.seed=N"),
         ("model.d_ff=${model.nope}", "'model.nope' not found", "a key that exists"),
         ("model.d_ff='${'", "", ""),
         ("scale.width='${nope}'", "", ""),
@@ -208,7 +208,7 @@ def test_an_error_in_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
 def test_a_file_whose_content_is_not_what_it_looks_like(tmp_path: Path, body: bytes, line: str, found: str) -> None:
     path = own_row(tmp_path, "")
     path.write_bytes(path.read_bytes() + body)
-    done = ablate(tmp_path, "sweep", "sweep.rows=[base,mine]")
+    done = allelse(tmp_path, "sweep", "sweep.rows=[base,mine]")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Nothing was started.")
     assert f"(conf/row/mine.yaml{line}) {found}" in done.stderr
 
@@ -241,7 +241,7 @@ def test_the_place_is_the_file_that_sets_the_wrong_value(tmp_path: Path) -> None
     ],
 )
 def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
-    done = ablate(tmp_path, *arguments)
+    done = allelse(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean model.n_heads?" in done.stderr
     assert ("Nothing was started." in done.stderr.splitlines()) == (arguments[0] != "status")
@@ -254,7 +254,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     before = contents(tmp_path)
     rows = "sweep.rows=[base,c_ff_1024,bass,big,mine]"
     values = ["model.n_headz=4", "decode.beam=0", "model.p_drop=1.5", "model.d_ff=8", "scale=huge"]
-    done = ablate(tmp_path, "sweep", rows, *values, "~train.steps", "scale.depth=1,2", "what", "scale.width=3")
+    done = allelse(tmp_path, "sweep", rows, *values, "~train.steps", "scale.depth=1,2", "what", "scale.width=3")
     assert done.returncode == 2
     for part in (
         *("model.n_headz (command line)", "decode.beam (command line)", "model.p_drop (command line)"),
@@ -280,7 +280,7 @@ def test_errors_between_keys_are_reported_with_those_of_one(tmp_path: Path) -> N
 @pytest.mark.parametrize("verb", ["sweep", "train"])
 def test_missing_data_is_refused_before_any_trial(tmp_path: Path, verb: str) -> None:
     rows = ["sweep.rows=[base]"] * (verb == "sweep")
-    done = ablate(tmp_path, verb, *rows, "data=multi30k", "data.mirror=nowhere")
+    done = allelse(tmp_path, verb, *rows, "data=multi30k", "data.mirror=nowhere")
     assert done.returncode == 2
     assert f"data.mirror (command line) {tmp_path}/nowhere/train.en.gz does not exist" in done.stderr
     assert done.stderr.splitlines()[-1] == "Nothing was started."

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents
+from allelse_in_folder import contents
 from finished_trials import study_in, sweep
 from typed import refusal, typed
 
@@ -51,7 +51,7 @@ def test_without_yes_only_a_preview_is_printed(folder: Path) -> None:
         shown = done(folder, *words)
         assert shown.startswith("Would move ")
         assert "to runs/.trash/:" in shown
-        assert shown.splitlines()[-1] == f"Next: {shlex.join(['ablate', *words, '--yes'])}"
+        assert shown.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
         assert contents(folder) == before
     count = size(folder / STUDY / "big-s1")
     assert f"big-s1, {count / 1e3:.3g} kB" in done(folder, "drop", "big")
@@ -73,7 +73,7 @@ def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str]
     assert names(study) == left
     assert {row["row"] for row in study.rows} == set(study.cells) == {trial.row for trial in study.trials}
     assert set(study.seeds) == {trial.seed for trial in study.trials}
-    assert study.asked[-1]["command"] == shlex.join(["ablate", "drop", *words, "--yes"])
+    assert study.asked[-1]["command"] == shlex.join(["allelse", "drop", *words, "--yes"])
     assert [line["row"] for line in json.loads(done(folder, "table", "--format", "json"))] == list(study.cells)
     assert len(json.loads(done(folder, "status", "--json"))) == len(left)
     assert [line["name"] for line in json.loads(done(folder, "studies", "--json"))] == ["synthetic-tiny"]
@@ -90,7 +90,7 @@ def own(files: list[str]) -> list[str]:
 
 def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     done(folder, "drop", "big", "--yes")
-    assert "to add: ablate sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
+    assert "to add: allelse sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
     again = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
     assert again.added == ("big-s1", "big-s2")
     assert "big-s1" in names(study_in(folder))
@@ -107,14 +107,14 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
         (["base-s1", "base-s2"], ["is base, with which d_smoothing_0, big are compared"]),
         (
             ["base", "big", "d_smoothing_0"],
-            ["names every trial of synthetic-tiny", "`ablate rm synthetic-tiny` removes it"],
+            ["names every trial of synthetic-tiny", "`allelse rm synthetic-tiny` removes it"],
         ),
         (["bgi"], ['is "bgi"', "did you mean big?"]),
         (["big-s3", "c_layers_2"], ['is "big-s3"', 'is "c_layers_2"', "for 2 reasons"]),
         (["../base-s1"], ['is "../base-s1"']),
         (["decode.beam=2"], ["ROW is missing"]),
         (["big", "sweep.name=other"], ['sweep.name is "other"']),
-        (["big", "--force"], ["--force (command line) is not an option of `ablate drop`"]),
+        (["big", "--force"], ["--force (command line) is not an option of `allelse drop`"]),
     ],
 )
 def test_what_cannot_be_dropped_is_refused(folder: Path, words: list[str], reasons: list[str]) -> None:

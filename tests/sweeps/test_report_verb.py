@@ -1,9 +1,9 @@
-"""`ablate report`: where it writes, what it refuses, and what it says next."""
+"""`allelse report`: where it writes, what it refuses, and what it says next."""
 
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents
+from allelse_in_folder import contents
 from other_tasks import digits
 from typer.testing import CliRunner, Result
 
@@ -23,7 +23,7 @@ def test_the_page_stands_in_the_folder_of_its_study(trained: Path, monkeypatch: 
     assert done.exit_code == 0, done.output
     page = (study / "report.html").read_text("utf-8")
     assert f"Wrote {study}/report.html; open it in a browser" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("Next: ablate ui")
+    assert done.stdout.splitlines()[-1].startswith("Next: allelse ui")
     assert '<h2 id="samples-1-title">Hypotheses</h2>' in page
     source = (trained / "dev.txt").read_text("utf-8").splitlines()
     assert any(line in page for line in source), "translations stand next to what was to be translated"

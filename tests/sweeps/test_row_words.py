@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import own_row
+from allelse_in_folder import own_row
 from finished_trials import study_in, sweep
 from typed import typed
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import own, own_row, plan, refused
+from allelse_in_folder import own, own_row, plan, refused
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings

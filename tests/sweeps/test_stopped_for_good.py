@@ -7,7 +7,7 @@ import pytest
 from faulty_task import reasons
 from leftovers import wait_for_end
 from pairs import WORDS, check_nothing_left, check_same, finish, start, trial_in
-from studies import ablate
+from studies import allelse
 from typed import refusal
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
@@ -52,9 +52,9 @@ def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path, undisturbe
     syncer.suspend()
     code, output = running.finish()
     assert code == 0, output
-    assert "MLflow is not up to date; run `ablate sync sweep.name=pair`" in output
+    assert "MLflow is not up to date; run `allelse sync sweep.name=pair`" in output
     assert not syncer.is_running()
-    done = ablate("sync", "sweep.name=pair", cwd=workplace)
+    done = allelse("sync", "sweep.name=pair", cwd=workplace)
     assert done.returncode == 0, done.stdout + done.stderr
     check_same(trial_in(workplace), undisturbed)
     check_nothing_left(workplace)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from small_task import write_task
 from small_text import TEXT
-from studies import SMALL, Running, ablate, command, lines, newest_checkpoint, wait_until
+from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
 from study_on_disk import wait_for_line
 
 EVALUATES_UNTIL_TOLD = """    import pathlib, time
@@ -49,7 +49,7 @@ def test_a_sweep_that_is_told_to_stop_from_elsewhere_saves_and_the_next_one_goes
     trial = workplace / "runs" / "files-tiny" / "base-s1"
     running = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
     running.wait_for_step(50)
-    stopped = ablate("stop", cwd=workplace)
+    stopped = allelse("stop", cwd=workplace)
     assert stopped.returncode == 0, stopped.stderr
     code, output = running.finish()
     assert code == 130, output
@@ -57,7 +57,7 @@ def test_a_sweep_that_is_told_to_stop_from_elsewhere_saves_and_the_next_one_goes
     assert saved == lines(trial / "journal.jsonl")[-1]["step"] < 4000
     again = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial)
     again.wait_for_step(saved + 50)
-    assert ablate("stop", "base-s1", cwd=workplace).returncode == 0
+    assert allelse("stop", "base-s1", cwd=workplace).returncode == 0
     code, output = again.finish()
     assert code == 130, output
     assert f"resumed at step {saved}" in output

@@ -12,7 +12,7 @@ import pytest
 from faulty_task import reasons, train_to, write_paced_task
 from own_filesystem import in_memory, on_image
 from small_text import write_text
-from studies import ablate, lines, mlflow_runs, printed
+from studies import allelse, lines, mlflow_runs, printed
 from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_line
 
 from sweeps.task import Task, Told
@@ -134,7 +134,7 @@ def test_a_full_disk_of_temporary_files_loses_nothing(
     assert "Traceback" not in output
     assert reasons(scratch.trial) == ["finished"]
     scratch.check_whole(tmp_path / "alone", monkeypatch)
-    assert not list(scratch.disk.folder.glob("ablate-*"))
+    assert not list(scratch.disk.folder.glob("allelse-*"))
 
 
 @pytest.mark.ray
@@ -149,8 +149,8 @@ def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
     assert code == 1, output
     assert "Traceback" not in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
-    assert line.startswith(f"Failed: {scratch.disk.folder}/ablate-"), line
-    assert f"{FULL}; {FIX[FULL]}, then run again: ablate sweep task=small" in line
+    assert line.startswith(f"Failed: {scratch.disk.folder}/allelse-"), line
+    assert f"{FULL}; {FIX[FULL]}, then run again: allelse sweep task=small" in line
     scratch.disk.resize("nr_inodes=1000")
     scratch.finish("sweep")
     scratch.check_whole(tmp_path / "alone", monkeypatch)
@@ -174,7 +174,7 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
     assert mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")] or "MLflow is not up to date; run" in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {study.trial}/")
-    assert f": {cause}; {FIX[cause]}, then run again: ablate {verb} task=small" in line
+    assert f": {cause}; {FIX[cause]}, then run again: allelse {verb} task=small" in line
     study.finish(verb)
     study.check_whole(tmp_path / "alone", monkeypatch)
 
@@ -219,7 +219,7 @@ def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
     study.repair(READ_ONLY)
     assert code == 130, output
     assert "Traceback" not in output
-    assert f"To continue, run again: ablate {verb} task=small" in output
+    assert f"To continue, run again: allelse {verb} task=small" in output
     study.finish(verb)
     study.check_whole(tmp_path / "alone", monkeypatch)
 
@@ -321,10 +321,10 @@ def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
         study.go_on()
         code, output = running.finish()
         assert code == 0, output
-        assert "MLflow is not up to date; run `ablate sync sweep.name=s`" in output
+        assert "MLflow is not up to date; run `allelse sync sweep.name=s`" in output
         assert "Traceback" not in output
         disk.make_room()
-        carried = ablate("sync", "sweep.name=s", cwd=cwd)
+        carried = allelse("sync", "sweep.name=s", cwd=cwd)
         assert carried.returncode == 0, carried.stdout + carried.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
         study.check_whole(tmp_path / "alone", monkeypatch)

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def asked_at(study: Study, ts: str) -> None:
     """Make the study's last command that old. Its trials were active in the years before."""
-    write_study(Study(**{**vars(study), "asked": ({"ts": ts, "command": "ablate sweep"},)}))
+    write_study(Study(**{**vars(study), "asked": ({"ts": ts, "command": "allelse sweep"},)}))
 
 
 def listed(folder: Path) -> list[dict[str, object]]:
@@ -51,13 +51,13 @@ def test_the_studies_are_listed_with_the_newest_first(folder: Path) -> None:
     shown = " ".join(typed(folder, "studies").stdout.split())
     assert "mine 2 × 2 2 of 4 2031-01-01 00:00 PPL 4.50, BLEU 30.0" in shown
     assert "broken damaged" in shown
-    assert shown.endswith("Next: ablate table")
+    assert shown.endswith("Next: allelse table")
 
 
 def test_a_folder_without_studies_says_how_to_begin(tmp_path: Path) -> None:
     done = typed(tmp_path, "studies", "paths.runs=elsewhere")
     assert (done.exit_code, listed(tmp_path), list(tmp_path.iterdir())) == (0, [], [])
-    assert done.stdout.splitlines()[-1] == "Next: ablate sweep paths.runs=elsewhere"
+    assert done.stdout.splitlines()[-1] == "Next: allelse sweep paths.runs=elsewhere"
 
 
 @pytest.mark.parametrize("verb", READING)
@@ -92,8 +92,8 @@ def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(folder: Path) 
 
 def test_the_next_command_names_a_study_that_is_not_the_newest(folder: Path) -> None:
     for words, last in (
-        ([f"sweep.name={OLDER}"], f"Next: ablate table sweep.name={OLDER}"),
-        ([], f"Next: ablate sweep sweep.name={NEWER}"),
+        ([f"sweep.name={OLDER}"], f"Next: allelse table sweep.name={OLDER}"),
+        ([], f"Next: allelse sweep sweep.name={NEWER}"),
     ):
         assert typed(folder, "status", *words).stdout.splitlines()[-1] == last
 

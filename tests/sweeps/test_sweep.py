@@ -14,7 +14,7 @@ import psutil
 import pytest
 from damages import kept, looped
 from small_text import TEXT
-from studies import SMALL, ablate, command, last, lines, mlflow_runs, wait_until
+from studies import SMALL, allelse, command, last, lines, mlflow_runs, wait_until
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -48,7 +48,7 @@ def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
     blocked = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("a file where a folder must be")
-    first = ablate("sweep", *SHORT, DEFAULT, THREE_ROWS, cwd=cwd)
+    first = allelse("sweep", *SHORT, DEFAULT, THREE_ROWS, cwd=cwd)
     blocked.unlink()
     return Study(cwd, first)
 
@@ -57,7 +57,7 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
     assert study.first.returncode == 1, study.first.stdout + study.first.stderr
     assert "2 of 3 finished, 1 FAILED" in study.first.stdout
     assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in study.first.stdout
-    assert study.first.stdout.splitlines()[-1].startswith("Next: ablate sweep")
+    assert study.first.stdout.splitlines()[-1].startswith("Next: allelse sweep")
     assert "FAILED: CheckpointError" in typed(study.cwd, "table", "--format", "md").stdout
     assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FAILED"
 
@@ -91,7 +91,7 @@ def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves
     before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
     unreadable = study.folder / "e_learned_positions-s1" / "result.json"
     looped(unreadable)
-    again = ablate("sweep", "decode.beam=1", cwd=study.cwd)
+    again = allelse("sweep", "decode.beam=1", cwd=study.cwd)
     assert unreadable.is_symlink()
     kept(unreadable).replace(unreadable)
     assert again.returncode == 1, again.stdout + again.stderr
@@ -150,7 +150,7 @@ def _answers(address: str) -> bool:
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
     words = ["row=e_learned_positions", "train.seed=2"]
-    assert "ablate train row=e_learned_positions train.seed=2 --add" in refusal(study.cwd, "train", *words)
+    assert "allelse train row=e_learned_positions train.seed=2 --add" in refusal(study.cwd, "train", *words)
     trained = typed(study.cwd, "train", *words, "--add")
     assert trained.exit_code == 0, trained.output
     trials = json.loads((study.folder / "study.json").read_text())["trials"]
@@ -170,7 +170,7 @@ def one(study: Study) -> dict[str, Any]:
     """The result of one worker, while no server of MLflow answers."""
     done = typed(study.cwd, "train", *ALIKE, "sweep.name=one", "tracking.uri=http://127.0.0.1:9")
     assert done.exit_code == 0, done.output
-    assert "MLflow is not up to date; run `ablate sync sweep.name=one`" in done.stdout, "a missing run is reported"
+    assert "MLflow is not up to date; run `allelse sync sweep.name=one`" in done.stdout, "a missing run is reported"
     return study.result("base-s1", "one")
 
 

@@ -96,7 +96,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """One trial in three sweeps and a last `ablate train`."""
+    """One trial in three sweeps and a last `allelse train`."""
     folder = furnish(tmp_path_factory.mktemp("life"))
     running = start(folder)
     running.wait_for_step(40)
@@ -168,7 +168,7 @@ def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without
 
 
 def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
-    assert re.search(r"base-s1 is being run by pid \d+ on \S+ since .* ago\): ablate sweep ", life.refused)
+    assert re.search(r"base-s1 is being run by pid \d+ on \S+ since .* ago\): allelse sweep ", life.refused)
 
 
 def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:

@@ -1,4 +1,4 @@
-"""`ablate table`: its formats, its options, and the refusal of each wrong one."""
+"""`allelse table`: its formats, its options, and the refusal of each wrong one."""
 
 import csv
 import io
@@ -154,7 +154,7 @@ WRONG = [
     (["row=a_heads_1"], "row does not select rows of a table choose rows of the table with --rows NAME,NAME"),
     (["sweep.vary={model.n_heads:[2,4]}"], "sweep.vary does not select rows of a table"),
     (["--set", "test", "--verdict"], "--verdict needs published values of base and of another row"),
-    (["--bse", "base"], "is not an option of `ablate table`"),
+    (["--bse", "base"], "is not an option of `allelse table`"),
 ]
 
 

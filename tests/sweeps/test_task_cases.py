@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ablate_in_folder import contents
+from allelse_in_folder import contents
 from small_task import BASE, HEAD, ROW, write_task
 from typed import refusal, typed
 
@@ -251,4 +251,4 @@ def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str
     assert done.exit_code == 0, done.output
     assert ("unknown" in done.stdout) == ("flops" not in costs)
     assert re.findall(r"^.*are computed", done.stdout, re.MULTILINE) == [note] * bool(note)
-    assert done.stdout.rstrip().endswith("Next: ablate sweep task=small")
+    assert done.stdout.rstrip().endswith("Next: allelse sweep task=small")

@@ -73,4 +73,4 @@ def test_keys_of_a_former_schema_name_the_study_that_recorded_them(
     shutil.copytree(before / "runs", now / "runs")
     said = refusal(now, "plan", "task=small")
     assert "model.kind (runs/small-full/study.json) is not a key keys under model are size; recorded by" in said
-    assert "type `ablate rm small-full`, or choose another sweep.name" in said
+    assert "type `allelse rm small-full`, or choose another sweep.name" in said

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from same_bits import differing, state_after
 from saved_state import saved_state
-from studies import Running, ablate, lines
+from studies import Running, allelse, lines
 from toy_task import write_toy
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -29,7 +29,7 @@ def words(request: pytest.FixtureRequest) -> list[str]:
 def undisturbed(words: list[str], furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trial's folder."""
     folder = write_toy(furnish(tmp_path_factory.mktemp("undisturbed") / "study"))
-    done = ablate("sweep", *words, cwd=folder)
+    done = allelse("sweep", *words, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "runs" / "s" / "base-s1"
 
@@ -78,7 +78,7 @@ def test_a_stop_that_all_workers_agree_on_and_a_resume_to_the_bit(
     stopped = lines(trial / "journal.jsonl")[-1]
     assert stopped["step"] == stopped["checkpoint"] == max(saved_steps(trial)) >= 23
     (folder / "leave").unlink()
-    done = ablate("sweep", *words, cwd=folder)
+    done = allelse("sweep", *words, cwd=folder)
     assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
     assert not differing(state_after(trial, STEPS), state_after(undisturbed, STEPS))
     assert result(trial)["scores"] == result(undisturbed)["scores"]
@@ -91,16 +91,16 @@ def test_named_steps_are_saved_kept_averaged_and_scored_again_without_training(
 ) -> None:
     folder = write_toy(furnish(tmp_path / "study"))
     trial = folder / "runs" / "s" / "base-s1"
-    done = ablate("train", *ALONE, "score.average=3", cwd=folder)
+    done = allelse("train", *ALONE, "score.average=3", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "scored over the steps [40, 50, 60]" in done.stdout
     assert {40, 50, 60} <= set(saved_steps(trial))
     before, journal = result(trial), lines(trial / "journal.jsonl")
-    again = ablate("train", *ALONE, "score.average=2", cwd=folder)
+    again = allelse("train", *ALONE, "score.average=2", cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert lines(trial / "journal.jsonl") == journal, "nothing is trained again"
     assert result(trial)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
-    refused = ablate("train", *ALONE, "score.average=2", "score.spacing=15", cwd=folder)
+    refused = allelse("train", *ALONE, "score.average=2", "score.spacing=15", cwd=folder)
     assert refused.returncode == 2
     assert "base-s1 would be scored over the steps 45, which were not kept" in refused.stderr
     assert "Nothing was started." in refused.stderr
@@ -108,7 +108,7 @@ def test_named_steps_are_saved_kept_averaged_and_scored_again_without_training(
 
 def test_a_scale_and_words_of_its_own(furnish: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = write_toy(furnish(tmp_path / "study"))
-    planned = ablate("plan", "task=toy", "scale=half", cwd=folder)
+    planned = allelse("plan", "task=toy", "scale=half", cwd=folder)
     assert "width is 2" in planned.stdout, planned.stdout + planned.stderr
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ablate_in_folder import plan
+from allelse_in_folder import plan
 from small_task import BASE, ROW, write_task
 
 from sweeps.config.schema import Schema

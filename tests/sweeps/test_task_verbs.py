@@ -33,7 +33,7 @@ def rescore(trials: Sequence[Trained[Config]], steps: str = "2,4") -> str:
         score = total * trained.config.train.cut
         trained.evaluated("dev", {"score": score}, {"texts/dev.txt": "kept\\n"}, [{"part": total}])
         print(json.dumps([trained.name, dict(trained.scored), str(trained.kept("texts/dev.txt"))]))
-    return "ablate table sweep.name=s"
+    return "allelse table sweep.name=s"
 
 
 task = replace(task, verbs=(reveal, rescore))
@@ -99,7 +99,7 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     assert Path(place).read_text() == "kept\n"
     head, sample = map(json.loads, (trial / "statistics/dev@cut0.75.jsonl").read_text().splitlines())
     assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
-    assert advice == "Next: ablate table sweep.name=s"
+    assert advice == "Next: allelse table sweep.name=s"
     assert result(folder, "base-s1") == before
     *lines, _ = printed(folder, "rescore", "base-s1", "base-s2", "base-s1", *BASE)
     assert [json.loads(line)[1]["dev"]["score"] for line in lines] == [1.5, 3.0]
@@ -111,8 +111,8 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     [
         (["rescore", "base-s1", "--steps", "3,4"], "no whole checkpoint of step 3; of other steps: 2, 4"),
         (["rescore", "base-s1", "train.rate=1"], "train.rate (command line) cannot be changed once a model is trained"),
-        (["rescore", "base-s1", "train.rate=1"], "`ablate rescore` takes train.cut; and scale="),
-        (["rescore", "base-s1", "--stops", "1"], "--stops (command line) is not an option of `ablate rescore`"),
+        (["rescore", "base-s1", "train.rate=1"], "`allelse rescore` takes train.cut; and scale="),
+        (["rescore", "base-s1", "--stops", "1"], "--stops (command line) is not an option of `allelse rescore`"),
         (["rescore", "bse-s1"], "did you mean base-s1?"),
         (["reveal", "base-s1", "base-s2"], "must name one trial or folder"),
         (["reveal"], "TRIAL is missing"),

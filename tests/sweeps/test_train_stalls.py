@@ -1,4 +1,4 @@
-"""`ablate train` that hangs: it fails with its stacks in log.txt, and goes on once it is typed again."""
+"""`allelse train` that hangs: it fails with its stacks in log.txt, and goes on once it is typed again."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from faulty_task import newest_state, reasons, undisturbed
 from leftovers import check_no_locks
 from small_task import write_task
-from studies import ablate, lines
+from studies import allelse, lines
 
 WORDS = ["task=small", "sweep.name=s", "train.steps=8"]
 HANGS = "__import__('time').sleep(10**6)"
@@ -22,7 +22,7 @@ def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
     begins = "        total +="
     planted = f"        if step == 5 and not __import__('pathlib').Path('calm').exists():\n            {HANGS}\n"
     folder = write_task(tmp_path / "study", {begins: planted + begins})
-    done = ablate("train", *WORDS, "sweep.stall_minutes=0.2", cwd=folder)
+    done = allelse("train", *WORDS, "sweep.stall_minutes=0.2", cwd=folder)
     trial = folder / "runs" / "s" / "base-s1"
     assert done.returncode == 1, done.stdout + done.stderr
     cause, *_ = (trial / "error.txt").read_text().splitlines()
@@ -31,7 +31,7 @@ def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
     check_no_locks(trial.parent)
     assert re.search(r"small\.py.* in work", (trial / "log.txt").read_text())
     (folder / "calm").touch()
-    again = ablate("train", *WORDS, cwd=folder)
+    again = allelse("train", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     monkeypatch.chdir(folder)
     undisturbed(folder, WORDS, "base", tmp_path / "alone")
@@ -43,6 +43,6 @@ def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(
 @pytest.mark.slow
 def test_work_that_ends_the_process_fails_its_trial(tmp_path: Path) -> None:
     folder = write_task(tmp_path, {"        total +=": "        raise SystemExit(0)\n        total +="})
-    done = ablate("train", *WORDS, cwd=folder)
+    done = allelse("train", *WORDS, cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "SystemExit: 0" in (folder / "runs" / "s" / "base-s1" / "error.txt").read_text()

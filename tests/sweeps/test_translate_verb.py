@@ -1,4 +1,4 @@
-"""`ablate translate`: one line out per line in, for any content and any end."""
+"""`allelse translate`: one line out per line in, for any content and any end."""
 
 import gzip
 import json

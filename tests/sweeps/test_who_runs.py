@@ -41,7 +41,7 @@ def record(folder: Path, ago: float, process: Process = ELSEWHERE, waiting: str 
     """Its last sign of life was that many seconds ago."""
     now = time.time()
     trials = tuple(trial.name for trial in study_in(folder).trials[1:])
-    runner = Runner(process, "ablate sweep", trials, now - 3600, now - ago, waiting)
+    runner = Runner(process, "allelse sweep", trials, now - 3600, now - ago, waiting)
     announce(own_study(folder), runner)
     return runner
 
@@ -59,14 +59,14 @@ def test_its_trials_run_or_wait_while_it_gives_signs_of_life(folder: Path) -> No
     assert states(folder)["a_heads_1"] == ("missing", "waiting for its turn")
     record(folder, ago=1, waiting="4 GPUs, 2 are free")
     assert states(folder)["a_heads_1"][1] == "waiting for 4 GPUs, 2 are free"
-    assert typed(folder, "plan").stdout.splitlines()[-1] == "Next: ablate status --watch"
+    assert typed(folder, "plan").stdout.splitlines()[-1] == "Next: allelse status --watch"
 
 
 def test_its_trials_do_not_run_once_it_is_silent_or_has_withdrawn(folder: Path) -> None:
     record(folder, ago=720)
     assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
     assert "pid 42 on node7 gave no heartbeat for 12 min" in refusal(folder, "stop", "sweep.name=synthetic-tiny")
-    assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: ablate sweep")
+    assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
     (path,) = (own_study(folder) / ".running").iterdir()
     path.unlink()
     assert states(folder)["big"] == ("interrupted", "")
@@ -94,8 +94,8 @@ def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: f
     with trial_lock(study.trial_folder(study.trials[-1])):
         message = refusal(folder, "drop", "big", "--yes")
     assert "big-s1 is being run by pid 42 on node7 since " in message
-    assert "(1 h 00 min ago): ablate sweep" in message
-    assert "`ablate stop sweep.name=synthetic-tiny` stops all that its process runs" in message
+    assert "(1 h 00 min ago): allelse sweep" in message
+    assert "`allelse stop sweep.name=synthetic-tiny` stops all that its process runs" in message
 
 
 def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:
@@ -115,13 +115,13 @@ def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> N
 @pytest.fixture
 def announcing(folder: Path) -> Iterator[Stopping]:
     stopping = Stopping()
-    with announced(own_study(folder), ["big-s1"], ["../bin/ablate", "sweep", ROWS], stopping):
+    with announced(own_study(folder), ["big-s1"], ["../bin/allelse", "sweep", ROWS], stopping):
         yield stopping
 
 
 def test_a_running_process_keeps_its_record_and_takes_requests(folder: Path, announcing: Stopping) -> None:
     (own,) = runners(own_study(folder))
-    assert (own.process, own.trials, own.command) == (own_process(), ("big-s1",), f"ablate sweep '{ROWS}'")
+    assert (own.process, own.trials, own.command) == (own_process(), ("big-s1",), f"allelse sweep '{ROWS}'")
     announcing.waiting = "2 GPUs, 0 are free"
     assert typed(folder, "stop", "big-s1").exit_code == 0
     deadline = time.monotonic() + 10
@@ -135,6 +135,6 @@ def test_what_is_gone_is_removed_when_a_process_announces_itself(folder: Path) -
     dead = replace(own_process(), birth=f"{own_process().birth}0")
     record(folder, 1, dead)
     record(folder, 720)
-    with announced(own_study(folder), ["big-s1"], ["ablate", "train"], Stopping()):
+    with announced(own_study(folder), ["big-s1"], ["allelse", "train"], Stopping()):
         assert [runner.process for runner in known_runners(own_study(folder))] == [own_process()]
     assert [*(own_study(folder) / ".running").iterdir()] == []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from studies import ablate
+from studies import allelse
 from typed import typed
 
 import tracking
@@ -43,7 +43,7 @@ def test_one_trial_in_this_process(folder: Path) -> None:
 
 def test_its_trial_loads_no_torch(folder: Path) -> None:
     (folder / "watched.py").write_text(WATCHED)
-    done = ablate("train", "task=watched", cwd=folder)
+    done = allelse("train", "task=watched", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without torch" in done.stdout + done.stderr
 

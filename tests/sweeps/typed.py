@@ -9,7 +9,7 @@ from sweeps.cli import app
 
 
 def typed(folder: Path, *arguments: str) -> Result:
-    """The result of `ablate …`, with its output."""
+    """The result of `allelse …`, with its output."""
     with contextlib.chdir(folder):
         return CliRunner().invoke(app, list(arguments))
 

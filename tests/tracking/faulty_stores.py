@@ -75,7 +75,7 @@ class Served:
 
 
 class MlflowServer(Served):
-    """What `ablate ui` and docs/mlflow.md start, on a database of its own."""
+    """What `allelse ui` and docs/mlflow.md start, on a database of its own."""
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

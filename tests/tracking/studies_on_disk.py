@@ -32,7 +32,7 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
         for row, numbers in seeds.items()
         for seed in numbers
     )
-    study = Study(folder, trials, CELLS, ({"ts": "2030-01-01T00:00:00Z", "command": "ablate sweep"},), task=CARD)
+    study = Study(folder, trials, CELLS, ({"ts": "2030-01-01T00:00:00Z", "command": "allelse sweep"},), task=CARD)
     write_study(study)
     return study
 

@@ -1,4 +1,4 @@
-"""MLflow's pages of a study in a real browser: the links of `ablate ui` open on the comparison."""
+"""MLflow's pages of a study in a real browser: the links of `allelse ui` open on the comparison."""
 
 import re
 import subprocess
@@ -44,7 +44,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def server(shown: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What `ablate ui` starts."""
+    """What `allelse ui` starts."""
     port, log = free_port(0), tmp_path_factory.mktemp("served") / "log"
     command = ui_command(shown.folder.parent, port=port)
     environment = ui_environment(default_uri(shown.folder.parent))

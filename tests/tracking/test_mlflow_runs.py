@@ -35,7 +35,7 @@ def test_user_source_and_version_are_known(synced: tuple[Study, list[Any]]) -> N
     names = ("mlflow.user", "mlflow.source.type", "mlflow.source.name", "mlflow.source.git.commit")
     for run in runs:
         found = [run.data.tags[name] for name in names]
-        assert found == [study.folder.owner(), "LOCAL", "ablate", "c0ffee"]
+        assert found == [study.folder.owner(), "LOCAL", "allelse", "c0ffee"]
 
 
 def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: tuple[Study, list[Any]]) -> None:

@@ -24,7 +24,7 @@ def test_provenance_names_versions_without_importing_them() -> None:
     assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
     assert set(found["versions"]) == {"python", *PACKAGES}
     assert found["versions"]["mlflow"] == "3.17.2"
-    assert found["versions"]["ablate"] == own_version()
+    assert found["versions"]["allelse"] == own_version()
     assert found["host"] == socket.gethostname()
     assert found["cpu"]["count"] == os.cpu_count()
 

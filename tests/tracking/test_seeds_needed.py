@@ -83,15 +83,15 @@ def with_commands(study: Study, *asked: tuple[str, str]) -> Study:
 def test_seeds_added_after_first_results_are_counted(tmp_path: Path) -> None:
     study = scored(tmp_path / "study", {"base": {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}})
     early, late = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
-    add = "ablate sweep sweep.seeds=[{}] --add"
-    once = with_commands(study, (early, "ablate sweep"), (late, add.format("2,3")), (late, "ablate sweep"))
+    add = "allelse sweep sweep.seeds=[{}] --add"
+    once = with_commands(study, (early, "allelse sweep"), (late, add.format("2,3")), (late, "allelse sweep"))
     assert later_seeds(once) == LaterSeeds(1, (2, 3))
     assert later_seeds(once).text.startswith("Seeds were added once after first results (2, 3)")
     twice = with_commands(study, (early, add.format("1,2")), (late, add.format("3")), (late, add.format("[2,4]")))
     assert later_seeds(twice) == LaterSeeds(2, (3, 4))
-    before = with_commands(study, (early, "ablate sweep"), (early, add.format("2,3,4")))
+    before = with_commands(study, (early, "allelse sweep"), (early, add.format("2,3,4")))
     assert (later_seeds(before), later_seeds(before).text) == (LaterSeeds(0, ()), "")
-    selected = with_commands(study, (early, add.format("1,2,3,4")), (late, "ablate sweep sweep.seeds=[2]"))
+    selected = with_commands(study, (early, add.format("1,2,3,4")), (late, "allelse sweep sweep.seeds=[2]"))
     assert later_seeds(selected).times == 0
-    other = with_commands(study, (early, "ablate sweep"), (late, add.format("9")))
+    other = with_commands(study, (early, "allelse sweep"), (late, add.format("9")))
     assert later_seeds(other).times == 0  # not in the study: it was refused, or dropped again

@@ -110,10 +110,10 @@ def test_hiding_twice_changes_nothing() -> None:
 
 
 def test_a_command_line_can_still_be_split() -> None:
-    words = ["ablate", "tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d_model=64"]
+    words = ["allelse", "tracking.uri='postgresql://me:pw@host/db?password=pw'", "model.d_model=64"]
     shown = shlex.join(map(without_password, words))
     address = f"postgresql://{MARK}@host/db?password={MARK}"
-    assert shlex.split(shown) == ["ablate", f"tracking.uri='{address}'", "model.d_model=64"]
+    assert shlex.split(shown) == ["allelse", f"tracking.uri='{address}'", "model.d_model=64"]
 
 
 def test_nested_data_is_cleaned_throughout() -> None:

@@ -125,7 +125,7 @@ class Described:
         own = self.provenance.get("task")
         return {
             "mlflow.user": owner(self.folder.attempts_path),
-            "mlflow.source.name": own["source"] if own else "ablate",
+            "mlflow.source.name": own["source"] if own else "allelse",
             "mlflow.source.type": "LOCAL",
             "mlflow.source.git.commit": self.provenance.get("commit") or "",
         }

@@ -78,7 +78,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> dict[str, bytes]:
-    """The files of the study's run, by their paths: those of `ablate table`, and those of `ablate report` if it is
+    """The files of the study's run, by their paths: those of `allelse table`, and those of `allelse report` if it is
     complete."""
     rows = with_tested(rows, study.task, findings)
     all_of_it = with_verdicts(findings, study.task, rows)

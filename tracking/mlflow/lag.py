@@ -1,4 +1,4 @@
-"""How far MLflow is behind a study, and why, for `ablate status`."""
+"""How far MLflow is behind a study, and why, for `allelse status`."""
 
 import time
 from contextlib import suppress

@@ -35,7 +35,7 @@ def register(
         client = connected(uri)
         model = model_of(client, client.get_run(run_id).info.experiment_id, run_id)
         if model is None:
-            raise RegistryError(f"run {run_id} has no model yet; run `ablate sync`")
+            raise RegistryError(f"run {run_id} has no model yet; run `allelse sync`")
         with TemporaryDirectory() as place:
             shutil.copytree(folder, Path(place) / path)
             client.log_model_artifacts(model.model_id, place)

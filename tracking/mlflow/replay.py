@@ -204,7 +204,7 @@ class Replay:
             complaint, self._complaint = self._complaint, cause_of(error)
             if complaint == self._complaint:
                 return ()
-            return (f"artifacts are not stored: {self._complaint}; fix that, then run `ablate sync`",)
+            return (f"artifacts are not stored: {self._complaint}; fix that, then run `allelse sync`",)
         self._complaint = ""
         return ()
 

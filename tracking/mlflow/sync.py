@@ -1,6 +1,6 @@
 """Sends a study's journals to MLflow from a separate process, so that training never waits for a server.
 
-    [ABLATE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME] [--follow]
+    [ALLELSE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME] [--follow]
 
 The address is in the environment, since it may hold a password and every user can read argument lists.
 Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.

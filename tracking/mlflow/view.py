@@ -25,7 +25,7 @@ ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
 
 def view_id(study: str) -> str:
     """The id of the study's view, the same whenever it is written."""
-    return f"ablate-{hashlib.sha256(study.encode()).hexdigest()[:12]}"
+    return f"allelse-{hashlib.sha256(study.encode()).hexdigest()[:12]}"
 
 
 def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:

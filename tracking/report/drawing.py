@@ -30,7 +30,7 @@ STYLE = {
     **{f"{axis}tick.{key}": value for axis in "xy" for key, value in (("labelsize", 7.0), ("labelcolor", INK))},
     **{f"{axis}tick.major.{key}": value for axis in "xy" for key, value in (("size", 2.5), ("width", 0.6))},
     **{"legend.fontsize": 7.0, "legend.frameon": False, "lines.solid_capstyle": "round"},
-    **{"svg.hashsalt": "ablate", "pdf.fonttype": 42, "path.simplify": True},
+    **{"svg.hashsalt": "allelse", "pdf.fonttype": 42, "path.simplify": True},
 }
 
 

@@ -1,4 +1,4 @@
-"""`ablate report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/."""
+"""`allelse report`: one study as one page of HTML that needs nothing from elsewhere. Its texts stand in templates/."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -65,7 +65,7 @@ def _specs() -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
-        fix = "must be: pip install 'ablate-sweeps[export]'"
+        fix = "must be: pip install 'allelse[export]'"
         raise FaultyError(Fault("ctranslate2", "is not installed", fix)) from error
     return transformer_spec
 

@@ -8,7 +8,7 @@ from transformer.decoding.translate import Translator
 
 
 def open_exported(folder: str | Path) -> Translator:
-    """The translator in a folder that ``ablate export --to safetensors`` wrote, on the CPU. Raises FaultyError."""
+    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU. Raises FaultyError."""
     model, vocabulary, trial = load_exported(Path(folder))
     return Translator(model, vocabulary, trial.decode, trial.train.precision)
 

@@ -98,7 +98,7 @@ class ModelCard:
         yield f"Of the {weights}; beam {decode.beam}, α {decode.alpha:g}, at most {decode.max_extra} extra pieces."
         scores = self.trial.scored
         if not scores:
-            yield "Not measured with these settings: `ablate evaluate` does it."
+            yield "Not measured with these settings: `allelse evaluate` does it."
             return
         lines = (_score_line(name, of_set) for name, of_set in scores.items())
         yield _table(["set", *(metric.label for metric in CARD.printed)], lines)

@@ -1,4 +1,4 @@
-"""``ablate evaluate``: its options, and what it prints."""
+"""``allelse evaluate``: its options, and what it prints."""
 
 import json
 import os
@@ -45,4 +45,4 @@ def evaluate(
     out.print(scores_table(evaluations), width=None if out.is_terminal else WIDTH)
     for line in notes(evaluations):
         out.print(escape(line), style="dim", soft_wrap=True)
-    return f"ablate translate {shlex.quote(os.path.relpath(given[0].folder))}"
+    return f"allelse translate {shlex.quote(os.path.relpath(given[0].folder))}"

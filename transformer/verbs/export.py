@@ -1,4 +1,4 @@
-"""``ablate export``: a finished trial's model in a format of another tool, with a model card."""
+"""``allelse export``: a finished trial's model in a format of another tool, with a model card."""
 
 import shlex
 from pathlib import Path
@@ -49,7 +49,7 @@ def _next(to: ExportKind, folder: Path) -> str:
     place = shlex.quote(str(folder))
     commands = {
         ExportKind.mlflow: f"mlflow models serve --model-uri {place} --env-manager local",
-        ExportKind.safetensors: f"ablate translate {place}",
+        ExportKind.safetensors: f"allelse translate {place}",
         ExportKind.ctranslate2: f"cd {place}",
     }
     return commands[to]

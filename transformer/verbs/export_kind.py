@@ -1,4 +1,4 @@
-"""The formats that `ablate export` writes."""
+"""The formats that `allelse export` writes."""
 
 from enum import StrEnum
 

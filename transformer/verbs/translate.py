@@ -1,4 +1,4 @@
-"""``ablate translate``: its input and output, checked before a model is loaded."""
+"""``allelse translate``: its input and output, checked before a model is loaded."""
 
 import os
 import sys

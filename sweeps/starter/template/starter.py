@@ -1,6 +1,6 @@
 """A task to start from: a polynomial is fitted to noisy points of a sine. Comments say what to replace.
 
-Base values and rows lie in ``conf/task/starter``. To run them, type ``ablate sweep task=starter``.
+Base values and rows lie in ``conf/task/starter``. To run them, type ``allelse sweep task=starter``.
 """
 
 from dataclasses import dataclass

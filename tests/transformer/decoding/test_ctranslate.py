@@ -129,6 +129,6 @@ def test_without_the_package_the_refusal_names_its_installation(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
-    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'ablate-sweeps\[export\]'"):
+    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
         export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -12,15 +12,15 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
 from sweeps.schema import Problem, RefusedError
 
-ABLATE = Path(sysconfig.get_path("scripts")) / "ablate"
+ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"
 ROW_HEAD = "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: null, params_m: null}}\n"
 """The two lines that begin a user's own row."""
 
 Done = subprocess.CompletedProcess[str]
 
 
-def ablate(folder: Path, *arguments: str) -> Done:
-    """Type `ablate …` in the folder, in this process: a new one would import for seconds."""
+def allelse(folder: Path, *arguments: str) -> Done:
+    """Type `allelse …` in the folder, in this process: a new one would import for seconds."""
     done = typed(folder, *arguments)
     return Done(arguments, done.exit_code, done.stdout, done.stderr)
 
