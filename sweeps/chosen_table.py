@@ -7,8 +7,8 @@ from sweeps.config.settings import Settings
 from sweeps.planning.naming import chosen
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.columns import column_names
-from tracking.findings import Findings, find, with_tested, with_verdicts
 from tracking.rows import BASE, TableRow, table
+from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
 from tracking.study import Study
 from tracking.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
 

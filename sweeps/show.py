@@ -16,8 +16,8 @@ from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
 from tracking import table as tables
 from tracking.caption import size_note
-from tracking.findings import find, with_tested
-from tracking.seeds_needed import seeds_needed_lines
+from tracking.statistics.findings import find, with_tested
+from tracking.statistics.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
 
 UNKNOWN = "unknown"

@@ -6,9 +6,9 @@ from tracking.card import Card
 from tracking.cells import MIXED_SETTINGS
 from tracking.chance_notes import chance_notes
 from tracking.columns import COST_LABELS, setting_words
-from tracking.findings import NONE, Findings
 from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow, decode_of
+from tracking.statistics.findings import NONE, Findings
 from tracking.view import PLAIN, View
 
 

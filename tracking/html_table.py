@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from html import escape
 
 from tracking.columns import Column, markdown_names
-from tracking.findings import MARKS, NONE, Findings
 from tracking.rows import TableRow
+from tracking.statistics.findings import MARKS, NONE, Findings
 from tracking.study import Study
 from tracking.text_table import Cell, TextTable, text_table
 from tracking.view import PLAIN, View

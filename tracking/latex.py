@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from tracking.columns import printed_names
-from tracking.findings import NONE, Findings
 from tracking.rows import TableRow
+from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
 from tracking.text_table import Cell, TextTable, text_table
 from tracking.view import PLAIN, View

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracking.columns import Column, Style, columns_of, csv_names, json_fields
-from tracking.findings import NONE, Findings
 from tracking.html_table import to_html as to_html
 from tracking.latex import to_latex as to_latex
 from tracking.rows import BASE as BASE
 from tracking.rows import TableRow as TableRow
 from tracking.rows import table as table
+from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
 from tracking.terminal_table import render as render
 from tracking.text_table import to_markdown as to_markdown

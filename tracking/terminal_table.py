@@ -8,8 +8,8 @@ from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
 from tracking.columns import COST_LABELS, Column, Style, columns_of, published_names
-from tracking.findings import MARKS, NONE, Findings
 from tracking.rows import BASE, TableRow
+from tracking.statistics.findings import MARKS, NONE, Findings
 from tracking.study import Study
 from tracking.view import PLAIN, View
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tracking.caption import caption
 from tracking.columns import Column, Style, columns_of, markdown_names
-from tracking.findings import NONE, Findings
 from tracking.rows import TableRow
+from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
 from tracking.view import PLAIN, View
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.columns import value_of
-from tracking.findings import Findings
 from tracking.metrics import Metric
 from tracking.rows import TableRow
+from tracking.statistics.findings import Findings
 from tracking.study import Study, Trial
 
 

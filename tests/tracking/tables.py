@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.findings import NONE, find
+from tracking.statistics.findings import NONE, find
 from tracking.study import Study
 from tracking.table import TableRow, render, table
 from tracking.view import PLAIN, View, viewed

@@ -6,9 +6,9 @@ import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 
 from tracking.methods import methods
-from tracking.seed_tests import family
-from tracking.seed_values import finished_results, seed_values
-from tracking.sentence_tests import sentence_tests
+from tracking.statistics.seed_tests import family
+from tracking.statistics.seed_values import finished_results, seed_values
+from tracking.statistics.sentence_tests import sentence_tests
 from tracking.study import Study
 
 

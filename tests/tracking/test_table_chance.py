@@ -14,8 +14,8 @@ from studies_on_disk import begin, finish
 from tables import by_name, seeded, shown
 
 from tracking.caption import caption
-from tracking.findings import Findings, find, with_tested
 from tracking.rows import TableRow, table
+from tracking.statistics.findings import Findings, find, with_tested
 from tracking.study import Study
 from tracking.table import to_csv, to_json, to_markdown
 from tracking.view import View, viewed

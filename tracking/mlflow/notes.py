@@ -6,10 +6,10 @@ from pathlib import Path
 from tracking import cells
 from tracking.caption import caption
 from tracking.card import Card
-from tracking.findings import NONE, Findings
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
+from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study, Trial
 
 NOTE = "mlflow.note.content"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tracking.caption import caption
 from tracking.files import write_bytes
-from tracking.findings import Findings, find, with_tested, with_verdicts
 from tracking.methods import methods
 from tracking.report.curves import read_curves
 from tracking.report.drawing import FORMATS
@@ -14,6 +13,7 @@ from tracking.report.page import Content, page
 from tracking.report.row_entries import entries
 from tracking.report.samples import Texts
 from tracking.rows import BASE, TableRow, table
+from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
 from tracking.study import Study
 
 
