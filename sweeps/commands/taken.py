@@ -1,7 +1,5 @@
 """The study that a verb reads, and the notices about it."""
 
-from pathlib import Path
-
 from rich.markup import escape
 
 from sweeps.config.settings import Settings
@@ -12,11 +10,8 @@ from tracking.study import Study
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> tuple[Study, Settings]:
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
-    from sweeps.planning.task_files import changed_since_trained
 
     taken = study_to_read(overrides, used)
     for notice in taken.notices:
         ERR.print(escape(notice), style="dim", soft_wrap=True)
-    for line in changed_since_trained(taken.study, Path.cwd()):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
     return taken.study, taken.settings

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.store import saved_steps
 from sweeps.config.hydra import option
 from sweeps.config.library import Library
 from sweeps.config.overrides import parse_overrides
@@ -18,9 +19,11 @@ from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, decides_weights, read_record, values_of
-from sweeps.planning.stored_study import known_study
+from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_of import KEY, library_of, source_of_study
+from sweeps.planning.user_code import changed, user_code
 from sweeps.schema import Problem, RefusedError
+from tracking.damage import DamagedFileError
 from tracking.shell import shell_line
 from tracking.study import Study
 
@@ -30,26 +33,55 @@ SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
 
-def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
-    """What ``allelse sweep`` runs. Raises RefusedError."""
+def plan_sweep(
+    overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None, changed_code: bool = False
+) -> Plan:
+    """What ``allelse sweep`` runs; ``changed_code`` allows another code than the study's. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
     if study is None:
         composition = compose_sweep(overrides, here, library=library)
-        return make_plan(composition, composition.shared.sweep.seeds)
-    return _Continued(overrides, here, study, verb).sweep(add)
+        return with_code(make_plan(composition, composition.shared.sweep.seeds))
+    return with_code(_Continued(overrides, here, study, verb).sweep(add), changed_code)
 
 
-def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
+def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:
     """What ``allelse train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
     if study is None:
         composition = compose_row(overrides, here, library=library)
-        return make_plan(composition, [single_seed(composition.shared)])
-    return _Continued(overrides, here, study, "train").row(add)
+        return with_code(make_plan(composition, [single_seed(composition.shared)]))
+    return with_code(_Continued(overrides, here, study, "train").row(add), changed_code)
+
+
+def with_code(plan: Plan, any_code: bool = False) -> Plan:
+    """The plan with the code that its trials import. Raises RefusedError if a part of the study has trained another."""
+    study, source = plan.before, plan.composition.shared.source
+    if study is None or not study.code or not _has_trained(study, plan.composition.shared):
+        code = user_code(source)
+        return replace(plan, code=code, codes=() if code is None else (code.digest,))
+    try:
+        code, problems = changed(study, source)
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+    if not (problems and plan.pending):  # where nothing is to run, nothing changes
+        return replace(plan, code=code, codes=study.code)
+    if not any_code:
+        raise RefusedError(problems)
+    now = user_code(source)
+    return replace(plan, code=now, codes=(*study.code, *([now.digest] if now else [])))
+
+
+def _has_trained(study: Study, settings: Settings) -> bool:
+    """Whether there is a step of any trial: a fault that ends the first trials at once is mended, and marks nothing."""
+    folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
+    if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
+        return True
+    begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
+    return any(saved_steps(folder.checkpoints_url(settings.paths.checkpoints), key) for folder, key in begun)
 
 
 def single_seed(settings: Settings) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 
 from sweeps.config.settings import Paths, Settings
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.task_files import task_files
 from sweeps.preflight.node_facts import packages
 from sweeps.preflight.places import local, nearest_existing
 
@@ -77,7 +76,7 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
         "checkpoints": checkpoint_place(shared.paths),
         "task": source.name,
         "folder": source.folder,
-        "files": (task_files(source) or {}).get("files", {}),
+        "code": plan.code and {"files": dict(plan.code.files), "roots": dict(plan.code.roots)},
         "data": list(data.values()),
     }
 

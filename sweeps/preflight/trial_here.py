@@ -1,18 +1,17 @@
 """Whether trials of a study can run on this node, which has our packages: its task, its data, its checkpoints."""
 
-import hashlib
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.config.tasks import TaskSource, source_of
+from sweeps.config.tasks import source_of
 from sweeps.planning.data_place import data_place
-from sweeps.planning.task_files import root_of
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
+from sweeps.worker.recorded_code import use_code
+from tracking.code import Code
 
 
 def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
@@ -24,27 +23,14 @@ def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, An
 def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Problem]:
     if trials["task"] is None:
         return []
+    code = trials["code"] and Code(**trials["code"])
     try:
+        use_code(code)
         source = source_of(trials["task"], Path(trials["folder"]))
-        if other := list(_other_files(source, trials["files"])):
-            return other
         shared = seen.get("paths.data", True)
         return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
     except RefusedError as error:
         return error.problems
-
-
-def _other_files(source: TaskSource, files: dict[str, str]) -> Iterator[Problem]:
-    """A problem if files of the task differ from those of the sweep, which are given by their SHA-256."""
-    root = root_of(source)
-    other = [name for name, digest in files.items() if root is None or _sha256(root / name) != digest]
-    if other:
-        found = f'is "{source.name}", whose {", ".join(other)} differ{"s" * (len(other) == 1)}'
-        yield Problem("task", found, "must be the same files on every node", None, str(root))
-
-
-def _sha256(file: Path) -> str | None:
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:

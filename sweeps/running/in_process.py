@@ -17,6 +17,7 @@ from sweeps.running.stalls import ended_if_it_hangs
 from sweeps.running.stopping import Stopping
 from sweeps.task import RefusedError
 from sweeps.worker.driver import Driver
+from sweeps.worker.recorded_code import using_code
 from sweeps.worker.said import cause, printable
 from tracking.damage import DamagedFileError
 
@@ -25,13 +26,13 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted, OSError."""
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
-            with Progress(plan, console) as progress:
+            with Progress(plan, console) as progress, using_code(plan.code):
                 _run_here(plan, progress, stopping)
 
 
 def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     planned = plan.pending[0]
-    recorder, name = Recorder(planned), planned.trial.name
+    recorder, name = Recorder(planned, plan.origin), planned.trial.name
     recorder.begin()
     progress.start(name)
     try:

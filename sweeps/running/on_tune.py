@@ -26,6 +26,7 @@ from sweeps.running.queue import Queue
 from sweeps.running.resources import Wait, strategy
 from sweeps.running.turn import Turn
 from sweeps.running.worker_group import WorkerGroup
+from tracking.code import Code
 
 NEVER_BEGAN = "the trial's process ended before it began"
 NO_START = "no process of a trial starts; Ray's logs have the cause"
@@ -40,8 +41,10 @@ class LostWorkersError(RuntimeError):
 class TrialProcess(tune.Trainable):  # type: ignore[misc]
     """Runs trials one after another, with the same workers as long as these are well."""
 
-    def setup(self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
-        self._group = WorkerGroup(cluster, stall_s, packages)
+    def setup(
+        self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
+    ) -> None:
+        self._group = WorkerGroup(cluster, stall_s, packages, code)
         self._turn = Turn(self._group, partial(order_of, self.trial_id))
         self._lost: str | None = None
         self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
@@ -143,11 +146,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
             self.queue.stopping.end(fault or NO_START)
 
 
-def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None) -> None:
+def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # our own lines say which trials failed, and why
     cluster, places = settings.cluster, Places(queue)
-    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages}
+    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
     process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 
 from filelock import FileLock
@@ -13,6 +14,7 @@ from sweeps.planning.plan import Plan, cautions, recorded
 from sweeps.planning.same_data import check_data
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.user_code import keep_origin
 from sweeps.running.announced import announced
 from sweeps.running.preparing import prepare_data
 from sweeps.running.repair import refuse_unreadable, repair
@@ -56,6 +58,7 @@ def open_study(
         plan = plan.read_again()
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
+            plan = replace(plan, origin=keep_origin(plan.folder, plan.composition.shared.source, plan.code))
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):

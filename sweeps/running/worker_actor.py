@@ -28,7 +28,9 @@ from sweeps.running.stalls import STDERR, StackTimer
 from sweeps.task import RefusedError
 from sweeps.worker.assignment import Assignment
 from sweeps.worker.driver import Driver
+from sweeps.worker.recorded_code import use_code
 from sweeps.worker.said import printable
+from tracking.code import Code
 
 EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
@@ -87,13 +89,13 @@ class WorkerActor:
         self.held, address = held_port(get_node_ip_address())
         return address
 
-    def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
-        """Take the assignment."""
+    def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
+        """Take the assignment. ``code`` is the user's, from which the task is imported."""
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
         self.stop, self.over = threading.Event(), threading.Event()
         self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
-        return _caught(partial(self._take, assignment))
+        return _caught(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
         """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
@@ -128,7 +130,8 @@ class WorkerActor:
         self.stacks.look()
         return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
 
-    def _take(self, assignment: Assignment) -> None:
+    def _take(self, assignment: Assignment, code: Code | None) -> None:
+        use_code(code)
         self.driver = Driver(assignment, self.events.put)
 
     def _said(self, wait_s: float) -> list[Event]:

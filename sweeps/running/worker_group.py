@@ -23,6 +23,7 @@ from sweeps.running.losses import died, last_lines
 from sweeps.running.stalls import Silence, silent
 from sweeps.running.worker_actor import Answer, Place, WorkerActor
 from sweeps.worker.assignment import Assignment
+from tracking.code import Code
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
@@ -32,11 +33,13 @@ Waits = Generator[Sequence[Event], None, T]
 class WorkerGroup:
     """All of them are polled together, so that a death shows at once.
 
-    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one.
+    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one. ``code`` is
+    the user's, which the workers import.
     """
 
-    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
+    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None) -> None:
         self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
+        self._code = ray.put(code)  # once, and not with each trial
         self._workers: list[Any] = []
         self._beginning: Waits[None] | None = None
         self._places: list[Place] = []
@@ -142,7 +145,7 @@ class WorkerGroup:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first, *others = self._workers
         within = max(self._stall_s, STARTING_S)
-        taken = [worker.take.remote(assignment, self._stall_s) for worker in self._workers]
+        taken = [worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers]
         [start] = yield from self._answers([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]

@@ -14,7 +14,19 @@ from typing import Any
 from sweeps.checkpoints.files import Manifest
 from sweeps.checkpoints.store import Checkpoints
 from sweeps.config.schema import Schema
-from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
+from sweeps.events import (
+    About,
+    Evaluated,
+    Evaluating,
+    Event,
+    Finished,
+    Imported,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 from sweeps.processes.alive import alive
 from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
 from sweeps.worker.assignment import Assignment
@@ -32,6 +44,7 @@ from sweeps.worker.said import (
     samples_text,
 )
 from sweeps.worker.system_metrics import SystemMetrics
+from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
 SYNCED_EVERY = 100
@@ -118,6 +131,7 @@ class Attempt:
         self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
         head = {"key": self.given.key, "step": self._last, "scores": kept}
         written = checked_artifacts(texts) | samples_text(on, head, samples)
+        self.tell(Imported(versions()))
         self.tell(Evaluated(self._last, on, kept, written))
 
     def notice(self, text: str) -> None:
@@ -162,6 +176,7 @@ class Attempt:
         if self.rank:
             return
         self._settle()
+        self.tell(Imported(versions()))  # a library may be imported only where it is used
         short = 0 < self._last < self.steps
         scores = {**self.scored, **self._scores}
         missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
@@ -210,7 +225,7 @@ class Attempt:
     def _tell_start(self) -> None:
         if self.rank:
             return
-        self.tell(Started(_device(self.world), self.world))
+        self.tell(Started(_device(self.world), self.world, process=of_process()))
         if self._restored is not None:
             self.tell(Resumed(self._restored.step, self._restored.reports))
 
