@@ -11,11 +11,11 @@ from toy_trial import ToyTrial
 
 from sweeps.task import MissingStepError
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared
-from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
-from transformer.decoding.load import load
+from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set
+from transformer.decoding.translator import load
 from transformer.task import TRANSLATION
-from transformer.training.parallel import Worker
+from transformer.training.worker_group import Worker
 from transformer.work import work
 
 AVERAGED = replace(DECODE, average_checkpoints=3, average_every=4)

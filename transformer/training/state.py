@@ -13,7 +13,7 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.optimizer import adam, load_adam
-from transformer.training.parallel import Worker
+from transformer.training.worker_group import Worker
 
 DIGITS = 12  # of a digest, in a message
 

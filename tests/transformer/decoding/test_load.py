@@ -8,8 +8,8 @@ from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 
 from sweeps.task import Saved
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared
-from transformer.decoding.load import load
+from transformer.data.prepared import Prepared
+from transformer.decoding.translator import load
 from transformer.training.state import MisfitError, start
 
 CPU = torch.device("cpu")
