@@ -12,10 +12,10 @@ from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
 from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
-from transformer.decoding.translator import Translator, mean_weights
+from transformer.decoding.translator import Translator
 from transformer.training.meter import rates
 from transformer.training.precision import efficient
-from transformer.training.state import MisfitError, TrainState, compare, start
+from transformer.training.state import MisfitError, TrainState, compare, mean_weights, start
 from transformer.training.train import fit
 from transformer.training.worker_group import StopRequested, Worker, pick_device, tokens_per_micro_batch
 

@@ -3,15 +3,14 @@
 A source with no piece except end-of-sentence translates to an empty line without running the model.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from transformer.config import DecodeConfig, Precision, TrialConfig
+from transformer.config import DecodeConfig, Precision
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.prepared import ParallelSet, Sentences
 from transformer.data.vocabulary import EOS, Vocabulary
@@ -19,7 +18,6 @@ from transformer.decoding.search import Hypothesis, beam_search
 from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, efficient
-from transformer.training.state import SavedState, fitting_weights
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
 NOTHING = Hypothesis([], 0.0)
@@ -112,23 +110,3 @@ def one_line(text: str) -> str:
 def best_texts(vocabulary: Vocabulary, best: Sequence[Hypothesis]) -> list[str]:
     """The text of each hypothesis, on one line."""
     return [one_line(text) for text in vocabulary.decode([hypothesis.pieces for hypothesis in best])]
-
-
-def load(config: TrialConfig, vocabulary: Vocabulary, states: Iterable[SavedState], device: torch.device) -> Translator:
-    """A translator with the mean of these states, which are those of ``config.averaged_steps``. Raises MisfitError."""
-    model = Transformer(config.model, len(vocabulary))
-    model.load_state_dict(mean_weights(states, model))
-    return Translator(model.to(device).eval(), vocabulary, config.decode, config.train.precision)
-
-
-def mean_weights(states: Iterable[SavedState], model: nn.Module) -> dict[str, Tensor]:
-    """The mean of the weights of at least one state (section 6.1); memory holds two at a time.
-
-    Raises MisfitError unless each fits ``model``.
-    """
-    n, total = 0, dict[str, Tensor]()
-    for saved in states:
-        weights = fitting_weights(saved, model)
-        total = {name: total[name] + weight if n else weight for name, weight in weights.items()}
-        n += 1
-    return {name: weight / n for name, weight in total.items()}

@@ -45,17 +45,19 @@ def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) 
 def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     """Its model with its decode settings, on this machine's device; a mean ends at its step. Raises RefusedError."""
     from transformer.data.prepared import Prepared
-    from transformer.decoding.translator import load
-    from transformer.training.state import MisfitError
+    from transformer.decoding.translator import Translator
+    from transformer.model.encoder_decoder import Transformer
+    from transformer.training.state import MisfitError, mean_weights
     from transformer.training.worker_group import pick_device
 
-    config = trained.config
+    config, vocabulary = trained.config, Prepared(trained.data).vocabulary
     steps = replace(config, train=replace(config.train, steps=trained.step)).averaged_steps
-    vocabulary = Prepared(trained.data).vocabulary
+    model = Transformer(config.model, len(vocabulary))
     try:
-        return load(config, vocabulary, trained.states(steps), pick_device())
+        model.load_state_dict(mean_weights(trained.states(steps), model))
     except MisfitError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
+    return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
 
 
 @refusing()
