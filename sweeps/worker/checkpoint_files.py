@@ -1,5 +1,6 @@
-"""The files of one checkpoint, at any fsspec place: its parts, and ``manifest.json``, which is written last."""
+"""The files of checkpoints at any fsspec place: parts, the manifest, which is written last, and whose they are."""
 
+import errno
 import hashlib
 import json
 import math
@@ -12,8 +13,7 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.events import Report
-from sweeps.processes.alive import alive
-from sweeps.processes.storage import unless_in_use
+from sweeps.processes.storage import alive, unless_in_use
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".part"  # suffix of a file that is being written
@@ -156,3 +156,57 @@ def _sync_folder(folder: Path) -> None:
 def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
     """Bytes and SHA-256 of each file."""
     return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()}
+
+
+OWNER = "owner.json"
+"""Next to the folders of attempts: the newest one, which owns them."""
+
+
+class SupersededError(Exception):
+    """A newer attempt owns the checkpoints, in one line."""
+
+
+class Owner:
+    """The claim of one attempt. ``run`` is the same for all attempts of one sweep, and new for the next.
+
+    A worker that was cut off may live on and write while its successor trains. Once it sees the successor's claim, it
+    neither writes nor removes anything.
+    """
+
+    def __init__(self, filesystem: Any, root: str, attempt: int, run: str) -> None:
+        self.filesystem, self.path = filesystem, f"{root}/{OWNER}"
+        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": run}, False
+
+    def claim(self) -> None:
+        """Own the checkpoints from now on. Raises SupersededError if this attempt starts after its own successor."""
+        found = self._found()
+        if found and found["run"] == self.mine["run"] and found["attempt"] > self.mine["attempt"]:
+            raise self._superseded(found)
+        self.filesystem.makedirs(self.root, exist_ok=True)
+        self.filesystem.pipe_file(f"{self.path}.part", json.dumps(self.mine).encode())
+        self.filesystem.mv(f"{self.path}.part", self.path)
+        self.claimed = True
+
+    def check(self) -> None:
+        """Raises SupersededError once another attempt has claimed the checkpoints.
+
+        The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
+        Raises OSError if the claim of this process is gone: the storage is away or was emptied.
+        """
+        found = self._found()
+        if found is None and self.claimed and not self.filesystem.exists(self.path):
+            raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
+        earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
+        if found and found != self.mine and not earlier:
+            raise self._superseded(found)
+
+    def _found(self) -> dict[str, Any] | None:
+        """The newest claim; None without one, or if its file is damaged."""
+        try:
+            found = json.loads(self.filesystem.cat_file(self.path))
+            return {"attempt": int(found["attempt"]), "run": str(found["run"])}
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+            return None
+
+    def _superseded(self, found: dict[str, Any]) -> SupersededError:
+        return SupersededError(f"attempt {found['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")

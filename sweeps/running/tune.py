@@ -4,6 +4,7 @@ A process takes a trial when it is there (``Queue``), and polls its workers (``T
 """
 
 import logging
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,11 @@ from sweeps.events import Lost
 from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.storage import FIXES
-from sweeps.processes.times import ANSWER_S
-from sweeps.running.losses import died
-from sweeps.running.orders import order_of
+from sweeps.processes.times import ANSWER_S, ASK_FREE_S, EXPLAINED_AFTER_S
+from sweeps.running.failures import died
+from sweeps.running.group import WorkerGroup
 from sweeps.running.queue import Queue
-from sweeps.running.resources import Wait, strategy
-from sweeps.running.turn import Turn
-from sweeps.running.worker_group import WorkerGroup
+from sweeps.running.turn import Turn, order_of
 
 NEVER_BEGAN = "the trial's process ended before it began"
 NO_START = "no process of a trial starts; Ray's logs have the cause"
@@ -188,3 +187,46 @@ def _death(process: Any) -> Lost:
     except RayError as error:
         return died(error, "the trial's process")
     return Lost("the trial's process was ended", "")
+
+
+def strategy(cluster: Cluster) -> str:
+    """A worker group lies on one node if every node that takes a worker has room for all of them.
+
+    Otherwise Ray puts as many workers as possible on one node, and the others on more: where only some nodes could
+    hold a group, the others would stay idle.
+    """
+    usable = [node["Resources"] for node in ray.nodes() if node["Alive"] and _holds(node["Resources"], cluster, 1)]
+    return "STRICT_PACK" if usable and all(_holds(node, cluster, cluster.workers) for node in usable) else "PACK"
+
+
+def waiting_for(cluster: Cluster, free: dict[str, float]) -> str:
+    """Such as "4 GPUs, 2 are free"; ``free`` holds what all nodes have left, by kind."""
+    needs = {"GPU": cluster.gpus_per_worker * cluster.workers, "CPU": float(cluster.cpus_per_worker * cluster.workers)}
+    short = {kind: count for kind, count in needs.items() if count > free.get(kind, 0)}
+    kind = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+    free_of = free.get(kind, 0.0)
+    verb = "is" if free_of == 1 else "are"
+    spread = "" if kind in short else ", but not where a whole worker group fits"
+    return f"{needs[kind]:g} {kind}{'s' * (needs[kind] != 1)}, {free_of:g} {verb} free{spread}"
+
+
+class Wait:
+    """How long no trial could run, and for what they wait. Ray is asked only then."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._since, self._asked, self._words = cluster, time.monotonic(), 0.0, ""
+
+    def words(self, trials: list[Any]) -> str:
+        """Such as "4 GPUs, 2 are free" after a wait of 30 s; "" while a trial runs."""
+        now = time.monotonic()
+        states = {trial.status for trial in trials}
+        if "RUNNING" in states or "PENDING" not in states:
+            self._since, self._words = now, ""
+        elif now - self._since > EXPLAINED_AFTER_S and now - self._asked > ASK_FREE_S:
+            self._asked, self._words = now, waiting_for(self._cluster, ray.available_resources())
+        return self._words
+
+
+def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
+    cpus, gpus = cluster.cpus_per_worker * workers, cluster.gpus_per_worker * workers
+    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus

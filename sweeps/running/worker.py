@@ -1,10 +1,11 @@
-"""One worker of a trial on Ray.
+"""One worker of a trial on Ray, and what its process prints.
 
 Its process imports this. It needs no Ray Tune, so it starts a second sooner; torch follows with the first trial.
 """
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,18 +19,17 @@ from typing import TypeVar
 import ray
 from ray.util import get_node_ip_address
 
-from sweeps.checkpoints.store import Start
-from sweeps.events import Event, Failed, Lost, Printed
+from sweeps.events import Assignment, Event, Failed, Lost, Printed
 from sweeps.preflight.node_facts import Packages, packages
-from sweeps.processes.alive import signs
-from sweeps.running.losses import ended_by
-from sweeps.running.printed import Prints
-from sweeps.running.stalls import STDERR, StackTimer
+from sweeps.processes.storage import signs
+from sweeps.running.failures import STDERR, StackTimer, ended_by
 from sweeps.task import RefusedError
-from sweeps.worker.assignment import Assignment
+from sweeps.worker.calls import printable
+from sweeps.worker.checkpoints import Start
 from sweeps.worker.driver import Driver
-from sweeps.worker.said import printable
 
+LAST_LINES = 60
+"""Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
 EVENTS_AHEAD = 500
 """How many events a worker may be ahead of the sweep; then it and its peers wait."""
 T = TypeVar("T")
@@ -47,6 +47,15 @@ class Place:
     pid: int
     log: Path
     packages: Packages | None
+
+    def last_lines(self) -> list[str]:
+        """The last lines of its standard error, without Ray's own lines; none from another node."""
+        if self.node != ray.get_runtime_context().get_node_id():
+            return []
+        with suppress(OSError):
+            lines = self.log.read_text("utf-8", "replace").splitlines()
+            return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+        return []
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
@@ -82,7 +91,7 @@ class WorkerActor:
 
     def address(self) -> str:
         """host:port on this worker's node where the group can meet. The port is held until the next call."""
-        from sweeps.worker.meeting_port import held_port
+        from sweeps.worker.peers import held_port
 
         self.held, address = held_port(get_node_ip_address())
         return address
@@ -158,3 +167,55 @@ def _caught(act: Callable[[], T]) -> T | Failed | Lost:
 def _packages() -> Packages:
     """Once per process: it has imported these files."""
     return packages()
+
+
+MOST_BYTES = 1 << 16
+"""Of one call and one stream: a worker that prints without end keeps only the newest lines."""
+
+
+class Prints:
+    """What this process prints from now on."""
+
+    def __init__(self) -> None:
+        self._streams = [OwnStream(descriptor) for descriptor in (1, 2)]
+
+    def __call__(self) -> str:
+        """Since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self._streams)
+
+
+class OwnStream:
+    """A standard stream of this process that goes to a file. A terminal or a pipe gives nothing: its reader sees it."""
+
+    def __init__(self, descriptor: int) -> None:
+        target = Path(f"/proc/self/fd/{descriptor}")
+        self._path = target.resolve() if target.exists() and target.is_file() else None
+        self._at = self._size()
+
+    def new(self) -> str:
+        """The complete lines since the last call, without Ray's own."""
+        end = self._size()
+        if self._path is None or end <= self._at:
+            self._at = min(self._at, end)
+            return ""
+        with suppress(OSError), self._path.open("rb") as file:
+            start = max(self._at, end - MOST_BYTES)
+            file.seek(start)
+            content = file.read(end - start)
+            whole = content[: content.rfind(b"\n") + 1] if len(content) < MOST_BYTES else content
+            self._at = start + len(whole)
+            return _without_marks(whole.decode("utf-8", "replace"))
+        return ""
+
+    def _size(self) -> int:
+        with suppress(OSError):
+            return os.stat(self._path).st_size if self._path else 0  # noqa: PTH116 - the path may be None
+        return 0
+
+
+def _without_marks(text: str) -> str:
+    """Ray marks its files with lines such as ":actor_name:WorkerActor"."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith((":actor_name:", ":job_id:")))

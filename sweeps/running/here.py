@@ -8,16 +8,14 @@ from rich.console import Console
 
 from sweeps.events import Event, Failed, Report
 from sweeps.planning.plan import Plan
-from sweeps.running.announced import leave_study
-from sweeps.running.open_study import open_study
-from sweeps.running.patient_record import recorded, unrecorded_as_error
+from sweeps.running.failures import ended_if_it_hangs
+from sweeps.running.open import open_study
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import Recorder
-from sweeps.running.stalls import ended_if_it_hangs
-from sweeps.running.stopping import Stopping
+from sweeps.running.recorder import Recorder, recorded, unrecorded_as_error
+from sweeps.running.stopping import Stopping, leave_study
 from sweeps.task import RefusedError
+from sweeps.worker.calls import cause, printable
 from sweeps.worker.driver import Driver
-from sweeps.worker.said import cause, printable
 from tracking.damage import DamagedFileError
 
 

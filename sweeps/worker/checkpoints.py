@@ -20,13 +20,11 @@ from typing import Any, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.checkpoints.files import CheckpointFiles, DamagedCheckpointError, Manifest, described, finite
-from sweeps.checkpoints.owner import Owner
-from sweeps.checkpoints.plain_state import Parts
-from sweeps.processes.own_temporary import own_temporary
-from sweeps.processes.storage import StorageError, patiently, telling
+from sweeps.processes.storage import StorageError, own_temporary, patiently, telling
 from sweeps.processes.times import LOOK_AT_WRITE_S
 from sweeps.task import Keep, MissingStepError, Saved
+from sweeps.worker.checkpoint_files import CheckpointFiles, DamagedCheckpointError, Manifest, Owner, described, finite
+from sweeps.worker.plain_state import Parts
 
 KEY_DIGITS = 16  # of a key, in a path; the manifest holds the whole key
 T = TypeVar("T")

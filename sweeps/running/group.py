@@ -15,14 +15,12 @@ from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.events import Event, Failed, Lost, Noticed, Printed, Report, Started
+from sweeps.events import Assignment, Event, Failed, Lost, Noticed, Printed, Report, Started
 from sweeps.preflight.node_facts import Packages
 from sweeps.preflight.other_packages import other_packages
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.losses import died, last_lines
-from sweeps.running.stalls import Silence, silent
-from sweeps.running.worker_actor import Answer, Place, WorkerActor
-from sweeps.worker.assignment import Assignment
+from sweeps.running.failures import Silence, died, silent
+from sweeps.running.worker import Answer, Place, WorkerActor
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
@@ -205,7 +203,7 @@ class WorkerGroup:
 
     def _stalled(self) -> Lost:
         """All workers hang. log.txt has the stacks of those that answer polls; others may have printed theirs here."""
-        return Lost(silent(self._stall_s), "\n".join(line for place in self._places for line in last_lines(place)))
+        return Lost(silent(self._stall_s), "\n".join(line for place in self._places for line in place.last_lines()))
 
 
 def _named(event: Event, rank: int) -> Event:

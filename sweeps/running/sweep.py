@@ -10,17 +10,13 @@ from rich.console import Console
 
 from sweeps.planning.plan import Plan
 from sweeps.preflight.node_facts import packages
-from sweeps.processes.own_temporary import own_temporary
-from sweeps.processes.storage import at_place
-from sweeps.running.announced import leave_study
+from sweeps.processes.storage import at_place, own_temporary
 from sweeps.running.connection import Connection
-from sweeps.running.open_study import open_study
-from sweeps.running.patient_record import unrecorded_as_error
+from sweeps.running.open import open_study, readable
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
-from sweeps.running.recorder import Recorder
-from sweeps.running.repair import readable
-from sweeps.running.stopping import Stopping
+from sweeps.running.recorder import Recorder, unrecorded_as_error
+from sweeps.running.stopping import Stopping, leave_study
 from tracking.shell import shell_line
 
 
@@ -44,8 +40,8 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: Connection) -> None:
     """Run the pending trials."""
     from sweeps.processes.ray_private import uncounted
-    from sweeps.running.on_tune import run_on_tune
-    from sweeps.running.orders import start_orders
+    from sweeps.running.tune import run_on_tune
+    from sweeps.running.turn import start_orders
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
@@ -67,7 +63,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
 @contextmanager
 def _watched(queue: Queue, leave: Callable[[], None], command: str) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line, which ends with the command to type."""
-    from sweeps.running.ray_watch import RayWatch
+    from sweeps.running.connection import RayWatch
 
     def record(cause: str) -> None:
         queue.close(f"lost: {cause}")
