@@ -59,7 +59,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("ctranslate2", ("transformer/decoding/ctranslate.py",)),
         ("mlflow", ("tracking", "transformer/verbs/exporting.py")),
         ("pandas", ("tracking/frames.py",)),
-        ("scipy", ("tracking/distributions.py",)),
+        ("scipy", ("tracking/statistics/distributions.py",)),
         ("matplotlib", ("tracking/report",)),
         ("plotext", ("sweeps/curves.py",)),
     ],

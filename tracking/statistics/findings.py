@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from tracking.best_report import BestReport, best_reports
 from tracking.card import Card
-from tracking.later_seeds import later_seeds
 from tracking.metrics import Metric
 from tracking.rows import TableRow
-from tracking.sentence_tests import SentenceTest, SentenceTests, sentence_tests
+from tracking.statistics.later_seeds import later_seeds
+from tracking.statistics.sentence_tests import SentenceTest, SentenceTests, sentence_tests
+from tracking.statistics.unlike import Unlike, unlike
 from tracking.study import Study
-from tracking.unlike import Unlike, unlike
 
 if TYPE_CHECKING:
-    from tracking.seed_findings import SeedFindings
-    from tracking.seed_tests import RowTest
-    from tracking.verdict import MetricVerdict
+    from tracking.statistics.seed_findings import SeedFindings
+    from tracking.statistics.seed_tests import RowTest
+    from tracking.statistics.verdict import MetricVerdict
 
 LEVEL = 0.05
 OF_SAMPLES = "°"
@@ -76,7 +76,7 @@ NONE = Findings()
 
 def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Metric | None = None) -> Findings:
     """Everything for all rows of the study, whatever is shown. With ``reports_of``, the best reports, too."""
-    from tracking.seed_findings import seed_findings  # NumPy, which a plan does not need
+    from tracking.statistics.seed_findings import seed_findings  # NumPy, which a plan does not need
 
     card = study.task
     seeds = {metric.name: found for metric in card.tabled if (found := seed_findings(study, metric, rows, reference))}
@@ -87,7 +87,7 @@ def find(study: Study, rows: Sequence[TableRow], reference: str, reports_of: Met
 
 def with_verdicts(findings: Findings, card: Card, rows: Sequence[TableRow]) -> Findings:
     """Our differences against the published ones, for all rows of the study."""
-    from tracking.verdict import verdict
+    from tracking.statistics.verdict import verdict
 
     verdicts: dict[str, MetricVerdict] = {}
     for metric in card.tabled:

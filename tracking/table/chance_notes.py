@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.findings import LEVEL, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.formats import spread
 from tracking.metrics import Metric
 from tracking.rows import TableRow
-from tracking.unlike import summary
-from tracking.view import View
+from tracking.statistics.findings import LEVEL, OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.unlike import summary
+from tracking.table.view import View
 
 if TYPE_CHECKING:
-    from tracking.seed_findings import SeedFindings
+    from tracking.statistics.seed_findings import SeedFindings
 
 LARGE_SD = 2.0
 """From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal

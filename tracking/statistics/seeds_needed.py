@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from tracking.metrics import Metric
-from tracking.seed_values import finished_results, pooled_spread, seed_values
+from tracking.statistics.seed_values import finished_results, pooled_spread, seed_values
 from tracking.study import Study
 
 DIFFERENCES = 3
@@ -39,8 +39,8 @@ def _lines(study: Study, results: dict[str, dict[int, dict[str, object]]], metri
 
 def _needed(metric: Metric, sd: float, rows: int) -> Iterator[tuple[float, int | None]]:
     """Differences with the seeds that show them, up to the first one that the least number of seeds shows."""
-    from tracking.power import seeds_for
-    from tracking.seed_tests import LEAST_SEEDS
+    from tracking.statistics.power import seeds_for
+    from tracking.statistics.seed_tests import LEAST_SEEDS
 
     for difference in round_differences(math.expm1(sd) if metric.exp_of else sd):
         seeds = seeds_for(math.log1p(difference) if metric.exp_of else difference, sd, rows)

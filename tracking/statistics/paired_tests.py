@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tracking.counts import Floats, of_reference
-from tracking.resampling import Resampled, compared, resampled_scores
-from tracking.scored_samples import Evaluated, UntestedError
+from tracking.statistics.counts import Floats, of_reference
+from tracking.statistics.resampling import Resampled, compared, resampled_scores
+from tracking.statistics.scored_samples import Evaluated, UntestedError
 
 Pair = tuple[Evaluated, Evaluated]
 Read = Callable[[Evaluated], Floats]

@@ -11,8 +11,8 @@ from typing import Literal
 
 from tracking.formats import signed
 from tracking.metrics import Metric
-from tracking.rank_agreement import RankAgreement, rank_agreement
-from tracking.seed_tests import Family, RowTest
+from tracking.statistics.rank_agreement import RankAgreement, rank_agreement
+from tracking.statistics.seed_tests import Family, RowTest
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]
 WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracking.counts import Floats, scores
+from tracking.statistics.counts import Floats, scores
 
 SEED = 12345  # sacreBLEU's default
 CELLS_AT_ONCE = 4_000_000  # of a block of draws: 32 MB

@@ -2,8 +2,8 @@
 
 import math
 
-from tracking.distributions import critical_t, loadings, noncentrality, power
-from tracking.seed_tests import ALPHA, LEAST_SEEDS, Family
+from tracking.statistics.distributions import critical_t, loadings, noncentrality, power
+from tracking.statistics.seed_tests import ALPHA, LEAST_SEEDS, Family
 
 POWER = 0.8
 MOST_SEEDS = 1000

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tracking.kept_results import fingerprint, kept
 from tracking.metrics import Metric
-from tracking.power import detectable_exponential, detectable_range, would_need
 from tracking.rows import TableRow
-from tracking.seed_tests import Family, RowTest, exponential, family
+from tracking.statistics.kept_results import fingerprint, kept
+from tracking.statistics.power import detectable_exponential, detectable_range, would_need
+from tracking.statistics.seed_tests import Family, RowTest, exponential, family
 from tracking.study import Study
 
 VERSION = 1

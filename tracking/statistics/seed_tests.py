@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracking.distributions import Loadings, critical_t, largest_t_tail, loadings, t_tail
-from tracking.holm import holm
+from tracking.statistics.distributions import Loadings, critical_t, largest_t_tail, loadings, t_tail
+from tracking.statistics.holm import holm
 
 ALPHA = 0.05
 LEAST_SEEDS = 3

@@ -4,10 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 from tracking.card import Card
-from tracking.findings import Findings
 from tracking.metrics import Metric
 from tracking.rows import TableRow
-from tracking.sentence_tests import SentenceTests
+from tracking.statistics.findings import Findings
+from tracking.statistics.sentence_tests import SentenceTests
 
 NUMBERS = ("low", "high", "p", "p_welch")
 

@@ -10,10 +10,10 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from tracking.holm import holm
-from tracking.kept_results import fingerprint, kept
 from tracking.metrics import Metric
-from tracking.scored_samples import Evaluated, UntestedError, evaluated, other_settings, samples
+from tracking.statistics.holm import holm
+from tracking.statistics.kept_results import fingerprint, kept
+from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, other_settings, samples
 from tracking.study import Study, Trial
 
 DRAWS = 10_000
@@ -111,7 +111,7 @@ def _kept(
     """The test of each pair, or why it has none."""
 
     def compute() -> list[Any]:
-        from tracking.paired_tests import paired_tests  # NumPy, which kept results do not need
+        from tracking.statistics.paired_tests import paired_tests  # NumPy, which kept results do not need
 
         found = paired_tests(metric.from_counts[0], pairs, read, study.task.sample, DRAWS)
         return [each if isinstance(each, str) else astuple(each) for each in found]

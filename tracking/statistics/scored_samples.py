@@ -12,7 +12,7 @@ from tracking.metrics import Metric
 from tracking.study import Study, Trial
 
 if TYPE_CHECKING:  # NumPy is imported where samples are read: a table with cached tests needs none
-    from tracking.counts import Floats
+    from tracking.statistics.counts import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def evaluated(study: Study, trial: Trial, metric: Metric, set_name: str) -> Eval
 
 def samples(metric: Metric, set_name: str, known: Evaluated) -> "Floats":
     """[N, C]: the counts of each sample. Raises UntestedError if the file is damaged, or not that of the result."""
-    from tracking.counts import counts, scores
+    from tracking.statistics.counts import counts, scores
 
     name = f"{known.trial.name}: statistics/{set_name}.jsonl"
     try:

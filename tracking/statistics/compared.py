@@ -7,10 +7,10 @@ from typing import Any
 
 from tracking.damage import unless_damaged
 from tracking.metrics import Metric
-from tracking.scored_samples import Evaluated, UntestedError, evaluated, samples
-from tracking.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
-from tracking.sentence_tests import DRAWS, SentenceTest
-from tracking.side import Side
+from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, samples
+from tracking.statistics.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
+from tracking.statistics.sentence_tests import DRAWS, SentenceTest
+from tracking.statistics.side import Side
 from tracking.study import Trial
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
@@ -93,7 +93,7 @@ def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: st
     if metric is None:
         why = f"no {first.study.task.sample} can be named: trials keep no counts of {_listed(metrics)}"
         return Differing(None, set_name or metrics[0].set, None, [], why)
-    from tracking.counts import scores  # NumPy
+    from tracking.statistics.counts import scores  # NumPy
 
     of_set = set_name or metric.set
     pairs, _ = _pairs(first, second, metric, of_set)
@@ -131,7 +131,7 @@ def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> d
     noun = first.study.task.sample
     if not metric.from_counts:
         return {"": f"trials keep no counts of {metric.label}"}
-    from tracking.paired_tests import paired_tests  # NumPy
+    from tracking.statistics.paired_tests import paired_tests  # NumPy
 
     pairs, reasons = _pairs(first, second, metric, set_name)
     backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
