@@ -18,12 +18,12 @@ from scipy import special
 
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import Sheet, to_markdown, to_terminal
-from tracking.distributions import critical_t, loadings
-from tracking.seed_tests import ALPHA, family
+from tracking.statistics.distributions import critical_t, loadings
+from tracking.statistics.seed_tests import ALPHA, family
 
 ROWS, SEEDS = 20, 3  # the rows include base, which is row 0
 FIRST = 1000
-CHECKED = 50  # studies of each case whose marks are compared with those of `tracking.seed_tests`
+CHECKED = 50  # studies of each case whose marks are compared with those of `tracking.statistics.seed_tests`
 
 
 @dataclass(frozen=True)

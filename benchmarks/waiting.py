@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.workloads import Workload, prepared_text
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.planning.compose import compose_row
 from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder
 from transformer.card import CARD

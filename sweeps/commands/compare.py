@@ -27,7 +27,7 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     sides = named_sides([text for text in arguments if "=" not in text], overrides)
     metrics = chosen_metrics(sides, metric, set_name)
     from sweeps.comparing import shown
-    from tracking.compared import compared, differing
+    from tracking.statistics.compared import compared, differing
 
     found = [compared(*pair, metrics, set_name) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)

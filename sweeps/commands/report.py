@@ -31,9 +31,9 @@ def report(
     refuse_places(page_path)
     made = chosen_table(study, settings, overrides or [], Asked())
     from tracking.files import write_atomic
-    from tracking.findings import with_verdicts
     from tracking.report.page import page
     from tracking.report.written import content_of, figure_files, write_figures
+    from tracking.statistics.findings import with_verdicts
 
     findings = with_verdicts(made.findings, made.study.task, made.all_rows)
     content = content_of(made.study, made.rows, findings, texts_of(study, settings), drawn=not no_figures)

@@ -16,7 +16,7 @@ from benchmarks.statistics import (
     shares,
     unequal_variances,
 )
-from tracking.seed_tests import exponential, family
+from tracking.statistics.seed_tests import exponential, family
 
 EQUAL, WILD_ROW, WILD_BASE, DIFFERENT = CASES
 STUDIES = 4000

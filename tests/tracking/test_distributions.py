@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tracking.distributions import critical_t, largest_t_tail, loadings, noncentrality, power, t_tail
+from tracking.statistics.distributions import critical_t, largest_t_tail, loadings, noncentrality, power, t_tail
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from tracking.holm import holm
+from tracking.statistics.holm import holm
 
 
 def test_by_hand() -> None:

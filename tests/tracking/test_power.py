@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tracking.power import detectable, detectable_exponential, detectable_range, power_of, seeds_for, would_need
-from tracking.seed_tests import Family, family
+from tracking.statistics.power import (
+    detectable,
+    detectable_exponential,
+    detectable_range,
+    power_of,
+    seeds_for,
+    would_need,
+)
+from tracking.statistics.seed_tests import Family, family
 
 
 def drawn(seeds: dict[str, int]) -> Family:

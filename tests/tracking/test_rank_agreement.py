@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tracking.rank_agreement import RankAgreement, rank_agreement
+from tracking.statistics.rank_agreement import RankAgreement, rank_agreement
 
 
 def agreement(ours: list[float], published: list[float], error: float = 0.0) -> RankAgreement:

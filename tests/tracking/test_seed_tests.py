@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import tracking
-from tracking.power import detectable
-from tracking.seed_tests import (
+from tracking.statistics.power import detectable
+from tracking.statistics.seed_tests import (
     Family,
     RowTest,
     exponential,

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
-from tracking.later_seeds import LaterSeeds, later_seeds
-from tracking.power import seeds_for
-from tracking.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
-from tracking.seeds_needed import round_differences, seeds_needed_lines
+from tracking.statistics.later_seeds import LaterSeeds, later_seeds
+from tracking.statistics.power import seeds_for
+from tracking.statistics.seed_values import PooledSpread, finished_results, pooled_spread, seed_values
+from tracking.statistics.seeds_needed import round_differences, seeds_needed_lines
 from tracking.study import Study
 from transformer.card import CARD
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sentence_studies as made
 
+from tracking.statistics.unlike import summary, unlike
 from tracking.study import Study
-from tracking.unlike import summary, unlike
 
 ROWS = {"base": 0.5, "deep": 0.6, "wide": 0.7}
 ALIKE: dict[str, Any] = {

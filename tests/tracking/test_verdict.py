@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tracking.metrics import Metric
-from tracking.seed_tests import Family, RowTest
-from tracking.verdict import MetricVerdict, rule, verdict
+from tracking.statistics.seed_tests import Family, RowTest
+from tracking.statistics.verdict import MetricVerdict, rule, verdict
 from transformer.card import CARD
 
 PPL, BLEU = CARD.tabled

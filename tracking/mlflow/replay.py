@@ -15,7 +15,6 @@ from typing import Any
 
 from tracking.cause import cause_of, out_of_reach
 from tracking.damage import DamagedFileError, read_whole, unless_damaged
-from tracking.findings import find
 from tracking.journal import JournalLine
 from tracking.liveness import Attempt, Runner, runners, runs
 from tracking.looks import looks_of, settled_looks
@@ -27,6 +26,7 @@ from tracking.mlflow.notes import NOTE, row_words, study_note
 from tracking.mlflow.store import Status, Store
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.rows import BASE, table
+from tracking.statistics.findings import find
 from tracking.study import STUDY_FILE, Study, Trial, read_study
 from tracking.trial_folder import TrialFolder, TrialState
 

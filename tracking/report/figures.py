@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tracking.card import Card
-from tracking.findings import Findings
 from tracking.metrics import Metric
 from tracking.report.curve_figures import curve_figures
 from tracking.report.curves import Curves
@@ -13,7 +12,8 @@ from tracking.report.forest import Difference, forest
 from tracking.report.row_entries import Entry
 from tracking.report.score_against_cost import scatters
 from tracking.rows import TableRow
-from tracking.tested import words
+from tracking.statistics.findings import Findings
+from tracking.statistics.tested import words
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tracking.findings import Findings
 from tracking.report.figures import Figures
 from tracking.report.provenance import provenance
 from tracking.report.row_entries import Entry
@@ -15,6 +14,7 @@ from tracking.report.samples import Texts, samples
 from tracking.report.tables import costs, results
 from tracking.report.ticks import utc
 from tracking.rows import TableRow
+from tracking.statistics.findings import Findings
 from tracking.studies import last_active
 from tracking.study import Study
 

@@ -12,8 +12,8 @@ from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
-from sweeps.checkpoints.plain_state import Parts
 from sweeps.task import Saved
+from sweeps.worker.plain_state import Parts
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
 from transformer.model.encoder_decoder import EncoderLayer

@@ -1,0 +1,198 @@
+"""Two trials, rows or whole studies compared: configuration, every metric with both kinds of chance, single samples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tracking.damage import unless_damaged
+from tracking.metrics import Metric
+from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, samples
+from tracking.statistics.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
+from tracking.statistics.sentence_tests import DRAWS, SentenceTest
+from tracking.statistics.side import Side
+from tracking.study import Trial
+
+OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
+"""Groups of config.yaml that say how a trial ran, not what it is."""
+SHOWN = 10
+FIRST, SECOND = "first", "second"
+
+
+@dataclass(frozen=True)
+class MetricCompared:
+    """One metric on one set. Differences are second minus first."""
+
+    metric: Metric
+    set_name: str
+    means: tuple[float | None, float | None]  # over finite values
+    seeds: tuple[int, int]
+    over_seeds: RowTest | None  # None: untested, and why
+    why_not_over_seeds: str
+    over_samples: dict[str, SentenceTest | str]  # by "seed 1", or the reason why there is none
+
+    @property
+    def difference(self) -> float | None:
+        first, second = self.means
+        return None if first is None or second is None else second - first
+
+
+@dataclass(frozen=True)
+class SampleCompared:
+    """One sample of the set; places count from 1, as lines of its texts do."""
+
+    place: int
+    first: float
+    second: float
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> float:
+        return self.second - self.first
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A pair of sides. ``samples`` are those of the pair of trials ``of_trials`` whose scores differ most."""
+
+    sides: tuple[Side, Side]
+    configuration: dict[str, tuple[Any, Any]]
+    metrics: list[MetricCompared]
+
+
+@dataclass(frozen=True)
+class Differing:
+    """The samples whose scores differ most, of one pair of trials; ``note`` says why there are none."""
+
+    metric: Metric | None
+    set_name: str
+    trials: tuple[Trial, Trial] | None
+    samples: list[SampleCompared]
+    note: str = ""
+
+
+def compared(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Compared:
+    """Each metric on its own set unless one is named."""
+    found = [_metric(first, second, metric, set_name or metric.set) for metric in metrics]
+    return Compared((first, second), configuration(first, second, set_name or metrics[0].set), found)
+
+
+def configuration(first: Side, second: Side, set_name: str) -> dict[str, tuple[Any, Any]]:
+    """The keys in which the two differ, and their values; None for a key that one of them does not have.
+
+    Of trials with one seed in common, if there are any. Settings for scoring are those behind the scores.
+    """
+    ours, theirs = (_configuration(side, trial, set_name) for side, trial in zip(*_shown(first, second), strict=True))
+    both = {name: (ours.get(name), theirs.get(name)) for name in dict.fromkeys((*ours, *theirs))}
+    return {name: values for name, values in both.items() if values[0] != values[1]}
+
+
+def differing(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Differing:
+    """By the first of these metrics that has counts of its samples."""
+    metric = next((metric for metric in metrics if metric.from_counts), None)
+    if metric is None:
+        why = f"no {first.study.task.sample} can be named: trials keep no counts of {_listed(metrics)}"
+        return Differing(None, set_name or metrics[0].set, None, [], why)
+    from tracking.statistics.counts import scores  # NumPy
+
+    of_set = set_name or metric.set
+    pairs, _ = _pairs(first, second, metric, of_set)
+    if not pairs:
+        return Differing(metric, of_set, None, [], "the two have no evaluated trials to pair")
+    ours, theirs = pairs[0]
+    try:
+        counted = [samples(metric, of_set, each) for each in (ours, theirs)]
+    except UntestedError as error:
+        return Differing(metric, of_set, None, [], str(error))
+    if len(counted[0]) != len(counted[1]):
+        return Differing(metric, of_set, None, [], f"the two have other {first.study.task.sample}s")
+    each = [scores(metric.from_counts[0], of_side, 1, partly=True).tolist() for of_side in counted]
+    found = [SampleCompared(place, *pair) for place, pair in enumerate(zip(*each, strict=True), start=1)]
+    ordered = sorted((one for one in found if one.difference), key=lambda one: (-abs(one.difference), one.place))
+    note = "" if ordered else f"every {first.study.task.sample} has the same {metric.label}"
+    return Differing(metric, of_set, (ours.trial, theirs.trial), ordered[:SHOWN], note)
+
+
+def _metric(first: Side, second: Side, metric: Metric, set_name: str) -> MetricCompared:
+    tested = first.study.task.tested(metric)  # its logarithm, if it is an exponential such as perplexity
+    values = {side: of.values(tested, set_name) for side, of in ((FIRST, first), (SECOND, second))}
+    found = family(values, FIRST)
+    tests = {} if found is None else found.tests if tested is metric else exponential(found)
+    spreads = [spread(of) if tested is metric else exponential_spread(of) for of in values.values()]
+    one, other = (None if each is None else each.mean for each in spreads)
+    why = ", ".join(dict.fromkeys(filter(None, map(why_untested, values.values())))) or "no variance over seeds"
+    seeds = (len(values[FIRST]), len(values[SECOND]))
+    over_samples = _over_samples(first, second, metric, set_name)
+    over_seeds = tests.get(SECOND)
+    return MetricCompared(metric, set_name, (one, other), seeds, over_seeds, "" if over_seeds else why, over_samples)
+
+
+def _over_samples(first: Side, second: Side, metric: Metric, set_name: str) -> dict[str, SentenceTest | str]:
+    noun = first.study.task.sample
+    if not metric.from_counts:
+        return {"": f"trials keep no counts of {metric.label}"}
+    from tracking.statistics.paired_tests import paired_tests  # NumPy
+
+    pairs, reasons = _pairs(first, second, metric, set_name)
+    backward = [(theirs, ours) for ours, theirs in pairs]  # second minus first
+    tests = paired_tests(metric.from_counts[0], backward, partial(samples, metric, set_name), noun, DRAWS)
+    found: dict[str, SentenceTest | str] = dict(reasons)
+    for (ours, theirs), test in zip(pairs, tests, strict=True):
+        name = _pair_name(ours.trial, theirs.trial)
+        found[name] = (
+            test
+            if isinstance(test, str)
+            else SentenceTest(test.difference, test.low, test.high, test.p, test.samples, test.p)
+        )
+    return found
+
+
+def _pairs(
+    first: Side, second: Side, metric: Metric, set_name: str
+) -> tuple[list[tuple[Evaluated, Evaluated]], dict[str, str]]:
+    """Trials of one seed, or the only trials of both; and by pair why it is none."""
+    pairs, reasons = list[tuple[Evaluated, Evaluated]](), dict[str, str]()
+    for ours, theirs in _seeds_in_common(first, second):
+        try:
+            one = evaluated(first.study, ours, metric, set_name)
+            pairs.append((one, evaluated(second.study, theirs, metric, set_name)))
+        except UntestedError as error:
+            reasons[_pair_name(ours, theirs)] = str(error)
+    return pairs, reasons
+
+
+def _seeds_in_common(first: Side, second: Side) -> list[tuple[Trial, Trial]]:
+    seeds = {trial.seed: trial for trial in second.trials}
+    found = [(trial, seeds[trial.seed]) for trial in first.trials if trial.seed in seeds]
+    alone = len(first.trials) == len(second.trials) == 1
+    return [(first.trials[0], second.trials[0])] if alone else found
+
+
+def _shown(first: Side, second: Side) -> tuple[tuple[Side, Side], tuple[Trial, Trial]]:
+    return (first, second), next(iter(_seeds_in_common(first, second)), (first.trials[0], second.trials[0]))
+
+
+def _configuration(side: Side, trial: Trial, set_name: str) -> dict[str, Any]:
+    """Dotted keys of the task's groups, with the scoring behind the scores in place of what was configured."""
+    folder, card = side.study.trial_folder(trial), side.study.task
+    config = unless_damaged(folder.config, None) or {}
+    flat = dict(_flat({group: of for group, of in config.items() if group not in OF_A_RUN}))
+    decode = side.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
+    data = {"data": str(config["data_fingerprint"])[:16]} if config.get("data_fingerprint") else {}
+    return flat | {card.setting(name): value for name, value in decode.items()} | data
+
+
+def _flat(tree: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _pair_name(ours: Trial, theirs: Trial) -> str:
+    return f"seed {ours.seed}" if ours.seed == theirs.seed else f"seeds {ours.seed} and {theirs.seed}"
+
+
+def _listed(metrics: Sequence[Metric]) -> str:
+    return ", ".join(metric.label for metric in metrics)

@@ -1,0 +1,130 @@
+"""A paragraph on methods that one can paste into a paper: model, data, seeds and tests, with the numbers of a study."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tracking.decode_settings import DecodeSettings
+from tracking.formats import millions, parameters
+from tracking.statistics.seed_tests import ALPHA, Family
+from tracking.statistics.seed_values import Results, finished_results
+from tracking.statistics.sentence_tests import SentenceTests
+from tracking.study import Study
+from tracking.table.columns import setting_words
+
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def methods(
+    study: Study,
+    reference: str,
+    families: Mapping[str, Family] | None = None,
+    over_sentences: Sequence[SentenceTests] = (),
+    rows: Collection[str] | None = None,
+) -> str:
+    """Two to four sentences of English, which tell only what was done.
+
+    Args: ``families`` are the tests over seeds by the name of the tested metric; ``rows`` are the shown ones, None for
+    all. Tests without a single tested row are left out.
+    """
+    found = finished_results(study)
+    shown = {row: seeds for row, seeds in found.items() if rows is None or row == reference or row in rows}
+    if not shown:
+        return f"No trial of the study {study.name} is finished."
+    tested = {name: family for name, family in (families or {}).items() if family.tests}
+    bootstrapped = [tests for tests in over_sentences if tests.tests]
+    sentences = [_trained(study, shown, reference), _measured(study, shown)]
+    sentences += [_over_seeds(study, tested, reference)] if tested else []
+    sentences += [_over_sentences(study, bootstrapped, reference, bool(tested))] if bootstrapped else []
+    if not tested and not bootstrapped:
+        sentences.append("No difference was tested.")
+    return " ".join(sentences)
+
+
+def _trained(study: Study, shown: Results, reference: str) -> str:
+    """Model, data and seeds."""
+    others = len(shown) - (reference in shown)
+    base = f"the configuration {reference}{_described(study, shown, reference)}" if reference in shown else ""
+    variants = (
+        f"{_count(others, 'variant')} of it, each with one named change" if base else _count(others, "configuration")
+    )
+    trained = " and ".join(filter(None, [base, variants if others else ""]))
+    data = study.settings.get("data", {}).get("name")
+    on = f" on the data set {data}" if isinstance(data, str) and data else ""
+    counts = sorted({len(seeds) for seeds in shown.values()})
+    seeds = _count(counts[0], "random seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} random seeds"
+    each = "" if len(shown) == 1 else " each"
+    return f"In an ablation study of {study.task.name}{on}, we trained {trained}, with {seeds}{each}."
+
+
+def _described(study: Study, shown: Results, reference: str) -> str:
+    """Its settings that have a symbol, and its parameters."""
+    cells, symbols = study.cells.get(reference, {}), study.task.symbols
+    words = [f"{symbol} {cells[key]}" for key, symbol in symbols.items() if key in cells]
+    params = next((result.get("params") for result in shown[reference].values()), None)
+    size = millions if study.task.millions else parameters
+    words += [f"{size(params)} parameters"] if params is not None else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _measured(study: Study, shown: Results) -> str:
+    """Metrics with their sets, settings for scoring and signatures. Settings in which trials differ are left out."""
+    card, parts = study.task, list[str]()
+    for name in card.scored_sets:
+        of_set = [result["scores"].get(name, {}) for seeds in shown.values() for result in seeds.values()]
+        settings = DecodeSettings.of([scores.get("decode", {}) for scores in of_set if scores]).agreed()
+        with_words = f" ({', '.join(words)})" if (words := setting_words(card, settings)) else ""
+        labels = [metric.label for metric in card.tabled if metric.set == name]
+        parts.append(f"{_listed(labels)} on the {name} set{with_words}")
+    means = ", as means over seeds" if any(len(seeds) > 1 for seeds in shown.values()) else ""
+    return f"We report {_listed(parts)}{_signatures(study, shown)}{means}."
+
+
+def _signatures(study: Study, shown: Results) -> str:
+    """Of the table's metrics, where all trials share one."""
+    found: list[str] = []
+    for metric in study.task.tabled:
+        scores = [result["scores"].get(metric.set, {}) for seeds in shown.values() for result in seeds.values()]
+        signatures = {of.get(metric.signature) for of in scores} if metric.signature else set[Any]()
+        found += [f"{metric.label} {next(iter(signatures))}"] if len(signatures) == 1 and all(signatures) else []
+    return f" [{'; '.join(found)}]" if found else ""
+
+
+def _over_seeds(study: Study, families: Mapping[str, Family], reference: str) -> str:
+    labels = {metric.name: metric.label for metric in study.task.metrics}
+    rows = sorted({family.rows for family in families.values()})
+    dfs = sorted({family.df for family in families.values()})
+    family = (
+        f"{_range(rows)} row{'s' * (rows != [1])}, {_range(dfs)} degrees of freedom, {100 * ALPHA:g} % for the family"
+    )
+    of = _listed([labels.get(name, name) for name in families])
+    welch = "by Welch's t-test with Holm's adjustment, which assumes no common variance"
+    return f"Differences from {reference} in {of} are tested over seeds by Dunnett's test ({family}), and {welch}."
+
+
+def _over_sentences(study: Study, tests: Sequence[SentenceTests], reference: str, also: bool) -> str:
+    """The set, its size and the seeds of the paired bootstrap."""
+    noun = study.task.sample
+    labels = {metric.name: metric.label for metric in study.task.metrics}
+    every = [test for one in tests for seeds in one.tests.values() for test in seeds.values()]
+    sizes, seeds = sorted({test.sentences for test in every}), sorted({seed for one in tests for seed in one.seeds})
+    sets = _listed(list(dict.fromkeys(one.set_name for one in tests)))
+    of = _listed(list(dict.fromkeys(labels[one.metric] for one in tests)))
+    begin = "Apart from that," if also else "With too few seeds for a test over seeds,"
+    only = "" if len(seeds) > 1 else "; it says nothing of other seeds"
+    draws = f"{tests[0].draws} draws of the {_range(sizes)} {noun}s of {sets}, Holm's adjustment over rows"
+    test = f"by a paired bootstrap against {reference} ({draws})"
+    return f"{begin} chance over {noun}s is tested in {of}, trial by trial with the same seed, {test}{only}."
+
+
+def _count(number: int, noun: str) -> str:
+    word = WORDS[number] if number < len(WORDS) else str(number)
+    return f"{word} {noun}{'s' * (number != 1)}"
+
+
+def _range(values: Sequence[int]) -> str:
+    return str(values[0]) if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A, B and C."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
