@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_verb() -> str:
     """The code of the guide's verb."""
-    (found,) = re.findall(r"^```python\n(from sweeps.task import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
+    (found,) = re.findall(r"^```python\n(from allelse import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
     return str(found)
 
 
