@@ -56,7 +56,7 @@ def status(
 
     if (curves or metric) and as_json:
         found = "prints the state of trials, and draws no curves"
-        raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
+        raise RefusedError([Problem("--json", found, "leave it out; allelse.load gives curves as numbers")])
     if watch and (as_json or curves or metric):
         found = "shows the states of trials until nothing is running"
         raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])
