@@ -42,9 +42,10 @@ class Code:
     @cached_property
     def placed(self) -> dict[str, bytes]:
         """The files by their absolute path today."""
-        return {str(self._place(name)): content for name, content in self.files.items()}
+        return {str(self.place(name)): content for name, content in self.files.items()}
 
-    def _place(self, name: str) -> Path:
+    def place(self, name: str) -> Path:
+        """Where the file lies today."""
         root, _, inner = name.partition("/") if name.startswith(INSTALLED) else ("", "", name)
         return Path(self.roots[root], inner)
 

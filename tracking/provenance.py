@@ -21,7 +21,7 @@ from tracking.shell import shell_line
 from tracking.uri import without_password
 
 DISTRIBUTION = "allelse"
-CODE = ("sweeps", "tracking", "transformer")
+CODE = ("allelse", "sweeps", "tracking", "transformer")
 """The packages whose files make a result. Rows and other settings are recorded with the trial."""
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""

@@ -54,7 +54,7 @@ def sweep(
     from sweeps.planning.continued import plan_sweep
 
     planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
-    from sweeps.running.on_ray import run_plan  # loads what no refusal needs
+    from sweeps.running.sweep import run_plan  # loads what no refusal needs
     from sweeps.show import show_outcome
 
     for note in planned.composition.notes:
@@ -73,7 +73,7 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
     from sweeps.planning.continued import plan_row
 
     planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
-    from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
+    from sweeps.running.here import run_single  # loads torch, which no refusal needs
     from sweeps.show import show_outcome
 
     with printing_ends_nothing():

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.checkpoints.store import saved_steps
 from sweeps.config.hydra import option
 from sweeps.config.library import Library
 from sweeps.config.overrides import parse_overrides
@@ -23,6 +22,7 @@ from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.task_of import KEY, library_of, source_of_study
 from sweeps.planning.user_code import changed, user_code
 from sweeps.schema import Problem, RefusedError
+from sweeps.worker.checkpoints import saved_steps
 from tracking.damage import DamagedFileError
 from tracking.shell import shell_line
 from tracking.study import Study

@@ -81,6 +81,41 @@ def changed(study: Study, source: TaskSource) -> tuple[Code | None, list[Problem
     return before, [_refusal(study, before, now, names)] if names else []
 
 
+class Watch:
+    """Tells once that files which the task names have changed since a sweep began."""
+
+    def __init__(self, source: TaskSource, code: Code | None) -> None:
+        names = reached(source, dict(code.files)) if code is not None else ()
+        self._files = {name: (code.place(name), code.files[name]) for name in sorted(names)} if code else {}
+        self._seen: dict[str, tuple[int, int] | None] = {}
+
+    def __call__(self) -> str:
+        """A line; "" if nothing has changed, or if it was said."""
+        stamps = {name: _stamp(path) for name, (path, _) in self._files.items()}
+        touched = [name for name, stamp in stamps.items() if stamp is None or stamp != self._seen.get(name)]
+        self._seen = stamps
+        changed = [name for name in touched if _content(self._files[name][0]) != self._files[name][1]]
+        if not changed:
+            return ""
+        self._files = {}
+        return f"{', '.join(changed)} changed: this sweep goes on with the code that it began with"
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
 def keep_origin(study: Path, source: TaskSource, code: Code | None) -> dict[str, Any]:
     """Keep the code and the uncommitted diff in the study; returns what provenance has of every attempt."""
     file = getattr(sys.modules.get(source.task.schema.__module__), "__file__", None)

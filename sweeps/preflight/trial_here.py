@@ -6,10 +6,10 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import source_of
-from sweeps.planning.data_place import data_place
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
+from sweeps.worker.prepared import data_place
 from sweeps.worker.recorded_code import use_code
 from tracking.code import Code
 

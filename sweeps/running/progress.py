@@ -1,7 +1,8 @@
 """The display of a running sweep: in a terminal what `status --watch` shows, elsewhere a line for each event."""
 
+import heapq
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,15 +12,16 @@ from rich.live import Live
 from rich.markup import escape
 
 from sweeps.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
-from sweeps.planning.plan import Plan
-from sweeps.running.forecast import seconds_left
+from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.user_code import Watch
+from sweeps.processes.times import LOOK_AT_CODE_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.running.where import below_live_view
 from sweeps.standings import Line
 from sweeps.standings_table import progress_of
-from sweeps.watching import Watched
+from sweeps.watching import Watched, below_live_view
 from tracking import formats
 from tracking.damage import DamagedFileError, unless_damaged
+from tracking.look import Look
 from tracking.metrics import Metric
 from tracking.study import read_study
 
@@ -61,6 +63,7 @@ class Progress:
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
+        self._code, self._looked = Watch(plan.composition.shared.source, plan.code), time.monotonic()
         self.live = Live(get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_S, transient=True)
 
     def __enter__(self) -> "Progress":
@@ -73,6 +76,7 @@ class Progress:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+        self._look_at_code()
 
     def close(self) -> None:
         """Remove the live table, so that what follows stays."""
@@ -188,6 +192,8 @@ class Progress:
 
     def tick(self) -> None:
         """Print one line of progress if no table is shown and the last line is old enough."""
+        if time.monotonic() - self._looked > LOOK_AT_CODE_S:
+            self._look_at_code()
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
             return
         self._said = time.monotonic()
@@ -195,6 +201,11 @@ class Progress:
         shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
         running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
         self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+
+    def _look_at_code(self) -> None:
+        self._looked = time.monotonic()
+        if line := self._code():
+            self._say(line)
 
     def view(self) -> RenderableType:
         """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds up no trial."""
@@ -219,7 +230,7 @@ class Progress:
         """Extrapolated from where the trials stand on disk."""
         if not self.console.is_terminal:
             self._look()
-        return seconds_left(list(self._pending.values()), self._lines())
+        return sweep_seconds_left(list(self._pending.values()), self._lines())
 
     def _become(self, name: str, state: str) -> None:
         self._states[name] = state
@@ -262,3 +273,48 @@ def _score(metric: Metric, event: Finished, first: Metric) -> str:
     """With the name of its set, unless that is the first metric's."""
     value = formats.number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
     return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"
+
+
+def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
+    """Until the last of these trials ends; None before any pace is known. ``lines``: where they stand, by name.
+
+    A running trial goes on at its own pace. The others take the slots that become free, at the mean pace of all:
+    seconds by what the plan knows of the cost, FLOPs or else steps. What finished trials took besides training, for
+    their start and their scores, the others take as well.
+    """
+    known = [(planned, lines[planned.trial.name]) for planned in pending if planned.trial.name in lines]
+    paces = [pace for planned, line in known if (pace := _pace(planned, line["look"])) is not None]
+    if not paces:
+        return None
+    pace, others = sum(paces) / len(paces), [_besides(line["look"]) for _, line in known if line["look"].result]
+    besides = sum(others) / len(others) if others else 0.0
+    slots, waiting = list[float](), list[float]()
+    for planned, line in known:
+        left = pace * planned.effort * (1 - (line["step"] or 0) / planned.steps)
+        if line["state"] == "running":
+            slots.append((left if line["seconds_left"] is None else line["seconds_left"]) + besides)
+        elif line["state"] in ("missing", "interrupted"):
+            waiting.append(left + besides)
+    slots = slots or [0.0]
+    heapq.heapify(slots)
+    last = max(slots)
+    for seconds in waiting:
+        last = max(last, slots[0] + seconds)
+        heapq.heapreplace(slots, slots[0] + seconds)
+    return last
+
+
+def _pace(planned: PlannedTrial, look: Look) -> float | None:
+    """Seconds by effort: of the whole training, or of the running attempt."""
+    if look.result is not None:
+        seconds: float | None = look.result["seconds"]
+        return None if seconds is None else seconds / planned.effort
+    return None if look.pace is None else look.pace * planned.steps / planned.effort
+
+
+def _besides(look: Look) -> float:
+    """Seconds of its last attempt without training."""
+    attempt, result = look.attempt, look.result
+    if attempt is None or attempt.ended is None or result is None:
+        return 0.0
+    return max(0.0, attempt.ended - attempt.began - float(result["seconds"] or 0))

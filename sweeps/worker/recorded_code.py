@@ -48,8 +48,8 @@ class RecordedLoader(SourceFileLoader):
         return code
 
     def exec_module(self, module: ModuleType) -> None:
-        lines = (self.get_source(self.name) or "").splitlines(keepends=True)  # for tracebacks, and for compilers of functions
-        linecache.cache[self.path] = len(self.content), None, lines, self.path
+        lines = (self.get_source(self.name) or "").splitlines(keepends=True)
+        linecache.cache[self.path] = len(self.content), None, lines, self.path  # for tracebacks and compilers
         super().exec_module(module)
 
 
