@@ -3,6 +3,7 @@
 A Ray that is made in another way goes without: each of these then does nothing, and says what follows.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,21 @@ def own_groups() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = popen
+
+
+def silent_progress() -> Any:
+    """In the place of Tune's own reporter, which prints a line for each trial that a stop leaves unbegun.
+
+    Tune's log is silenced, too: our own lines say which trials failed, and why. Another Tune prints.
+    """
+    from ray.tune.progress_reporter import TrialProgressCallback
+
+    class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
+        def _print(self, msg: str) -> None:
+            """Nothing."""
+
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    return SilentProgress()
 
 
 @contextmanager
