@@ -19,7 +19,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from sweeps.events import Assignment, Event, Report
 from sweeps.task import Metric, Task, Trial
-from sweeps.worker.driver import Driver
+from sweeps.worker.attempt import Driver
 from sweeps.worker.plain_state import TENSORS
 from tracking import formats
 

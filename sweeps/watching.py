@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sweeps.planning.naming import by_name, placed
 from sweeps.planning.plan import Plan
+from sweeps.processes.times import LINE_EVERY_S, WATCH_S
 from sweeps.standings import Line, Standings
 from sweeps.standings_table import counted, shown_state, status_tables
 from tracking import formats
@@ -21,10 +22,8 @@ from tracking.shell import shell_line
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password
 
-REFRESH_S = 2.0
 MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a core."""
-LINE_EVERY_S = 30.0
 UNSENT = Lag("", {}, 0, None, ())
 """MLflow is not looked at."""
 
@@ -60,7 +59,7 @@ class Watched:
 
 
 def watch(study: Study, console: Console, below: Sequence[str]) -> None:
-    """Show the study every ``REFRESH_S`` seconds or less often, until nothing is running.
+    """Show the study every ``WATCH_S`` seconds or less often, until nothing is running.
 
     In a terminal as a table above the lines ``below``, else a line for each change.
     """
@@ -91,7 +90,7 @@ def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
 
 
 def _looks(study: Study) -> Iterator[Watched]:
-    watched = Watched(study, REFRESH_S)
+    watched = Watched(study, WATCH_S)
     while True:
         lines = watched.look()
         yield watched
@@ -100,7 +99,7 @@ def _looks(study: Study) -> Iterator[Watched]:
         time.sleep(watched.pause_s)
         now = read_study(study.folder)
         if now != watched.study:  # rows or seeds were added
-            watched = Watched(now, REFRESH_S)
+            watched = Watched(now, WATCH_S)
 
 
 def _tell(looks: Iterator[Watched], console: Console) -> None:

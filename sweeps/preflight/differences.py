@@ -4,16 +4,18 @@ from collections.abc import Iterable, Iterator
 
 from sweeps.config.settings import Settings
 from sweeps.preflight.node_facts import Packages, packages
-from sweeps.preflight.nodes import ANSWER_S, Node
+from sweeps.preflight.nodes import Node
 from sweeps.preflight.other_packages import other_packages
 from sweeps.preflight.question import checkpoint_place, locking_folders
+from sweeps.processes.ray_private import LOGS
+from sweeps.processes.times import NODE_ANSWER_S
 from sweeps.schema import Problem
 
 NAMED = 3
 """How many nodes are named before the rest is counted."""
 
 
-def node_problems(nodes: list[Node], shared: Settings, answer_s: float = ANSWER_S) -> list[Problem]:
+def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_ANSWER_S) -> list[Problem]:
     """Nodes without our packages or with others, without the study's checkpoints, and where its trials cannot run."""
     ours = packages()
     having: dict[Problem, list[str]] = {}
@@ -70,7 +72,7 @@ def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
         found = f"no answer within {answer_s:g} s"
         yield Problem("cluster.address", found, "type `ray stop` there, or wait until Ray drops the node")
     elif "failed" in answer:
-        yield Problem("cluster.address", answer["failed"], "see Ray's logs there, in /tmp/ray/session_latest/logs")
+        yield Problem("cluster.address", answer["failed"], f"see Ray's logs there, in {LOGS}")
     elif answer:
         yield from other_packages(answer, ours)
         for problem in answer["problems"]:

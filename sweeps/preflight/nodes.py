@@ -14,18 +14,12 @@ from sweeps.config.settings import Cluster
 from sweeps.config.study_problems import address_problems
 from sweeps.preflight import machine
 from sweeps.preflight.question import Question
+from sweeps.processes.ray_private import REQUEST_S
+from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
 
-CONNECT_S = 3.0
-"""How long the head of a cluster may take to accept a connection."""
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
 MARK = "nodes: "
-NODES_S = 20
-"""How long it may take to list its nodes."""
-JOINED_S = 10
-"""How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
-ANSWER_S = 60.0
-"""How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 WRONG_TOKEN = "its token is missing or incorrect"
@@ -51,7 +45,7 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
-def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
+def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = NODE_ANSWER_S) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
     Each node on which a worker fits is asked the ``question``.
@@ -92,7 +86,7 @@ def _refuse_silent_head(address: str) -> None:
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD_CONNECTS_S).close()
     except OSError as error:
         raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
 
@@ -106,7 +100,7 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "RAY_gcs_server_request_timeout_seconds": str(JOINED_S)},
+        env={**os.environ, REQUEST_S: str(JOINED_S)},
     )
     for line in answer.stdout.splitlines():
         if line.startswith(MARK):  # even if it could not leave the cluster in order

@@ -5,10 +5,9 @@ import os
 from collections.abc import Iterator
 
 from sweeps.config.settings import Cluster
+from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem
 
-JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Ray sets it for the command of `ray job submit`."""
 DASHBOARD = "aiohttp", "aiohttp_cors", "grpc", "opencensus", "prometheus_client", "pydantic"
 """What ``ray.dashboard.optional_deps`` imports. Ray itself may not be imported yet, and brings only some of it."""
 

@@ -9,14 +9,12 @@ from threading import Thread
 
 from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
+from sweeps.processes.ray_private import COPIED_FOR_A_JOB
+from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.schema import Problem, nearest
 from tracking.formats import size
 
-ANSWER_S = 8.0
-"""How long a remote filesystem may take to write and remove one small file."""
 LOCAL = ("file://", "local://")
-COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
-"""In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
 LONGEST_PART = 255  # bytes of one name, on the common filesystems
 LONGEST_PATH = 3500  # Linux takes 4096; the rest is for our own folders
 
@@ -136,8 +134,8 @@ def _known_protocol(place: str) -> Problem | None:
 def _try_remotely(place: str) -> Iterator[Problem]:
     """Write and remove a small file, as a training does. A filesystem that waits is left behind."""
     failures: list[Exception] = []
-    if not _within(ANSWER_S, lambda: failures.extend(_write_and_remove(place))):
-        found = f"is {place}, which did not answer within {ANSWER_S:g} s"
+    if not _within(PLACE_ANSWER_S, lambda: failures.extend(_write_and_remove(place))):
+        found = f"is {place}, which did not answer within {PLACE_ANSWER_S:g} s"
         yield Problem("paths.checkpoints", found, "must be reachable from here; check the address and the network")
     for error in failures:
         cause = (str(error).splitlines() or [""])[0] or type(error).__name__

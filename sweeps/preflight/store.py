@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweeps.preflight.places import write_error
+from sweeps.processes.times import STORE_CONNECTS_S
 from sweeps.schema import Problem
 from tracking.uri import without_password
 
-ANSWER_S = 2.0
 PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 SQLITE_HEADER = b"SQLite format 3\0"
 DRIVERS = {"psycopg2": "psycopg2-binary", "psycopg": "psycopg[binary]", "MySQLdb": "mysqlclient"}
@@ -39,7 +39,7 @@ def store_notices(uri: str | None) -> Iterator[str]:
         return
     port = parts.port or PORTS[_kind(uri)]
     try:
-        socket.create_connection((parts.hostname, port), timeout=ANSWER_S).close()
+        socket.create_connection((parts.hostname, port), timeout=STORE_CONNECTS_S).close()
     except OSError as error:
         cause = error.strerror or error
         where = without_password(uri)

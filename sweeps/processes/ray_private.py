@@ -22,6 +22,16 @@ ENVIRONMENT = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
 }
 """Switches of Ray and Tune. What a user has set stays."""
+REQUEST_S = "RAY_gcs_server_request_timeout_seconds"
+"""The variable for how long Ray looks for its node on this machine."""
+JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""The variable that Ray sets for the command of `ray job submit`."""
+COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
+"""In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
+LATEST = "session_latest"
+"""The link beside the folders of Ray's sessions."""
+LOGS = f"/tmp/ray/{LATEST}/logs"
+"""On the machine of a node that did not start."""
 
 
 def set_environment() -> None:

@@ -14,8 +14,8 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, recorded, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
 from sweeps.task import RefusedError
+from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.driver import Driver
 from tracking.damage import DamagedFileError
 
 

@@ -24,9 +24,9 @@ from sweeps.preflight.node_facts import Packages, packages
 from sweeps.processes.storage import signs
 from sweeps.running.failures import STDERR, StackTimer, ended_by
 from sweeps.task import RefusedError
+from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
-from sweeps.worker.driver import Driver
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""

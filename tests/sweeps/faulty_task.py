@@ -13,7 +13,7 @@ from studies import lines
 
 from sweeps.events import Event, Finished
 from sweeps.running.recorder import Recorder
-from sweeps.worker.driver import Driver
+from sweeps.worker.attempt import Driver
 
 HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"

@@ -9,7 +9,7 @@ from typing import Any
 from small_task import SOURCE
 
 from sweeps.events import Assignment, Event
-from sweeps.worker.driver import Driver
+from sweeps.worker.attempt import Driver
 
 CALLS = """\
 trial.report(1, {"train/loss": 1.0})
