@@ -14,7 +14,7 @@ from sweeps.checkpoints.store import Checkpoints
 from sweeps.planning.compose import compose_row
 from sweeps.task import Keep
 from tracking.journal import JournalLine
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 from transformer.training.parallel import Worker
 from transformer.training.state import start

@@ -2,14 +2,35 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from tracking.aggregations import fault
-from tracking.formats import number
+from tracking.words import number
 
 NAME = re.compile(r"\w[\w.-]*")
+FORMULAS = {
+    "mean": 1,
+    "ratio": 2,
+    "exp_ratio": 2,
+    "ngram_precision": 1,
+    "ngram_precision_unsmoothed": 1,
+    "ngram_f": 1,
+}
+"""How a set's score follows from its samples: the formulas that ``from_counts`` may name, with their numbers of fields.
+
+A sample is one line of ``statistics/<set>.jsonl``. A formula takes fields of these lines, sums them over the samples,
+and makes the score of the sums. So a score of any other choice of samples needs no new evaluation.
+
+- ``mean``: of a number per sample.
+- ``ratio``: the sum of the first field over the sum of the second.
+- ``exp_ratio``: e to that power.
+- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all n-grams by order. The
+  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match counts as 2^-k
+  matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
+- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
+  recall, 0 to 100.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,7 +49,7 @@ class Metric:
     signature: str | None = None  # the key of its signature, if it has one
     changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
     note: str = ""  # below the table
-    from_counts: tuple[str, ...] = ()  # a formula of `aggregations.py`, and the fields of a sample that it takes
+    from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
     exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
     negligible: float = 0.0  # a published difference up to this counts as none
     margin: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
@@ -77,10 +98,27 @@ class Metric:
         if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
             found.append(f"{called} must have a list of settings as changed_by")
         wrong_counts = (
-            fault(self.from_counts) if isinstance(self.from_counts, tuple) else "must have a list as from_counts"
+            formula_fault(self.from_counts)
+            if isinstance(self.from_counts, tuple)
+            else "must have a list as from_counts"
         )
         found += [f"{called} {wrong_counts}"] if wrong_counts else []
         return found
+
+
+def formula_fault(from_counts: Sequence[object]) -> str | None:
+    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no counts."""
+    if not from_counts:
+        return None
+    if not all(isinstance(word, str) for word in from_counts):
+        return "must have text in from_counts: a formula, then fields of a sample"
+    formula, fields = from_counts[0], from_counts[1:]
+    if formula not in FORMULAS:
+        return f"must have one of {', '.join(FORMULAS)} as the formula of from_counts, but has {formula}"
+    expected = FORMULAS[str(formula)]
+    if len(fields) != expected:
+        return f"must have {expected} field{'s' * (expected > 1)} after {formula} in from_counts, but has {len(fields)}"
+    return None
 
 
 def _bound(value: Any) -> bool:

@@ -26,7 +26,7 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.listing import studies_json, studies_table
     from sweeps.planning.compose import settings_to_read
-    from tracking import studies as recorded
+    from tracking import study as recorded
 
     runs = Path(settings_to_read(overrides).paths.runs)
     lines = studies_json(*recorded.studies(runs))

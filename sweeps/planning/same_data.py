@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sweeps.schema import Problem
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
 

@@ -10,7 +10,7 @@ from threading import Thread
 from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, nearest
-from tracking.formats import size
+from tracking.words import size
 
 ANSWER_S = 8.0
 """How long a remote filesystem may take to write and remove one small file."""

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from sweeps.processes.storage import at_place
-from tracking.liveness import has_ended, own_process
+from tracking.attempts import has_ended, own_process
 
 PREFIX = "allelse-"
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from sweeps.processes.times import LEAVING_S, LOOK_FOR_STOPS_S
 from sweeps.running.stopping import Stopping
-from tracking.liveness import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
-from tracking.shell import shell_line
+from tracking.attempts import own_process
+from tracking.liveness import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
+from tracking.words import shell_line
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.repair import readable
 from sweeps.running.stopping import Stopping
-from tracking.shell import shell_line
+from tracking.words import shell_line
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from sweeps.planning.naming import by_name, placed
 from sweeps.planning.plan import Plan
 from tracking.mlflow.lag import current_store
-from tracking.shell import shell_line
 from tracking.uri import default_uri, without_password
+from tracking.words import shell_line
 
 
 def below_live_view(plan: Plan) -> tuple[str, ...]:

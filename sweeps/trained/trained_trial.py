@@ -19,9 +19,8 @@ from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.trained.registration import registered
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.said import checked_artifacts, numbers, samples_text
-from tracking.artifacts import statistics_name, statistics_text
 from tracking.damage import unless_lost
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder, statistics_name, statistics_text
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """Of files."""

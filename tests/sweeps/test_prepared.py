@@ -29,7 +29,7 @@ from sweeps.processes.alive import signs
 from sweeps.running.preparing import prepare_data
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.prepared import prepare_once, prepared_folder
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 SOURCE = """
 from dataclasses import dataclass

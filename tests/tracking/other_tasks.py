@@ -66,7 +66,7 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
     for name, of_set in scores.items():
         folder.write_statistics(name, head | {"scores": of_set}, [{"right": 1}])
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
-    folder.end_attempt(attempt, "finished")
+    folder.attempts.end(attempt, "finished")
 
 
 def digits(folder: Path, *accuracies: float) -> Study:

@@ -11,8 +11,8 @@ from tracking.report.drawing import Drawing
 from tracking.report.forest import Difference, forest
 from tracking.report.row_entries import Entry
 from tracking.report.score_against_cost import scatters
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.statistics.tested import words
 
 

@@ -7,7 +7,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tracking.card import Card
-from tracking.damage import DamagedFileError, read_whole
+from tracking.damage import DamagedFileError
+from tracking.files import read_whole
 from tracking.metrics import Metric
 from tracking.study import Study, Trial
 

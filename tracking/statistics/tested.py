@@ -5,8 +5,8 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.metrics import Metric
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.statistics.sentence_tests import SentenceTests
 
 NUMBERS = ("low", "high", "p", "p_welch")

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tracking.formats import signed
 from tracking.metrics import Metric
 from tracking.statistics.rank_agreement import RankAgreement, rank_agreement
 from tracking.statistics.seed_tests import Family, RowTest
+from tracking.words import signed
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]
 WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")

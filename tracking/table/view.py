@@ -6,8 +6,8 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.metrics import Metric
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.study import Study, Trial
 from tracking.table.columns import value_of
 
