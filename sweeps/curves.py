@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.schema import Problem, RefusedError, nearest
+from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.metrics import Metric
 from tracking.statistics.rows import BASE
 from tracking.study import Study
 from tracking.words import number

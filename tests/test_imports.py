@@ -44,6 +44,15 @@ def test_transformer_is_a_task_like_any_other(path: Path) -> None:
     assert not imported(path) & {"ray", "hydra", "omegaconf"}
 
 
+def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
+    (facade,) = modules("allelse")
+    known = {module for module in our_modules(facade) if "." in module}
+    assert known == {"sweeps.task", "tracking.frames"}
+    assert len(facade.read_text("utf-8").splitlines()) <= 40
+    users = [name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)]
+    assert users == ["sweeps/starter/template/starter.py"]
+
+
 @pytest.mark.parametrize("path", modules("tracking"), ids=name)
 def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path: Path) -> None:
     assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"})
@@ -55,9 +64,9 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("sentencepiece", ("transformer/data/vocabulary.py",)),
         ("sacrebleu", ("transformer/decoding/score.py",)),
         ("sacremoses", ("transformer/decoding/score.py",)),
-        ("safetensors", ("sweeps/checkpoints/plain_state.py", "transformer/decoding/export.py")),
-        ("ctranslate2", ("transformer/decoding/ctranslate.py",)),
-        ("mlflow", ("tracking", "transformer/verbs/exporting.py")),
+        ("safetensors", ("sweeps/worker/plain_state.py", "transformer/decoding/export.py")),
+        ("ctranslate2", ("transformer/decoding/export.py",)),
+        ("mlflow", ("tracking", "transformer/verbs/export.py")),
         ("pandas", ("tracking/frames.py",)),
         ("scipy", ("tracking/statistics/distributions.py",)),
         ("matplotlib", ("tracking/report",)),
@@ -121,7 +130,7 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     assert circles(folders) == []
 
 
-@pytest.mark.parametrize("room", ["checkpoints", "planning", "processes", "trained", "worker"])
+@pytest.mark.parametrize("room", ["planning", "processes", "trained", "worker"])
 def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray(room: str) -> None:
     for path in modules(f"sweeps/{room}"):
         assert not {module for module in our_modules(path) if module.startswith("sweeps.running")}, path
@@ -129,7 +138,7 @@ def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray(room: s
 
 
 def test_one_trial_in_this_process_needs_no_ray() -> None:
-    waiting, seen = [ROOT / "sweeps/running/in_process.py"], set[Path]()
+    waiting, seen = [ROOT / "sweeps/running/here.py"], set[Path]()
     while waiting:
         path = waiting.pop()
         seen.add(path)

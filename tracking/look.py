@@ -10,9 +10,9 @@ from statistics import median_low
 from typing import Any, TypeVar
 
 from tracking.attempts import Attempt
+from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.journal import Journal, JournalLine
-from tracking.metrics import Metric
 from tracking.trial import TrialFolder, TrialState
 
 Read = TypeVar("Read")

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.compared import Compared, Differing, MetricCompared, SampleCompared
 from tracking.statistics.seed_tests import RowTest
 from tracking.statistics.sentence_tests import DRAWS, SentenceTest

@@ -13,7 +13,7 @@ from tracking.damage import unless_damaged
 from tracking.study import Study
 from tracking.trial import TrialFolder
 
-PACKAGES = ("sweeps", "tracking", "transformer")
+PACKAGES = ("allelse", "sweeps", "tracking", "transformer")
 """Ours, which a task may lie next to."""
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 from studies_on_disk import begin
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.study import Study, read_study
 
 ACCURACY = Metric("accuracy", "accuracy", unit="0 to 1", better="up", decimals=3, set="test")

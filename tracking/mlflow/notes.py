@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.statistics.findings import NONE, Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, Trial

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.curve_figures import curve_figures
 from tracking.report.curves import Curves
 from tracking.report.drawing import Drawing

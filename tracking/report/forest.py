@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
 from tracking.report.palette import BLUE, INK, MUTED, PAPER, RULE, VERMILION
 from tracking.report.row_entries import Entry

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
 from tracking.report.palette import PAPER, group_styles
 from tracking.report.row_entries import Entry

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.row_entries import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.statistics.best_report import BestReport, best_reports
 from tracking.statistics.later_seeds import later_seeds
 from tracking.statistics.rows import TableRow

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.card import COSTS, Card
-from tracking.metrics import Metric
+from tracking.card import COSTS, Card, Metric
 
 NO_SEED_IN_COMMON = "no seed in common with "
 Results = Mapping[int, dict[str, Any]]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.kept_results import fingerprint, kept
 from tracking.statistics.power import detectable_exponential, detectable_range, would_need
 from tracking.statistics.rows import TableRow

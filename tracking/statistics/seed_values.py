@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.means import DecodeSettings
 from tracking.study import Study
 

@@ -1,7 +1,6 @@
 """The numbers of one row as text, and the word in place of a missing one."""
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
 from tracking.statistics.means import NO_SEED_IN_COMMON
 from tracking.statistics.rows import TableRow

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.statistics.findings import LEVEL, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import TableRow
 from tracking.statistics.unlike import summary

@@ -6,8 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.tested import test_columns, tested_fields, verdict_of
