@@ -55,7 +55,7 @@ install: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -q sweeps tracking transformer  # for where Python keeps no bytecode
+	$(BIN)/python -m compileall -q allelse sweeps tracking transformer  # for where Python keeps no bytecode
 	touch $@
 
 .venv/bench: .venv/installed

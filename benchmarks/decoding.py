@@ -43,8 +43,8 @@ from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
-from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Prepared
+from transformer.data.prepared import ParallelSet, Prepared
+from transformer.data.vocabulary import EOS
 from transformer.model.encoder_decoder import Transformer
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16

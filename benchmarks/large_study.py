@@ -29,7 +29,7 @@ from sweeps.starter.new_task import create
 from tracking.files import to_json
 from tracking.journal import journal_line
 from tracking.study import STUDY_FILE, write_study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 ALLELSE = [sys.executable, "-m", "sweeps.cli"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import chosen
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.rows import BASE, TableRow, table
 from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
+from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.table.columns import column_names
 from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed

@@ -21,8 +21,8 @@ from sweeps.processes.storage import FIXES
 from sweeps.running.stopping import Interrupted
 from sweeps.schema import RefusedError
 from tracking.damage import DamagedFileError
-from tracking.shell import shell_line
 from tracking.uri import without_password
+from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 STREAMS = {"stdout": "standard output", "stderr": "standard error"}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking import formats
+from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.metrics import Metric
-from tracking.rows import BASE
+from tracking.statistics.rows import BASE
 from tracking.study import Study
+from tracking.words import number
 
 HIDDEN = ("system/", "nonfinite")
 """Reported values that are no result of training."""
@@ -161,7 +161,7 @@ class _Frame:
         return 10**height if self.logarithmic else height
 
     def text(self, value: float) -> str:
-        return formats.number(value, self.decimals)
+        return number(value, self.decimals)
 
 
 def _thinned(curve: Curve) -> Curve:

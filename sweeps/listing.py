@@ -10,10 +10,9 @@ from rich.table import Table
 
 from tracking.card import Card
 from tracking.damage import DamagedFileError
-from tracking.formats import number
-from tracking.rows import BASE, table
-from tracking.studies import last_active, last_asked
-from tracking.study import Study
+from tracking.statistics.rows import BASE, table
+from tracking.study import Study, last_active, last_asked
+from tracking.words import number
 
 
 def studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:

@@ -13,12 +13,12 @@ from sweeps.planning.naming import DECODING, SELECTING, going_on, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
-from tracking import formats
 from tracking.statistics.findings import find, with_tested
 from tracking.statistics.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
 from tracking.table import printed as tables
 from tracking.table.caption import size_note
+from tracking.words import flops, millions, parameters
 
 UNKNOWN = "unknown"
 
@@ -40,10 +40,10 @@ def plan_table(plan: Plan) -> Table:
     for name in ("seeds" if len(lines) < len(plan.trials) else "seed", "steps", "params", "FLOPs"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    params = formats.millions if task_card(plan.task).millions else formats.parameters
+    params = millions if task_card(plan.task).millions else parameters
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         planned = line[0]
-        costs = [params(planned.costs.params) or UNKNOWN, formats.flops(_flops(line)) or UNKNOWN]
+        costs = [params(planned.costs.params) or UNKNOWN, flops(_flops(line)) or UNKNOWN]
         numbers = [_seeds(line), f"{planned.steps}", *costs]
         last = following is None or following[0].trial.group != planned.trial.group
         states = [_plan_state(each, taken) for each in line]
@@ -66,7 +66,7 @@ def _total(plan: Plan) -> list[str]:
     to_run = [planned for planned in plan.pending if planned.trial.name not in running]
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     words += f", {len(running)} running or waiting" if running else ""
-    return [words, "", "", "", formats.flops(_flops(to_run)) or UNKNOWN]
+    return [words, "", "", "", flops(_flops(to_run)) or UNKNOWN]
 
 
 def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:

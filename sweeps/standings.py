@@ -14,14 +14,13 @@ from sweeps.config.trees import nested
 from sweeps.planning.recorded import read_record
 from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
-from tracking.formats import stopped_at
-from tracking.formats import time as as_time
 from tracking.liveness import Runner, known_runners, stop_requests
-from tracking.look import Look, look
-from tracking.looks import Looks, looks_of
+from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.lag import Lag
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
+from tracking.words import stopped_at
+from tracking.words import time as as_time
 
 RowConfig = Callable[[str], tuple[int | None, dict[str, Any] | None]]
 
@@ -42,7 +41,7 @@ class Standings:
     def __init__(self, study: Study) -> None:
         self.study, self._rows = study, _Rows(study)
         self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
-        self._known: dict[str, tuple[Looks | None, Look]] = {}  # by trial key; None for trials that may run
+        self._known: dict[str, tuple[Stamps | None, Look]] = {}  # by trial key; None for trials that may run
 
     def lines(self, lag: Lag, changing: Collection[str] | None = None) -> list[Line]:
         """One per trial, in the order of the table. With the names of those that are ``changing``, others are shown
@@ -59,12 +58,12 @@ class Standings:
         known = self._known.get(trial.key)
         if known is not None and not again:
             return known[1]
-        looks = looks_of(folder)
-        if known is not None and known[0] == looks:
+        stamps = stamps_of(folder)
+        if known is not None and known[0] == stamps:
             return known[1]
         seen = look(folder, trial.key)
         alive = seen.is_open and not seen.ended_here  # it may end without a word, when its process dies
-        self._known[trial.key] = None if alive else looks, seen
+        self._known[trial.key] = None if alive else stamps, seen
         return seen
 
 

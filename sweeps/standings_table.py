@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.standings import Line
-from tracking import formats
 from tracking.study import Study
+from tracking.words import time as as_time
 
 ONE_LINE_EACH = 100
 """Up to so many trials have a line each; more are summed up by row."""
@@ -132,7 +132,7 @@ def _columns(study: Study, lines: Sequence[Line]) -> dict[str, list[str]]:
         f"{headline.set} {headline.label}": [headline.text(line[f"{headline.set}_{headline.name}"]) for line in lines],
     }
     if any(line["seconds_left"] is not None for line in lines):
-        found["left"] = [formats.time(line["seconds_left"]) for line in lines]
+        found["left"] = [as_time(line["seconds_left"]) for line in lines]
     if any(line["state"] == "running" for line in lines):
         found |= {name: [_number(line["watched"][name]) for line in lines] for name in lines[0]["watched"]}
     if any(line["attempts"] > 1 for line in lines):

@@ -27,7 +27,7 @@ from sweeps.versions import Neutral as Neutral
 from sweeps.versions import added_later as added_later
 from sweeps.versions import settled as settled
 from tracking.card import Card as Card
-from tracking.metrics import Metric as Metric
+from tracking.card import Metric as Metric
 
 INTERFACE = 2
 Config = TypeVar("Config")

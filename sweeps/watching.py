@@ -15,12 +15,12 @@ from sweeps.planning.plan import Plan
 from sweeps.processes.times import LINE_EVERY_S, WATCH_S
 from sweeps.standings import Line, Standings
 from sweeps.standings_table import counted, shown_state, status_tables
-from tracking import formats
 from tracking.liveness import Runner, runners, seconds_left
 from tracking.mlflow.lag import Lag, current_store
-from tracking.shell import shell_line
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password
+from tracking.words import shell_line
+from tracking.words import time as as_time
 
 MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a core."""
@@ -75,7 +75,7 @@ def summary(study: Study, lines: Sequence[Line]) -> str:
     """Such as "1 running, 4 waiting; 2 min 10 s so far; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
     running = runners(study.folder)
     ran = max((time.time() - runner.since for runner in running), default=0.0)
-    so_far = f"; {formats.time(ran)} so far" if ran > 0 else ""
+    so_far = f"; {as_time(ran)} so far" if ran > 0 else ""
     wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
     return f"{counted(map(shown_state, lines))}{so_far}{_until(running, lines)}{wait}"
 
@@ -84,9 +84,9 @@ def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
     """The end of all trials, or of the running ones until their process knows more."""
     left = seconds_left(running)
     if left is not None:
-        return f"; about {formats.time(left)} left"
+        return f"; about {as_time(left)} left"
     known = [line["seconds_left"] for line in lines if line["seconds_left"]]
-    return f"; about {formats.time(max(known))} until the running trials are trained" if known else ""
+    return f"; about {as_time(max(known))} until the running trials are trained" if known else ""
 
 
 def _looks(study: Study) -> Iterator[Watched]:

@@ -44,6 +44,15 @@ def test_transformer_is_a_task_like_any_other(path: Path) -> None:
     assert not imported(path) & {"ray", "hydra", "omegaconf"}
 
 
+def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
+    (facade,) = modules("allelse")
+    known = {module for module in our_modules(facade) if "." in module}
+    assert known == {"sweeps.task", "tracking.frames"}
+    assert len(facade.read_text("utf-8").splitlines()) <= 40
+    users = [name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)]
+    assert users == ["sweeps/starter/template/starter.py"]
+
+
 @pytest.mark.parametrize("path", modules("tracking"), ids=name)
 def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path: Path) -> None:
     assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"})
@@ -56,8 +65,8 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("sacrebleu", ("transformer/decoding/score.py",)),
         ("sacremoses", ("transformer/decoding/score.py",)),
         ("safetensors", ("sweeps/worker/plain_state.py", "transformer/decoding/export.py")),
-        ("ctranslate2", ("transformer/decoding/ctranslate.py",)),
-        ("mlflow", ("tracking", "transformer/verbs/exporting.py")),
+        ("ctranslate2", ("transformer/decoding/export.py",)),
+        ("mlflow", ("tracking", "transformer/verbs/export.py")),
         ("pandas", ("tracking/frames.py",)),
         ("scipy", ("tracking/statistics/distributions.py",)),
         ("matplotlib", ("tracking/report",)),

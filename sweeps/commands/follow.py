@@ -8,7 +8,7 @@ from rich.markup import escape
 from sweeps.commands.guarded import guarded
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import looking
-from tracking.shell import shell_line
+from tracking.words import shell_line
 
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")]
 

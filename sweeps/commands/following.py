@@ -10,12 +10,11 @@ from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.followed_log import FollowedLog
-from tracking.formats import time as as_time
 from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
-from tracking.shell import shell_line
-from tracking.studies import studies
-from tracking.study import Study, Trial
+from tracking.log import FollowedLog
+from tracking.study import Study, Trial, studies
+from tracking.words import shell_line
+from tracking.words import time as as_time
 
 STOPS = "stops after the current step, with a checkpoint"
 NO_LOG = "{name} has no output yet. `allelse train` prints to its own terminal.\n"
@@ -134,7 +133,7 @@ def _said(study: Study, runner: Runner, own: Sequence[str]) -> Iterator[str]:
 
 def _end(study: Study, runner: Runner, trial: Trial) -> str:
     """How the trial ends that the process was asked to stop."""
-    newest = next(reversed(study.trial_folder(trial).attempts()), None)
+    newest = next(reversed(study.trial_folder(trial).attempts.all()), None)
     if newest is None or newest.process != runner.process:
         return "will not start"
     return STOPS if newest.ended is None else "has stopped"

@@ -26,7 +26,7 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.listing import studies_json, studies_table
     from sweeps.planning.compose import settings_to_read
-    from tracking import studies as recorded
+    from tracking import study as recorded
 
     runs = Path(settings_to_read(overrides).paths.runs)
     lines = studies_json(*recorded.studies(runs))
@@ -56,7 +56,7 @@ def status(
 
     if (curves or metric) and as_json:
         found = "prints the state of trials, and draws no curves"
-        raise RefusedError([Problem("--json", found, "leave it out; tracking.load gives curves as numbers")])
+        raise RefusedError([Problem("--json", found, "leave it out; allelse.load gives curves as numbers")])
     if watch and (as_json or curves or metric):
         found = "shows the states of trials until nothing is running"
         raise RefusedError([Problem("--watch", found, "leave out --json, --curves and --metric")])

@@ -77,8 +77,8 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _preview(runs: Path, sizes: dict[str, int]) -> None:
-    from tracking.formats import size
-    from tracking.trash import trash
+    from sweeps.removing.trash import trash
+    from tracking.words import size
 
     OUT.print(f"Would move {size(sum(sizes.values()))} to {escape(_shown(trash(runs)))}/:", soft_wrap=True)
     for name, count in sizes.items():
@@ -86,7 +86,7 @@ def _preview(runs: Path, sizes: dict[str, int]) -> None:
 
 
 def _moved(place: Path, count: int, restore: str) -> None:
-    from tracking.formats import size
+    from tracking.words import size
 
     OUT.print(f"Moved {size(count)} to {escape(_shown(place))}/", soft_wrap=True)
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)

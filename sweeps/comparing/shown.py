@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from tracking.formats import signed
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.compared import Compared, Differing, MetricCompared, SampleCompared
 from tracking.statistics.seed_tests import RowTest
 from tracking.statistics.sentence_tests import DRAWS, SentenceTest
 from tracking.statistics.side import Side
+from tracking.words import signed
 
 LOWEST_P = 0.001
 NO_BREAK = "\N{NO-BREAK SPACE}"

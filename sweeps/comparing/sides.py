@@ -9,7 +9,7 @@ from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import must_finish
 from sweeps.planning.stored_study import known_study, study_names
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
 

@@ -8,7 +8,8 @@ from sweeps.planning.moved import moved
 from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
 from sweeps.worker.prepared import check_whole, data_place
-from tracking.damage import DamagedFileError, decoded, read_whole
+from tracking.damage import DamagedFileError
+from tracking.files import decoded, read_whole
 from tracking.statistics.compared import Differing, SampleCompared
 from tracking.statistics.side import Side
 from tracking.study import Study, Trial

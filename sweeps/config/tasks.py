@@ -38,9 +38,11 @@ GROUP = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
+PACKAGES = ("allelse", "sweeps", "tracking")
+"""What a task's file or its process imports of ours."""
 REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
-MAKES_TASK = re.compile(r"^(from|import) (sweeps|tracking)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
+MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
 """The text of a module that declares a task."""
 
 
@@ -52,8 +54,18 @@ def source_of(name: str, here: Path) -> TaskSource:
 def load_task(name: str, here: Path) -> Task[Any]:
     """Import the task. Raises RefusedError with the reason and, for an error in the file, its line."""
     if name not in OURS:
+        _refuse_hidden_packages(here)
         enter(str(here))
     return _loaded(name, str(here))
+
+
+def _refuse_hidden_packages(here: Path) -> None:
+    """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
+    found = [file for package in PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
+    ours = Path(__file__).parents[2]
+    if found and here.resolve() != ours:
+        names = ", ".join(found)
+        raise RefusedError([Problem("task", f"lies next to {names}, which hides a package of allelse", "rename it")])
 
 
 @cache
@@ -136,7 +148,7 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     what = (
         f"whose {attribute} is {_kind(found)}, not a Task" if found is not None else f"but {module} has no {attribute}"
     )
-    allowed = "must name a sweeps.task.Task" + (f", such as {module}:{near}" if near else "")
+    allowed = "must name an allelse.Task" + (f", such as {module}:{near}" if near else "")
     meant = f"task={module if near == ATTRIBUTE else f'{module}:{near}'}" if near else None
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, meant)])
 

@@ -21,8 +21,8 @@ from sweeps.planning.recorded import Record, decides_weights, read_record, value
 from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_of import KEY, library_of, source_of_study
 from sweeps.schema import Problem, RefusedError
-from tracking.shell import shell_line
 from tracking.study import Study
+from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")

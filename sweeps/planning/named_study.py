@@ -8,9 +8,8 @@ from sweeps.planning.compose import settings_to_read
 from sweeps.planning.naming import by_name, names_study
 from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.shell import shell_line
-from tracking.studies import studies
-from tracking.study import Study
+from tracking.study import Study, studies
+from tracking.words import shell_line
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sweeps.config.schema import Schema
 from sweeps.task import RefusedError
-from tracking.shell import shell_line
-from tracking.studies import study_folders
+from tracking.study import study_folders
+from tracking.words import shell_line
 
 PLACES = ("paths.", "tracking")
 NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")

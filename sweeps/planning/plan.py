@@ -21,10 +21,10 @@ from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
-from tracking.shell import shell_line
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
+from tracking.words import shell_line
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 

@@ -10,7 +10,7 @@ from sweeps.config.tasks import TaskSource
 from sweeps.config.trees import Values, dotted
 from sweeps.planning.moved import moved_value
 from tracking.study import Study
-from tracking.trial_config import recorded_runs
+from tracking.trial import recorded_runs
 
 
 @dataclass(frozen=True)

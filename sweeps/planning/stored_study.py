@@ -4,8 +4,7 @@ from pathlib import Path
 
 from sweeps.schema import Problem, RefusedError
 from tracking.damage import DamagedFileError
-from tracking.studies import study_folders
-from tracking.study import Study, StudyMissing, read_study
+from tracking.study import Study, StudyMissing, read_study, study_folders
 
 
 def known_study(folder: Path) -> Study | None:

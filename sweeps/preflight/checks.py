@@ -21,7 +21,7 @@ from sweeps.preflight.places import disk_problems, name_problems, place_problems
 from sweeps.preflight.question import question
 from sweeps.preflight.store import store_notices, store_problems
 from sweeps.schema import Problem, RefusedError
-from tracking.shell import shell_line
+from tracking.words import shell_line
 
 SHARED = ("cluster",)
 """Overrides that no row changes, besides the names and places of a study."""

@@ -12,7 +12,7 @@ from sweeps.planning.plan import Plan
 from sweeps.processes.ray_private import COPIED_FOR_A_JOB
 from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.schema import Problem, nearest
-from tracking.formats import size
+from tracking.words import size
 
 LOCAL = ("file://", "local://")
 LONGEST_PART = 255  # bytes of one name, on the common filesystems

@@ -9,13 +9,13 @@ from filelock import FileLock
 
 from sweeps.planning.naming import placed
 from sweeps.removing.removal import Removal, locked
+from sweeps.removing.trash import free_place
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.files import write_atomic
-from tracking.rows import BASE
-from tracking.shell import shell_line
+from tracking.statistics.rows import BASE
 from tracking.study import STUDY_FILE, Study, Trial, read_study, write_study
-from tracking.trash import free_place
 from tracking.uri import without_password
+from tracking.words import shell_line
 
 
 def dropping(study: Study, names: Sequence[str]) -> Removal:

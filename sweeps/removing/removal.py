@@ -8,12 +8,12 @@ from pathlib import Path
 from filelock import Timeout
 
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.removing.trash import size
 from sweeps.schema import Problem, RefusedError
 from tracking.card import Card
 from tracking.damage import unless_damaged
 from tracking.mlflow.lag import sync_lock
-from tracking.trash import size
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 ANY = Card("any", 1, ())
 """Of trials whose task does not matter: a folder is moved whatever its files hold."""

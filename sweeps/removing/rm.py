@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sweeps.planning.stored_study import studies_there, study_names
 from sweeps.removing.removal import Removal, locked, not_syncing, trials_below
+from sweeps.removing.trash import free_place
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.trash import free_place
 
 
 def removing(runs: Path, names: Sequence[str]) -> list[Removal]:

@@ -22,7 +22,7 @@ from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from tracking.damage import UnreadableError, unless_damaged
 from tracking.files import write_atomic
-from tracking.salvage import salvage
+from tracking.repair import salvage
 from tracking.study import write_study
 
 

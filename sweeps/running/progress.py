@@ -18,11 +18,12 @@ from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.standings import Line
 from sweeps.standings_table import progress_of
 from sweeps.watching import Watched, below_live_view
-from tracking import formats
+from tracking.card import Metric
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.look import Look
-from tracking.metrics import Metric
 from tracking.study import read_study
+from tracking.words import number, stopped_at
+from tracking.words import time as as_time
 
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
@@ -207,13 +208,13 @@ class Progress:
         states = list(self._states.values())
         words = [f"{states.count('finished')} of {len(states)} finished"]
         words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
-        words.append(f"{formats.time(time.monotonic() - self.began)} so far")
+        words.append(f"{as_time(time.monotonic() - self.began)} so far")
         if self.stopping:
             return ", ".join([*words, "stopping"])
         if self.waiting:
             return ", ".join([*words, f"waiting for {self.waiting}"])
         left = self.seconds_left()
-        return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
+        return ", ".join([*words, f"about {as_time(left)} left"] if left else words)
 
     def seconds_left(self) -> float | None:
         """Extrapolated from where the trials stand on disk."""
@@ -232,8 +233,8 @@ class Progress:
             return
         tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
         scores = [_score(metric, event, first=tabled[0]) for metric in tabled]
-        took = formats.time(time.monotonic() - self.began)
-        ended = ", ".join(filter(None, [f"finished at {took}", formats.stopped_at(vars(event))]))
+        took = as_time(time.monotonic() - self.began)
+        ended = ", ".join(filter(None, [f"finished at {took}", stopped_at(vars(event))]))
         self._say(f"{name}: {ended}: {tabled[0].set} {', '.join(scores)}")
 
     def _say(self, text: str) -> None:
@@ -260,7 +261,7 @@ class Progress:
 
 def _score(metric: Metric, event: Finished, first: Metric) -> str:
     """With the name of its set, unless that is the first metric's."""
-    value = formats.number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
+    value = number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
     return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"
 
 

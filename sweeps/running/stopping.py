@@ -13,8 +13,9 @@ from types import FrameType
 
 from sweeps.discarded import discard
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.liveness import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
-from tracking.shell import shell_line
+from tracking.attempts import own_process
+from tracking.liveness import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
+from tracking.words import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."

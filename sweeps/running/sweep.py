@@ -17,7 +17,7 @@ from sweeps.running.open import open_study, readable
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
-from tracking.shell import shell_line
+from tracking.words import shell_line
 
 if TYPE_CHECKING:
     from sweeps.running.queue import Queue  # it imports Tune, which reads its environment

@@ -19,7 +19,7 @@ from sweeps.worker.checkpoints import KEY_DIGITS
 from tracking.card import Card
 from tracking.damage import unless_damaged
 from tracking.study import STUDY_FILE, task_of
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from tracking.uri import without_password
 
 OWN_FILES = ("config.yaml", "attempts.jsonl", MANIFEST, STUDY_FILE)

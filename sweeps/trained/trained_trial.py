@@ -18,9 +18,8 @@ from sweeps.trained.registration import registered
 from sweeps.worker.calls import checked_artifacts, numbers, samples_text
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 from sweeps.worker.prepared import data_place, prepared_folder
-from tracking.artifacts import statistics_name, statistics_text
 from tracking.damage import unless_lost
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder, statistics_name, statistics_text
 
 NOT_IN_NAMES = re.compile(r"[^\w.-]")
 """Of files."""

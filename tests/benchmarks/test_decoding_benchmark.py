@@ -18,7 +18,7 @@ from sweeps.planning.compose import compose_row
 from sweeps.schema import RefusedError
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
-from transformer.data.pieces import PAD
+from transformer.data.vocabulary import PAD
 
 ONCE = Rounds(1, 1)
 

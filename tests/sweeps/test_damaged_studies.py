@@ -21,8 +21,8 @@ from sweeps.events import Evaluated, Event, Finished, Report, Started
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.open import repair
 from sweeps.running.recorder import Recorder
-from tracking.artifacts import statistics_name, statistics_text
 from tracking.study import write_study
+from tracking.trial import statistics_name, statistics_text
 
 Damage = Callable[[Path], None]
 ROWS = "sweep.rows=[base,e_learned_positions]"

@@ -12,7 +12,7 @@ import pytest
 from typed import refusal, typed
 
 from sweeps.planning.trial_lock import trial_lock
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 TRIAL = ("base-s1", "sweep.name=copies")

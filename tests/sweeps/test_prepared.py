@@ -28,7 +28,7 @@ from sweeps.processes.storage import signs
 from sweeps.running.open import prepare_data
 from sweeps.schema import Problem, RefusedError
 from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 SOURCE = """
 from dataclasses import dataclass
@@ -273,7 +273,7 @@ from pathlib import Path
 from sweeps.worker.prepared import prepare_once
 from sweeps.task import Task
 from transformer.config import DataConfig
-from transformer.data.prepare import prepare
+from transformer.data.preparation import prepare
 from transformer.task import fingerprint
 
 def fill(configs, folder, told):

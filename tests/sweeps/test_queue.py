@@ -70,7 +70,7 @@ class Sweep:
 
     def reasons(self, name: str) -> list[str | None]:
         """How its attempts ended."""
-        return [attempt.reason for attempt in self.recorders[name].folder.attempts()]
+        return [attempt.reason for attempt in self.recorders[name].folder.attempts.all()]
 
 
 class Process:
@@ -160,7 +160,7 @@ def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     with pytest.raises(Interrupted) as ended:
         sweep.queue.tick()
     assert (ended.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
-    assert not sweep.recorders["square-s1"].folder.attempts()
+    assert not sweep.recorders["square-s1"].folder.attempts.all()
 
 
 def test_a_stop_does_not_wait_for_workers_that_start(sweep: Sweep) -> None:

@@ -12,8 +12,8 @@ from typed import refusal, typed
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.removing.trash import size
 from tracking.study import Study
-from tracking.trash import size
 
 STUDY = "runs/synthetic-tiny"
 

@@ -12,7 +12,8 @@ from typed import refusal, typed
 
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
-from tracking.liveness import Process, Runner, announce, known_runners, own_process, runners
+from tracking.attempts import Process, own_process
+from tracking.liveness import Runner, announce, known_runners, runners
 
 ROWS = "sweep.rows=[base,big,a_heads_1]"
 ELSEWHERE = Process("node7", 42, "another-42-1")

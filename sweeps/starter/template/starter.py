@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from sweeps.task import Costs, Metric, Observes, Range, Symbol, Task, Trial
+from allelse import Costs, Metric, Observes, Range, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)

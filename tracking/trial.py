@@ -1,27 +1,24 @@
-"""One trial's folder: its attempts, its journal, its result.
+"""One trial's folder: its attempts, its journal, its result, its texts; and what each of its files must hold.
 
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
-import errno
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-import tracking.shapes as shapes
-from tracking.artifacts import statistics_name, statistics_text
-from tracking.card import Card
-from tracking.damage import DamagedFileError, read_whole, set_aside, unless_damaged, unless_lost
-from tracking.files import append_line, read_object, to_json, write_atomic
-from tracking.journal import Journal, JournalLine, PastReport, journal_line
-from tracking.lines import NEWEST, Lines
-from tracking.liveness import Attempt, Process
-from tracking.trial_config import group_of, read_config
+from tracking.attempts import Attempt, Attempts, Process
+from tracking.card import COSTS, Card
+from tracking.damage import DamagedFileError, set_aside, unless_damaged, unless_lost
+from tracking.files import NEWEST, Lines, append_line, read_object, read_whole, read_yaml, to_json, write_atomic
+from tracking.journal import NUMBERS, Journal, JournalLine, PastReport, journal_line, report_fault
 from tracking.uri import without_password
 
+CONFIG_PATHS = ("runs", "data", "checkpoints")
+TAKEN = ("checkpoints", "statistics")
+"""Folders of a trial whose files have a form of their own."""
 TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
 
 
@@ -34,6 +31,7 @@ class TrialFolder:
         self.config_path = path / "config.yaml"
         self.provenance_path = path / "provenance.json"
         self.attempts_path = path / "attempts.jsonl"
+        self.attempts = Attempts(self.attempts_path)
         self.journal_path = path / "journal.jsonl"
         self.result_path = path / "result.json"
         self.error_path = path / "error.txt"
@@ -50,60 +48,13 @@ class TrialFolder:
         return self.path / statistics_name(set_name)
 
     def begin_attempt(self, number: int, process: Process) -> None:
-        """Record with fsync that attempt `number`, from 1, begins. An earlier open attempt is closed as lost.
-
-        After an error it may be repeated. Raises OSError if another process has begun it, or a later one.
-        """
-        last = self._newest()
-        if last and last.number >= number:
-            self._check_own(last, process)
-        if last and last.ended is None and last.number < number:
-            self.end_attempt(last.number, "lost")
-        if last is None or last.number < number:
-            line = {"attempt": number, "ts": time.time(), **asdict(process)}
-            append_line(self.attempts_path, to_json(line), fsync=True)
-        self.error_path.unlink(missing_ok=True)  # after the line, so that a crash in between leaves the cause readable
-
-    def end_attempt(self, attempt: int, reason: str) -> None:
-        """Record its end. The reason: finished, failed, interrupted, lost or worker lost, then free text."""
-        line = {"attempt": attempt, "ts": time.time(), "end": True, "reason": without_password(reason)}
-        append_line(self.attempts_path, to_json(line), fsync=True)
-
-    def attempts(self) -> list[Attempt]:
-        """Every attempt, oldest first."""
-        found: dict[int, Attempt] = {}
-        for line in Lines(self.attempts_path, shapes.attempt_line):
-            number = line["attempt"]
-            if not line.get("end"):
-                process = Process(line["host"], line["pid"], str(line.get("birth", "")))
-                found[number] = Attempt(number, line["ts"], process)
-            elif number in found:
-                found[number] = replace(found[number], ended=line["ts"], reason=line["reason"])
-        return list(found.values())
+        """Begin attempt ``number``, whose beginning is recorded first: a crash in between leaves the cause readable."""
+        self.attempts.begin(number, process)
+        self.error_path.unlink(missing_ok=True)
 
     def newest_attempt(self) -> Attempt | None:
         """The last one; None without any, and if their file is damaged."""
-        found: list[Attempt] = unless_damaged(self.attempts, [])
-        return found[-1] if found else None
-
-    def check_begun(self, number: int) -> Attempt:
-        """The newest attempt.
-
-        Raises OSError unless the given one is recorded. It was, so the folder's storage is away or was emptied.
-        """
-        newest = self._newest()
-        if newest is None or newest.number < number:
-            raise OSError(errno.ESTALE, f"the record of attempt {number} is gone", str(self.attempts_path))
-        return newest
-
-    def check_running(self, number: int, process: Process) -> None:
-        """Raises OSError also if another process has begun an attempt since, as it can where locks fail."""
-        self._check_own(self.check_begun(number), process)
-
-    def _check_own(self, attempt: Attempt, process: Process) -> None:
-        if attempt.process != process:
-            other = f"{attempt.process} has begun attempt {attempt.number}"
-            raise OSError(None, f"{other}, so this process ends: let one sweep at a time run a trial", str(self.path))
+        return unless_damaged(self.attempts.newest, None)
 
     def report(
         self,
@@ -119,7 +70,7 @@ class TrialFolder:
         Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
         increase.
         """
-        newest, last = self._newest(), Journal(self.journal_path, NEWEST).newest
+        newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
         if newest is None or newest.number != attempt or (last and last.step >= step):
             return False
         line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
@@ -132,7 +83,7 @@ class TrialFolder:
         `history` holds the last reports up to `step`, which may be missing here after a crash.
         """
         lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
-        lines |= {line["step"]: line for line in Lines(self.journal_path, shapes.journal_line) if line["step"] <= step}
+        lines |= {line["step"]: line for line in Lines(self.journal_path, report_fault) if line["step"] <= step}
         if lines or self.journal_path.exists():
             write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
 
@@ -171,7 +122,7 @@ class TrialFolder:
     def result(self) -> dict[str, Any] | None:
         """The content of ``write_result``; None without a file."""
         content = read_object(self.result_path)
-        if content is not None and (wrong := shapes.result(content, self.card)):
+        if content is not None and (wrong := result_fault(content, self.card)):
             raise DamagedFileError(self.result_path, wrong)
         return content
 
@@ -187,11 +138,18 @@ class TrialFolder:
 
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
-        return read_config(self.config_path, self.card)
+        config = read_yaml(self.config_path)
+        if config is None and not self.config_path.exists():
+            return None
+        if not isinstance(config, dict) or not config:
+            raise DamagedFileError(self.config_path, "must hold groups of keys")
+        if wrong := config_fault(config, self.card):
+            raise DamagedFileError(self.config_path, wrong)
+        return config
 
     def key(self) -> str | None:
         """The trial key in ``config.yaml``, where a sweep writes it."""
-        key = group_of(self.config_path, "key")
+        key = read_yaml(self.config_path, "key")
         return None if key is None else str(key)
 
     def trained_config(self) -> dict[str, Any] | None:
@@ -245,7 +203,7 @@ class TrialFolder:
     def _unfinished(self) -> TrialState:
         if self.error() is not None:
             return "failed"
-        newest = self._newest()
+        newest = self.attempts.newest()
         if newest is not None and newest.lives():
             return "running"
         self.newest_report()
@@ -256,7 +214,7 @@ class TrialFolder:
         """Every damaged file of the folder, with its first fault."""
         found: list[DamagedFileError] = []
         statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
-        history = (self.attempts, self.journal, self.newest_report)
+        history = (self.attempts.all, self.journal, self.newest_report)
         readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
         for read in (*readers, *statistics):
             try:
@@ -268,7 +226,7 @@ class TrialFolder:
     def newest_report(self) -> JournalLine | None:
         """The last one, read from the journal's end."""
         newest = Journal(self.journal_path, NEWEST).newest
-        if newest is not None and not self.attempts():  # an attempt precedes its reports
+        if newest is not None and not self.attempts.all():  # an attempt precedes its reports
             cause = "is empty" if self.attempts_path.exists() else "is missing"
             raise DamagedFileError(self.attempts_path, f"{cause}, but journal.jsonl has reports")
         return newest
@@ -282,12 +240,88 @@ class TrialFolder:
         lines = Lines(self.statistics_path(set_name))
         if lines.torn or (not lines and lines.path.exists()):
             raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")
-        if lines and (wrong := shapes.statistics_head(lines[0], self.card)):
+        if lines and (wrong := samples_fault(lines[0], self.card)):
             raise DamagedFileError(lines.path, wrong, 1)
         return lines or None
 
     def _has_artifacts(self, set_name: str) -> bool:
         return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
 
-    def _newest(self) -> Attempt | None:
-        return max(self.attempts(), key=lambda attempt: attempt.number, default=None)
+
+def recorded_runs(study: Path) -> list[str]:
+    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in between."""
+    places = (unless_damaged(partial(read_yaml, path, "paths"), None) for path in sorted(study.glob("*/config.yaml")))
+    found = [of.get("runs") for of in places if isinstance(of, dict)]
+    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))
+
+
+def is_artifact_name(name: str) -> bool:
+    """Whether a task may keep a text at this path in the trial's folder: below a folder, so over none of our files."""
+    parts = PurePosixPath(name).parts
+    plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
+    return plain and len(parts) > 1 and parts[0] not in TAKEN
+
+
+def statistics_name(set_name: str) -> str:
+    """The path in the trial's folder."""
+    return f"statistics/{set_name}.jsonl"
+
+
+def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> str:
+    """The head with the scores in the first line, then each sample's part of them, in the set's order."""
+    return "".join(to_json(line) + "\n" for line in (head, *samples))
+
+
+def samples_fault(line: dict[str, Any], card: Card) -> str | None:
+    """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
+    if not isinstance(line.get("key"), str) or not _whole(line.get("step")):
+        return "must have a key and a step"
+    return _scores(line.get("scores"), card)
+
+
+def result_fault(content: dict[str, Any], card: Card) -> str | None:
+    """``result.json``."""
+    scores = content.get("scores")
+    if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
+        return "must have key, step, attempt and seed"
+    if "steps" in content and not (_whole(content["steps"]) and content["steps"] > content["step"]):
+        return "must have more steps than its step, or none"
+    if wrong := [name for name in COSTS if not _measured(content.get(name))]:
+        return f"{wrong[0]} must be a number"
+    if not isinstance(scores, dict):
+        return "must have scores"
+    return next(filter(None, (_scores(of_set, card) for of_set in scores.values())), None)
+
+
+def config_fault(content: dict[str, Any], card: Card) -> str | None:
+    """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
+    groups = (*card.groups, "paths")
+    if wrong := [name for name in groups if not isinstance(content.get(name, {}), dict)]:
+        return f"{wrong[0]} must be a group of keys"
+    if "key" not in content:
+        return None
+    if not all(isinstance(content.get(name), str) for name in ("key", "data_fingerprint")):
+        return "must have key and data_fingerprint"
+    missing = [name for name in groups if name not in content]
+    missing += [f"paths.{name}" for name in CONFIG_PATHS if name not in content.get("paths", {})]
+    return f"{missing[0]} is missing" if missing else None
+
+
+def _scores(scores: Any, card: Card) -> str | None:
+    if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
+        return "must have scores with their decode settings"
+    wrong = [metric.name for metric in card.metrics if not _measured(scores.get(metric.name))]
+    return f"{wrong[0]} must be a number" if wrong else None
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def _number(value: Any) -> bool:
+    return type(value) in NUMBERS
+
+
+def _measured(value: Any) -> bool:
+    """A number, or None where it was not finite."""
+    return value is None or _number(value)

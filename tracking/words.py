@@ -1,8 +1,20 @@
-"""Numbers as text for a table. None becomes the empty string; the caller explains why the number is missing."""
+"""Words for people: numbers and times as text, commands as one types them, the cause of an error in one line.
+
+A number that is None becomes the empty string; the caller explains why it is missing."""
 
 import math
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from tracking.damage import DamagedFileError
+from tracking.uri import without_password
+
+PLAIN = re.compile(r"[\w.,/@%+~:=\[\]-]*")
+"""What a shell leaves as it is, and a list in brackets."""
+NO_ANSWER = ("ConnectionError", "Timeout", "TimeoutError", "OperationalError", "InterfaceError")
+"""Classes of the standard library, of requests, and of databases' drivers; the latter also for a locked database."""
 
 
 def number(value: float | None, places: int) -> str:
@@ -80,3 +92,48 @@ def time(seconds: float | None) -> str:
         if whole >= size:
             return f"{whole // size} {big} {whole % size // part:02d} {small}"
     raise AssertionError(seconds)
+
+
+def for_shell(text: str) -> str:
+    """The text as it is typed in a shell."""
+    if PLAIN.fullmatch(text):
+        return text
+    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """The command as it is typed in any shell. A word with a quote inside stays readable."""
+    return " ".join(for_shell(word) if "'" in word else shlex.quote(word) for word in words)
+
+
+def cause_of(error: BaseException) -> str:
+    """One line that is safe to show: the message of a database driver or a connection, if there is one."""
+    if isinstance(error, DamagedFileError):
+        return without_password(f"{error}; {error.remedy}")
+    root = next(_roots(error), error)
+    lines = [line.strip() for line in str(root).splitlines() if line.strip()]
+    return without_password(f"{type(root).__name__}: {lines[0] if lines else 'no reason was given'}")
+
+
+def out_of_reach(error: BaseException) -> bool:
+    """Whether the store did not answer, or refused every request: the next one would wait as long, and fail as well."""
+    found = [*_chain(error), *_roots(error)]
+    return any(kind.__name__ in NO_ANSWER for link in found for kind in type(link).__mro__)
+
+
+def _roots(error: BaseException) -> Iterator[BaseException]:
+    """The errors that SQLAlchemy keeps as ``orig`` and urllib3 as ``reason``, along the chain of causes."""
+    for link in _chain(error):
+        for name in ("orig", "reason"):
+            if isinstance(root := getattr(link, name, None), BaseException):
+                yield root
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        inner = next((value for value in link.args if isinstance(value, BaseException)), None)
+        link = link.__cause__ or inner or link.__context__

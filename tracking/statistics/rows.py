@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.decode_settings import decode_note, reference_of
-from tracking.formats import stopped_at
-from tracking.own_change import own_change
-from tracking.row_means import Means, delta_of, means_of, minus
+from tracking.card import Card
+from tracking.statistics.means import Means, decode_note, delta_of, means_of, minus, reference_of
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
+from tracking.words import stopped_at
 
 BASE = "base"
+WORD = re.compile(r"[^\s,;:=()]+")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _row(
         before_scaling=study.before_scaling.get(first.row, ""),
         seed_values=means.values,
         sd=means.sd,
-        own_change=own_change(card, first.change, _recorded_words(study, first.row), changed),
+        own_change=_own_change(card, first.change, _recorded_words(study, first.row), changed),
         stopped=tuple(stopped),
         size=study.sizes.get(first.row, ""),
         note="; ".join(filter(None, notes)),
@@ -192,3 +192,17 @@ def _why_unfinished(folder: TrialFolder, state: TrialState) -> str:
 def _gravity(note: str) -> int:
     order = ("FAILED", "damaged", "running", "interrupted", "missing")
     return order.index(note.partition(":")[0])
+
+
+def _own_change(card: Card, shown: str, recorded: str, cells: Mapping[str, object]) -> str:
+    """``shown`` if it is the row's recorded words and says more than its changed cells do; otherwise ""."""
+    phrases = [
+        card.change_phrases[name].replace("{value}", str(of))
+        for name, of in cells.items()
+        if name in card.change_phrases
+    ]
+    if " ".join(recorded.split()) != shown or (len(phrases) == len(cells) and all(each in shown for each in phrases)):
+        return ""
+    derived = {*cells, *(card.symbols.get(name, name) for name in cells), *map(str, cells.values())}
+    derived |= {word for phrase in phrases for word in WORD.findall(phrase)}
+    return "" if set(WORD.findall(shown)) <= derived else shown

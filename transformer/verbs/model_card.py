@@ -3,14 +3,22 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, assert_never
 
 from sweeps.task import Numbers, Trained
-from transformer.card import CARD
+from transformer.card import CARD, signatures
 from transformer.config import TrialConfig
 from transformer.cost import parameters
-from transformer.verbs.export_kind import ExportKind
-from transformer.verbs.scores import signatures
+
+
+class ExportKind(StrEnum):
+    """A format, by its name in ``--to``."""
+
+    ctranslate2 = "ctranslate2"
+    safetensors = "safetensors"
+    mlflow = "mlflow"
+
 
 PENALTY = (
     "CTranslate2 divides log P by |Y|^α where the paper has ((5 + |Y|) / 6)^α: with a length penalty its translations "
@@ -60,7 +68,7 @@ class ModelCard:
 
     def _safetensors(self) -> str:
         lines = (
-            "from transformer.decoding.serve import open_exported",
+            "from transformer.decoding.export import open_exported",
             'translator = open_exported(".")',
             f"print(*translator.translate([{_quoted(self.example)}]))",
         )

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tracking.card import Metric
 from tracking.damage import unless_damaged
 from tracking.journal import Journal
-from tracking.metrics import Metric
-from tracking.row_means import mean, metric_mean
+from tracking.statistics.means import mean, metric_mean
 from tracking.study import Study
 
 

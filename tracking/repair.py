@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import tracking.shapes as shapes
+from tracking.attempts import attempt_fault
 from tracking.damage import DamagedFileError, UnreadableError, kept_name, set_aside, unless_lost
-from tracking.files import append_line, to_json, write_atomic
-from tracking.lines import Check, Lines
-from tracking.trial_folder import TrialFolder
+from tracking.files import Check, Lines, append_line, to_json, write_atomic
+from tracking.journal import report_fault
+from tracking.trial import TrialFolder
 
 
 def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
@@ -25,10 +25,10 @@ def salvage(folder: TrialFolder, error: DamagedFileError) -> str:
         raise error
     if error.path == folder.journal_path:
         lost = _lost_reports(error.path)
-        return f"{_keep_good_lines(error.path, shapes.journal_line)}; lost: {lost}"
+        return f"{_keep_good_lines(error.path, report_fault)}; lost: {lost}"
     if error.path == folder.attempts_path:
         highest = _highest_attempt(folder)
-        done = _keep_good_lines(error.path, shapes.attempt_line)
+        done = _keep_good_lines(error.path, attempt_fault)
         _count_to(folder, highest)
         return done
     return f"kept as {set_aside(error.path).name}"
@@ -46,12 +46,12 @@ def _keep_good_lines(path: Path, check: Check) -> str:
 
 def _sorted(path: Path, check: Check) -> tuple[list[dict[str, Any]], int]:
     """The good lines, and the number of bad ones. Raises UnreadableError."""
-    lines = _found(path, check)
+    lines = _lines(path, check)
     good = [line for line in lines if not isinstance(line, DamagedFileError)]
     return good, len(lines) - len(good)
 
 
-def _found(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
+def _lines(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
     """Every line, or its fault; none of what is no file. Raises UnreadableError."""
     lines = unless_lost(lambda: Lines(path, check), None)
     return [] if lines is None else [lines.found(place) for place in range(len(lines))]
@@ -60,7 +60,7 @@ def _found(path: Path, check: Check) -> list[dict[str, Any] | DamagedFileError]:
 def _lost_reports(journal: Path) -> str:
     """The steps around the damaged lines: "1 report between steps 10 and 30". No other file has more."""
     before, lost, gaps = None, 0, list[str]()
-    for line in (*_found(journal, shapes.journal_line), None):
+    for line in (*_lines(journal, report_fault), None):
         if isinstance(line, DamagedFileError):
             lost += 1
             continue
@@ -81,8 +81,8 @@ def _where(before: int | None, after: int | None) -> str:
 
 def _highest_attempt(folder: TrialFolder) -> int:
     """The highest number that an attempt can have had: each lost line may have begun one."""
-    attempts, lost = _sorted(folder.attempts_path, shapes.attempt_line)
-    journal, _ = _sorted(folder.journal_path, shapes.journal_line)
+    attempts, lost = _sorted(folder.attempts_path, attempt_fault)
+    journal, _ = _sorted(folder.journal_path, report_fault)
     places = (re.fullmatch(r"a(\d+)", path.name) for path in folder.path.glob("checkpoints/**/a*"))
     numbers = [*(line["attempt"] for line in (*attempts, *journal)), *(int(place[1]) for place in places if place)]
     return max(numbers, default=0) + lost
@@ -90,7 +90,7 @@ def _highest_attempt(folder: TrialFolder) -> int:
 
 def _count_to(folder: TrialFolder, number: int) -> None:
     """Attempts are fenced by their number, so no number may be used twice."""
-    if number > max((attempt.number for attempt in folder.attempts()), default=0):
+    if number > max((attempt.number for attempt in folder.attempts.all()), default=0):
         now = time.time()
         append_line(folder.attempts_path, to_json({"attempt": number, "ts": now, "host": "unknown", "pid": 0}))
-        folder.end_attempt(number, "lost: attempts.jsonl was damaged")
+        folder.attempts.end(number, "lost: attempts.jsonl was damaged")

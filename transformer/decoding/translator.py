@@ -12,11 +12,10 @@ import torch
 
 from transformer.config import DecodeConfig, Precision
 from transformer.data.batches import by_length, cut, pad
-from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Sentences
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.vocabulary import EOS, Vocabulary
 from transformer.decoding.search import Hypothesis, beam_search
-from transformer.finite import NotFiniteError
+from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, efficient
 

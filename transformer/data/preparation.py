@@ -1,19 +1,24 @@
-"""The text of a corpus, copied to the folder where it is prepared: checked there, then read as often as needed.
+"""Text into binary pieces in a folder, by way of a working copy that is checked there, then read as often as needed.
 
 So the pieces are made of the very bytes that were hashed, and no step needs the whole text in memory.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from transformer.data.array_file import ArrayFile
-from transformer.data.corpora import Text
-from transformer.data.left_out import refuse_incomplete
+from transformer.config import DataConfig
+from transformer.data import vocabulary
+from transformer.data.corpora import Text, corpus
+from transformer.data.prepared import SETS, refuse_incomplete
 from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary
 from transformer.faults import Fault, FaultyError, raise_any
@@ -115,3 +120,65 @@ def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
         yield batch
+
+
+def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+    """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
+
+    Raises FaultyError for text that cannot be used, or that changes meanwhile.
+    """
+    raise_any(corpus(data).faults(data))
+    planned, downloads = corpus(data).declared(data), folder.parent / "downloads" / data.name
+    try:
+        told("opening the text", None)
+        _write(data, planned, corpus(data).load(data, downloads), WorkingCopy(folder), told)
+    except BaseException:
+        for each in (downloads, downloads.parent):
+            with suppress(OSError):  # it is not there, or not empty
+                each.rmdir()
+        raise
+
+
+def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Told) -> None:
+    blank = copy.take(text, told)
+    if text.declared() != planned:
+        found = f"the text of data={data.name} changed while it was prepared"
+        raise FaultyError(Fault("data", found, "must not change before it is prepared; run the command again"))
+    told("learning the vocabulary", None)
+    path = copy.folder / "vocabulary.model"
+    path.write_bytes(vocabulary.build(copy.lines_to_learn(), data.vocab_size, copy.folder))
+    for name in text.sets:
+        copy.encode(name, vocabulary.Vocabulary(path), told)
+    copy.remove("train")
+    (copy.folder / SETS).write_text(json.dumps({"sets": list(text.sets), "blank": blank}), "utf-8")
+
+
+class ArrayFile:
+    """The same bytes as of ``numpy.save``, which would need the whole array; use it as a context manager."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        self._file, self._dtype = path.open("wb"), np.dtype(dtype)
+        self._length = 0
+        self._write_header()
+
+    def append(self, values: npt.ArrayLike) -> None:
+        array = np.asarray(values, self._dtype)
+        self._file.write(array.tobytes())
+        self._length += len(array)
+
+    def __enter__(self) -> "ArrayFile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._file.seek(0)
+            self._write_header()
+        self._file.close()
+
+    def _write_header(self) -> None:
+        """NumPy leaves room in a header, so that it has the same size for every length."""
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (self._length,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
