@@ -36,7 +36,7 @@ faults: install
 # how long training takes to go on after the loss of a worker, a node, a link.
 SEED ?= 1
 chaos: install
-	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/sweeps $(BIN)/python tests/chaos --seed $(SEED) $(ARGS)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/shared $(BIN)/python tests/chaos --seed $(SEED) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
 from studies import Running, lines, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 STEPS = 40
 WORDS = ("task=small", "sweep.name=s", "sweep.rows=[base]", f"train.steps={STEPS}", "cluster.dashboard=true")
 HERE = ("cluster.workers=1", "cluster.cpus_per_worker=1", "cluster.gpus_per_worker=0")

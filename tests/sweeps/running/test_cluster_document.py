@@ -16,7 +16,7 @@ from small_text import TEXT, write_text
 from studies import SMALL, last, lines, newest_checkpoint, printed, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 HERE = ["cluster.gpus_per_worker=0", "cluster.cpus_per_worker=1", "cluster.workers=2"]
 """What a study of the document lacks on machines without GPUs."""
 
