@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -172,3 +173,12 @@ def _title(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
+
+
+def answers(address: str) -> bool:
+    """Whether MLflow's pages are served there."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            return response.status == 200 and b"MLflow" in response.read()
+    except OSError:
+        return False

@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from small_text import TEXT
-from studies import SMALL, command, wait_until
-from test_sweep import _answers
+from studies import SMALL, answers, command, wait_until
 from typed import typed
 
 from tracking.mlflow.server import free_port, ui_command, ui_environment
@@ -40,7 +39,7 @@ def server(runs: Path) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        wait_until(lambda: _answers(f"http://127.0.0.1:{port}/"), "MLflow's page", timeout=240)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), "MLflow's page", timeout=240)
         yield f"127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import psutil
 import pytest
 from damages import kept, looped
 from small_text import TEXT
-from studies import SMALL, allelse, command, last, lines, mlflow_runs, wait_until
+from studies import SMALL, allelse, answers, command, last, lines, mlflow_runs, wait_until
 from typed import refusal, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -123,13 +122,13 @@ def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(study: S
         assert server.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
         assert found
-        wait_until(lambda: _answers(found[0]), "MLflow's page", timeout=240)
+        wait_until(lambda: answers(found[0]), "MLflow's page", timeout=240)
         assert _listening(server.pid) == {found[0].removeprefix("http://")}
     finally:
         os.killpg(server.pid, signal.SIGINT)
         assert server.wait(timeout=60) == 0
     assert "Traceback" not in (tmp_path / "ui.log").read_text()
-    assert not _answers(found[0])
+    assert not answers(found[0])
     assert sorted(study.cwd.iterdir()) == before, "MLflow left files in the current folder"
 
 
@@ -138,14 +137,6 @@ def _listening(process: int) -> set[str]:
     family = psutil.Process(process).children(recursive=True)
     connections = [each for one in family for each in one.net_connections("inet")]
     return {f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == psutil.CONN_LISTEN}
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as response:
-            return response.status == 200 and b"MLflow" in response.read()
-    except OSError:
-        return False
 
 
 def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
