@@ -18,10 +18,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from sweeps.cli import app
-from sweeps.events import Failed, Finished
 from sweeps.planning.compose import compose_row
 from sweeps.planning.plan import recorded
 from sweeps.running.recorder import Recorder
+from sweeps.worker.events import Failed, Finished
 from tracking.study import write_study
 
 GROUP: Any = get_command(app)

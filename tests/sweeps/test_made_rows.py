@@ -7,8 +7,8 @@ from allelse_in_folder import own, own_row, plan, refused
 from finished_trials import study_in, sweep
 from typed import typed
 
-from sweeps.planning.changes import shown_change
 from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.composition import shown_change
 from sweeps.planning.continued import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.schema import RefusedError

@@ -8,9 +8,8 @@ from allelse_in_folder import own_row
 from finished_trials import study_in, sweep
 from typed import typed
 
-from sweeps.planning.changes import shown_change
 from sweeps.planning.compose import compose_sweep
-from sweeps.planning.composition import ComposedRow
+from sweeps.planning.composition import ComposedRow, shown_change
 from sweeps.planning.continued import plan_sweep
 from tracking.statistics.rows import table
 from tracking.table.printed import to_json, to_markdown

@@ -13,8 +13,8 @@ from composed_rows import ROWS, SCALES, composed, study
 from translation_key import trial_key
 
 from sweeps.config.folders import SHIPPED
-from sweeps.planning.changes import describe
 from sweeps.planning.compose import compose_sweep
+from sweeps.planning.composition import describe
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
 

@@ -12,7 +12,7 @@ from same_results import check_same_results
 from small_task import write_task
 from studies import allelse, lines
 
-from sweeps.preflight import machine
+from sweeps.preflight import nodes as machine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 SWEEP = """
