@@ -22,7 +22,7 @@ from tracking.uri import default_uri
 
 SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
 NAME = "sweep.name=files-tiny"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from machines import NOTICED_SOON
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 
 
 def test_the_machines_have_the_documented_health_checks() -> None:
