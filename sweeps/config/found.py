@@ -6,9 +6,8 @@ from pathlib import Path
 
 from sweeps.config.folders import BASE
 from sweeps.config.hydra import option
-from sweeps.config.library import Library
+from sweeps.config.library import COMMAND_LINE, Library, place_of, place_of_missing
 from sweeps.config.overrides import Overrides
-from sweeps.config.places import COMMAND_LINE, place_of, place_of_missing
 from sweeps.config.suggest import other_name
 from sweeps.config.vary import MadeRow, MadeRows
 from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem

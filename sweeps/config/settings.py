@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
+from sweeps.roles import field_types
 from sweeps.schema import parse
 from sweeps.task import Problem, Range, Task
-from sweeps.versions import field_types
 
 MAKERS = ("sweep.vary", "sweep.grid")
 """Keys that make rows of lists of values."""

@@ -8,9 +8,8 @@ from typing import Any
 
 from sweeps.config.folders import BASE
 from sweeps.config.found import Found
-from sweeps.config.library import Library
+from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.places import COMMAND_LINE
 from sweeps.config.rows import ALL, Rows, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings
 from sweeps.config.study_problems import study_problems

@@ -1,14 +1,16 @@
 """Everything that is looked at before anything starts: `allelse plan --check`, `sweep` and `train` share it."""
 
+import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.hydra import option
+from sweeps.config.library import COMMAND_LINE, place_of
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.places import COMMAND_LINE, place_of
 from sweeps.config.schema import Schema
-from sweeps.config.settings import Settings
+from sweeps.config.settings import Cluster, Settings
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import chosen, naming
 from sweeps.planning.plan import Plan, configurations
@@ -16,10 +18,9 @@ from sweeps.planning.task_of import library_of
 from sweeps.preflight.cluster import group_problems, memory_problems
 from sweeps.preflight.differences import node_notices, node_problems
 from sweeps.preflight.nodes import nodes_of
-from sweeps.preflight.own_ray import own_ray_problems
-from sweeps.preflight.places import disk_problems, name_problems, place_problems
+from sweeps.preflight.places import disk_problems, name_problems, place_problems, store_notices, store_problems
 from sweeps.preflight.question import question
-from sweeps.preflight.store import store_notices, store_problems
+from sweeps.processes.ray_private import JOB
 from sweeps.schema import Problem, RefusedError
 from tracking.words import shell_line
 
@@ -118,3 +119,20 @@ def _machines(shared: Settings, plan: Plan | None = None) -> tuple[list[Problem]
         return error.problems, []
     problems = [*group_problems(shared.cluster, nodes), *(memory_problems(plan, nodes) if plan else ())]
     return [*problems, *node_problems(nodes, shared)], list(node_notices(nodes, shared))
+
+
+DASHBOARD = "aiohttp", "aiohttp_cors", "grpc", "opencensus", "prometheus_client", "pydantic"
+"""What ``ray.dashboard.optional_deps`` imports. Ray itself may not be imported yet, and brings only some of it."""
+
+
+def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Why a sweep cannot start a Ray, if ``cluster.address`` says that it does."""
+    if cluster.address is not None:
+        return
+    if JOB in os.environ:
+        found = "is null, but within a job of a Ray cluster no other Ray can start"
+        yield Problem("cluster.address", found, "type cluster.address=auto, which takes this cluster")
+    missing = [name for name in DASHBOARD if importlib.util.find_spec(name) is None]
+    if cluster.dashboard and missing:
+        found = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
+        yield Problem("cluster.dashboard", found, 'type `pip install "allelse[dashboard]"`, or leave it out')

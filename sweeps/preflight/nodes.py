@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from sweeps.config.settings import Cluster
 from sweeps.config.study_problems import address_problems
-from sweeps.preflight import machine
 from sweeps.preflight.question import Question
 from sweeps.processes.ray_private import REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
@@ -75,9 +76,9 @@ def _node(found: dict[str, Any]) -> Node:
 
 
 def this_machine(with_gpus: bool) -> Node:
-    gpus = machine.gpu_memories() if with_gpus else []
-    total = {"CPU": float(machine.cpus()), "GPU": float(len(gpus))}
-    return Node(total, total, machine.memory(), max(gpus, default=0))
+    gpus = gpu_memories() if with_gpus else []
+    total = {"CPU": float(cpus()), "GPU": float(len(gpus))}
+    return Node(total, total, memory(), max(gpus, default=0))
 
 
 def _refuse_silent_head(address: str) -> None:
@@ -129,3 +130,32 @@ def _unjoined(address: str, printed: str) -> RefusedError:
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
     return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
+
+
+GIB = 2**30
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def cpus() -> int:
+    """CPUs that this process may run on, within the limit of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = (CGROUP / "cpu.max").read_text().split()
+        if quota != "max":
+            allowed = min(allowed, max(1, int(quota) // int(period)))
+    return allowed
+
+
+def memory() -> int:
+    """Bytes of memory, within the limit of this container."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # "max" is no number
+        total = min(total, int((CGROUP / "memory.max").read_text()))
+    return total
+
+
+def gpu_memories() -> list[int]:
+    """Bytes of each GPU that CUDA shows. Imports torch."""
+    import torch
+
+    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]

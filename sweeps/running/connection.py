@@ -21,11 +21,10 @@ import psutil
 from rich.console import Console
 
 from sweeps.config.settings import Cluster
-from sweeps.discarded import discard
-from sweeps.preflight import machine
+from sweeps.preflight.nodes import cpus
 from sweeps.processes.ray_private import LATEST, LOGS, own_groups, print_no_messages, set_environment, sweep_job
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
-from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.running.stopping import Interrupted, Stopping, discard
 from sweeps.schema import Problem, RefusedError
 
 
@@ -94,7 +93,7 @@ class Connection:
         return ray.init(
             address=self._cluster.address or "local",
             job_config=sweep_job(),
-            num_cpus=machine.cpus() if here else None,
+            num_cpus=cpus() if here else None,
             include_dashboard=self._cluster.dashboard if here else None,
             log_to_driver=False,
             logging_level="ERROR",

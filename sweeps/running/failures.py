@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from sweeps.events import Failed, Lost
 from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
+from sweeps.worker.events import Failed, Lost
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
 UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)

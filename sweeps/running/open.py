@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
-from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing

@@ -11,8 +11,8 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.events import Assignment
 from sweeps.processes.times import ANSWER_S, POLL_S
+from sweeps.worker.events import Assignment
 
 ACTOR = "orders"
 

@@ -11,13 +11,13 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from sweeps.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.standings import Line
-from sweeps.standings_table import progress_of
-from sweeps.watching import Watched, below_live_view
+from sweeps.status.live import Watched, below_live_view
+from sweeps.status.standings import Line
+from sweeps.status.tables import progress_of
+from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.card import Metric
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.look import Look

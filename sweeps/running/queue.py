@@ -17,13 +17,13 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.tune.search import Searcher
 
-from sweeps.events import Event, Lost
 from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import died
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, RemovedError, recorded
 from sweeps.running.stopping import Stopping
+from sweeps.worker.events import Event, Lost
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")

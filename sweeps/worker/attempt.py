@@ -16,19 +16,6 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
-from sweeps.events import (
-    About,
-    Assignment,
-    Evaluated,
-    Evaluating,
-    Event,
-    Finished,
-    Noticed,
-    Report,
-    Resumed,
-    Started,
-    Stopped,
-)
 from sweeps.processes.storage import alive
 from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
 from sweeps.worker.calls import (
@@ -45,6 +32,19 @@ from sweeps.worker.calls import (
 )
 from sweeps.worker.checkpoint_files import Manifest
 from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Start
+from sweeps.worker.events import (
+    About,
+    Assignment,
+    Evaluated,
+    Evaluating,
+    Event,
+    Finished,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics

@@ -11,9 +11,9 @@ from small_task import HEAD as PACKAGE
 from small_task import write_task
 from studies import lines
 
-from sweeps.events import Event, Finished
 from sweeps.running.recorder import Recorder
 from sweeps.worker.attempt import Driver
+from sweeps.worker.events import Event, Finished
 
 HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"

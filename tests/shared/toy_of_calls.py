@@ -8,8 +8,8 @@ from typing import Any
 
 from small_task import SOURCE
 
-from sweeps.events import Assignment, Event
 from sweeps.worker.attempt import Driver
+from sweeps.worker.events import Assignment, Event
 
 CALLS = """\
 trial.report(1, {"train/loss": 1.0})

@@ -17,10 +17,10 @@ from studies import SMALL
 from typed import refusal, typed
 from typer.testing import Result
 
-from sweeps.events import Evaluated, Event, Finished, Report, Started
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.open import repair
 from sweeps.running.recorder import Recorder
+from sweeps.worker.events import Evaluated, Event, Finished, Report, Started
 from tracking.study import write_study
 from tracking.trial import statistics_name, statistics_text
 

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 from small_task import write_task
 
-from sweeps.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 from sweeps.planning.continued import plan_sweep
 from sweeps.running.failures import Silence
 from sweeps.running.group import Said, Turn
@@ -18,6 +17,7 @@ from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
