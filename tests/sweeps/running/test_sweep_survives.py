@@ -22,7 +22,7 @@ from study_on_disk import wait_for_line
 from summing_task import write_summing_task
 from typed import refusal, typed
 
-from sweeps.preflight import machine
+from sweeps.preflight.nodes import cpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
 STEPS = 60
@@ -104,7 +104,7 @@ def test_the_next_trial_runs_in_the_process_of_the_last_one(workplace: Path) -> 
         print(trial.config.model.kind, os.getpid(), file=file)
 {starts}"""
     folder = write_task(workplace, {starts: noted})
-    one_by_one = f"cluster.cpus_per_worker={machine.cpus()}"
+    one_by_one = f"cluster.cpus_per_worker={cpus()}"
     done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", one_by_one, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     (first, pid), (second, same) = (line.split() for line in (folder / "workers").read_text().splitlines())
