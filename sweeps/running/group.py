@@ -149,7 +149,7 @@ class WorkerGroup:
         self._beginning, self._unfinished, self._polls = self._begin(assignment), set(), {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """What they have told since the last poll; that one's events are recorded. ``Lost`` or ``Failed`` is the end."""
+        """What they tell; what the last poll told is recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
         if self._beginning is not None:
             return self._go_on(self._beginning, within_s)
         events = self._polled(stop, within_s)
