@@ -93,15 +93,15 @@ class Running:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
-    def workers(self) -> list[psutil.Process]:
+    def workers(self, count: int = 1) -> list[psutil.Process]:
         """The processes that train, as Ray names them: for a moment by the trial, between two calls."""
         found: list[psutil.Process] = []
 
         def seen() -> bool:
             found[:] = self.processes("ray::WorkerActor")
-            return bool(found)
+            return len(found) >= count
 
-        wait_until(seen, "a worker")
+        wait_until(seen, "the workers")
         return found
 
     def processes(self, title: str) -> list[psutil.Process]:

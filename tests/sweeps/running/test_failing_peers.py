@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 STEPS, EVERY, FAULTY = 24, 1, 17
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}", "cluster.workers=2"]
 FAULTS = {
-    "first_fails": "if trial.rank == 0: raise ValueError('broken')",
+    "first_fails": "if trial.rank == 0: raise RuntimeError('Connection refused: broken')",
     "second_fails": "if trial.rank == 1: print('a last word'); raise ValueError('broken')",
     "first_leaves": "if trial.rank == 0 and first('a'): os._exit(0)",
     "second_leaves": "if trial.rank == 1 and first('b'): os._exit(0)",
     "second_ends": "if trial.rank == 1 and first('c'): sys.exit(0)",
-    "both_lose_each_other": "if first(f'd{trial.rank}'): raise RuntimeError('Connection closed by peer')",
+    "both_lose_each_other": "if first(f'd{trial.rank}'): raise RuntimeError('gloo: Connection closed by peer')",
 }
 LATE = "if trial.rank == 1: leave_after_the_result()"
 FUNCTIONS = """
@@ -59,10 +59,13 @@ def ended(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
     return FailingPeers(folder / "runs" / "s", done.stdout + done.stderr)
 
 
-@pytest.mark.parametrize("row", ["first_fails", "second_fails"])
-def test_an_error_of_either_worker_fails_the_trial_at_once(ended: FailingPeers, row: str) -> None:
-    assert reasons(ended.study / f"{row}-s1") == ["failed: ValueError: broken"], ended.output
-    assert f"{row}-s1: FAILED: ValueError: broken" in ended.output
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [("first_fails", "RuntimeError: Connection refused: broken"), ("second_fails", "ValueError: broken")],
+)
+def test_an_error_of_either_worker_fails_the_trial_at_once(ended: FailingPeers, row: str, cause: str) -> None:
+    assert reasons(ended.study / f"{row}-s1") == [f"failed: {cause}"], ended.output
+    assert f"{row}-s1: FAILED: {cause}" in ended.output
     assert "in fault" in (ended.study / f"{row}-s1" / "error.txt").read_text()
 
 
@@ -88,7 +91,7 @@ def test_a_worker_that_leaves_after_the_result_costs_no_attempt(ended: FailingPe
             r"worker 1 \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out.*",
         ),
         ("second_ends", r"the trial's code ended its process: SystemExit: 0"),
-        ("both_lose_each_other", r"RuntimeError: Connection closed by peer"),
+        ("both_lose_each_other", r"RuntimeError: gloo: Connection closed by peer"),
     ],
 )
 def test_a_worker_that_leaves_starts_the_next_attempt(ended: FailingPeers, row: str, cause: str) -> None:

@@ -1,25 +1,16 @@
 """Storage that is full, read-only, slow or hanging: the sweep waits or ends in one line, and its bits stay the same."""
 
-import errno
 import re
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from faulty_task import reasons, train_to, write_paced_task
+from faulty_task import reasons, write_paced_task
 from own_filesystem import in_memory, on_image
-from small_text import write_text
 from studies import allelse, lines, mlflow_runs, printed
-from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_line
-
-from sweeps.task import Task, Told
-from sweeps.worker.prepared import prepared_folder
-from transformer.config import DataConfig
-from transformer.data.preparation import prepare
-from transformer.task import fingerprint
+from study_on_disk import FIX, FULL, HELD, READ_ONLY, Study, wait_for_line
 
 LONG = [pytest.mark.slow, pytest.mark.faults]
 EVERYDAY = [*LONG, pytest.mark.everyday]
@@ -80,15 +71,6 @@ def freezing(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]
     cwd = write_paced_task(furnish(tmp_path / "study"))
     with on_image(tmp_path / "disk", tmp_path / "image") as disk:
         yield Study(cwd, disk, disk.folder)
-
-
-@pytest.fixture
-def freezing_study(tmp_path: Path, furnish: Callable[[Path], Path]) -> Iterator[Study]:
-    """The study's folder is the disk, which can be frozen."""
-    cwd = write_paced_task(furnish(tmp_path / "study"))
-    with on_image(cwd / "runs" / "s", tmp_path / "image") as disk:
-        (disk.folder / "lost+found").rmdir()
-        yield Study(cwd, disk)
 
 
 @pytest.mark.parametrize(
@@ -162,20 +144,19 @@ def test_a_disk_without_room_for_the_files_of_tune_ends_the_sweep_in_one_line(
 def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_command_finishes(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verb, cause = "sweep", FULL
     study.impatient()
-    running = study.start_held(verb)
-    study.break_it(cause)
+    running = study.start_held("sweep")
+    study.break_it(FULL)
     study.go_on()
     code, output = running.finish()
-    study.repair(cause)
+    study.repair(FULL)
     assert code == 1, output
     assert "Traceback" not in output
     assert mlflow_runs(study.cwd / "runs") == [("base s1", "KILLED")] or "MLflow is not up to date; run" in output
     (line,) = [text for text in output.splitlines() if text.startswith("Failed")]
     assert line.startswith(f"Failed: {study.trial}/")
-    assert f": {cause}; {FIX[cause]}, then run again: allelse {verb} task=small" in line
-    study.finish(verb)
+    assert f": {FULL}; {FIX[FULL]}, then run again: allelse sweep task=small" in line
+    study.finish("sweep")
     study.check_whole(tmp_path / "alone", monkeypatch)
 
 
@@ -184,56 +165,36 @@ def test_storage_that_fails_for_good_ends_the_sweep_in_one_line_and_the_same_com
 def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_resumes(
     apart: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verb, cause = "train", READ_ONLY
     apart.impatient()
-    running = apart.start_held(verb)
-    apart.break_it(cause)
+    running = apart.start_held("train")
+    apart.break_it(READ_ONLY)
     apart.go_on()
     code, output = running.finish()
-    apart.repair(cause)
+    apart.repair(READ_ONLY)
     assert code == 1, output
     assert "Traceback" not in output
-    assert re.search(rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {cause}; {FIX[cause]}", output), output
+    assert re.search(
+        rf"base-s1: FAILED: StorageError: {apart.disk.folder}/\S*: {READ_ONLY}; {FIX[READ_ONLY]}", output
+    ), output
     assert mlflow_runs(apart.cwd / "runs") == [("base s1", "FAILED")]
     safe = max(line.get("checkpoint", 0) for line in lines(apart.trial / "journal.jsonl"))
     assert safe >= HELD - 2
-    apart.finish(verb)
+    apart.finish("train")
     assert min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2) > safe
     apart.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.faults
-def test_who_does_not_want_to_wait_presses_ctrl_c_twice(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    verb = "train"
-    running = study.start_held(verb)
-    study.break_it(READ_ONLY)
-    study.go_on()
-    wait_for_line(running, f"{READ_ONLY}; trying again for 2 min")
-    for _ in range(2):
-        running.process.send_signal(signal.SIGINT)
-        time.sleep(2)  # sooner, it would be the echo of the first
-    code, output = running.finish()
-    study.repair(READ_ONLY)
-    assert code == 130, output
-    assert "Traceback" not in output
-    assert f"To continue, run again: allelse {verb} task=small" in output
-    study.finish(verb)
-    study.check_whole(tmp_path / "alone", monkeypatch)
-
-
 @pytest.mark.parametrize(
-    ("verb", "place", "limit", "kinds"),
+    ("place", "limit", "kinds"),
     [
-        pytest.param("train", "study", "nr_blocks", {"study.json", "config.yaml"}, marks=LONG),
-        pytest.param("train", "trial", "nr_inodes", OF_TRIAL, marks=LONG),
-        pytest.param("train", "apart", "nr_inodes", OF_CHECKPOINTS, marks=LONG),
+        ("study", "nr_blocks", {"study.json", "config.yaml"}),
+        ("trial", "nr_inodes", OF_TRIAL),
+        ("apart", "nr_inodes", OF_CHECKPOINTS),
     ],
 )
 def test_a_disk_that_is_too_small_for_each_file_in_turn(
-    verb: str,
     place: str,
     limit: str,
     kinds: set[str],
@@ -252,7 +213,7 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     study.disk.resize(f"{limit}={size}")
     while code:
         assert code in (1, 2), "the preflight refuses a folder in which it can write nothing"
-        running = study.start(verb)
+        running = study.start("train")
         with printed(running.process) as output:
             for line in output:
                 print(line, end="")
@@ -264,27 +225,6 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
         code = running.process.wait()
     study.check_whole(tmp_path / "alone", monkeypatch)
     assert found >= kinds
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.faults
-@pytest.mark.parametrize(("place", "workers"), [("freezing", 2), ("freezing_study", 1)])
-def test_storage_that_takes_seconds_for_each_write_loses_nothing(
-    place: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study: Study = request.getfixturevalue(place)
-    running = study.start_held("sweep", f"cluster.workers={workers}")
-    for step in range(HELD + 2, STEPS, 2):
-        with study.disk.frozen():
-            train_to(step, study.cwd)
-            time.sleep(6)  # of ten such waits, a minute
-        running.wait_for_step(step - 2)
-    study.go_on()
-    code, output = running.finish()
-    assert code == 0, output
-    assert reasons(study.trial) == ["finished"], output
-    study.check_whole(tmp_path / "alone", monkeypatch)
 
 
 @pytest.mark.ray
@@ -328,33 +268,3 @@ def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
         assert carried.returncode == 0, carried.stdout + carried.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
         study.check_whole(tmp_path / "alone", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.faults
-def test_data_that_does_not_fit_is_prepared_once_there_is_room(tmp_path: Path) -> None:
-    """For every size of the disk until it fits: an error that names the place, and nothing is left."""
-    text = write_text(tmp_path)
-    train, dev, test = ([str(text / f"{name}.txt")] * 2 for name in ("train", "dev", "test"))
-    data = DataConfig("files", "en", "de", 272, None, train, dev, test)
-    size = 2
-    with in_memory(tmp_path / "disk", f"nr_blocks={size}") as disk:
-        while error := fault_of_preparing(data, disk.folder):
-            assert error.errno == errno.ENOSPC
-            assert str(error.filename).startswith(str(disk.folder))
-            assert not list(disk.folder.iterdir())
-            size += 1
-            disk.resize(f"nr_blocks={size}")
-    assert size > 10
-
-
-def fault_of_preparing(data: DataConfig, folder: Path) -> OSError | None:
-    def fill(configs: Sequence[DataConfig], made: Path, told: Told) -> None:
-        prepare(configs[0], made, told)
-
-    task = Task("text", 1, DataConfig, (), lambda data: 1, print, fingerprint=fingerprint, prepare=fill)
-    try:
-        prepared_folder(task, [data], folder, fingerprint(data))
-        return None
-    except OSError as error:
-        return error
