@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
-from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
@@ -22,7 +22,7 @@ from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from tracking.damage import UnreadableError, unless_damaged
 from tracking.files import write_atomic
-from tracking.salvage import salvage
+from tracking.repair import salvage
 from tracking.study import write_study
 
 
