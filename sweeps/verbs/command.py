@@ -1,20 +1,22 @@
 """What all verbs share: their arguments, refused options, and what becomes of an error."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from rich.markup import escape
 from typer.models import OptionInfo
 
-from sweeps.config.settings import Settings
 from sweeps.console import ERR, OUT, print_failure, print_interruption, print_refusal
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.damage import DamagedFileError
-from tracking.study import Study
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
+    from tracking.study import Study
 
 DOES = {
     **dict.fromkeys(("plan", "sweep", "train", "ui"), "started"),
@@ -109,14 +111,25 @@ def print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> tuple[Study, Settings]:
+def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
     from sweeps.planning.task_files import changed_since_trained
 
     taken = study_to_read(overrides, used)
-    for notice in taken.notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    print_notices(taken.notices)
     for line in changed_since_trained(taken.study, Path.cwd()):
         ERR.print(escape(line), style="yellow", soft_wrap=True)
     return taken.study, taken.settings
+
+
+def print_notices(notices: Iterable[str]) -> None:
+    """To standard error, such as which of several studies was taken."""
+    for notice in notices:
+        ERR.print(escape(notice), style="dim", soft_wrap=True)
+
+
+def names_and_overrides(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Overrides are those with ``=``."""
+    typed = list(arguments)
+    return [text for text in typed if "=" not in text], [text for text in typed if "=" in text]

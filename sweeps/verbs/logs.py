@@ -10,6 +10,7 @@ from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import by_name, looking, names_study
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.verbs.command import names_and_overrides
 from tracking.liveness import Runner, in_hand, known_runners, request_stop, runners, stop_requests
 from tracking.log import FollowedLog
 from tracking.study import Study, Trial, studies
@@ -27,8 +28,7 @@ def named_trials(arguments: Sequence[str], running: bool = False) -> Named:
 
     With ``running`` and without a name, the study is the one that runs. Raises RefusedError.
     """
-    names = [text for text in arguments if "=" not in text]
-    overrides = [text for text in arguments if "=" in text]
+    names, overrides = names_and_overrides(arguments)
     if running and not names_study(overrides):
         return names, _running_study(overrides), overrides, ()
     taken = study_to_read(overrides)

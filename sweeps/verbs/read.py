@@ -12,7 +12,7 @@ from rich.text import Text
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, taken_study
+from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, taken_study
 from tracking.liveness import runners
 from tracking.study import Study, read_study
 from tracking.words import shell_line
@@ -24,7 +24,7 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until no
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
     from sweeps.planning.compose import settings_to_read
-    from sweeps.status.studies import studies_json, studies_table
+    from sweeps.status.tables import studies_json, studies_table
     from tracking import study as recorded
 
     runs = Path(settings_to_read(overrides).paths.runs)
@@ -128,8 +128,7 @@ def ui(
     from tracking.uri import without_password
 
     store = store_to_serve(overrides)
-    for notice in store.notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    print_notices(store.notices)
     port = port if store.running else free_port(port)
     server = without_password(store.uri, mark="") if store.running else f"http://127.0.0.1:{port}"
     pages = store.lines(server)
@@ -174,8 +173,7 @@ def logs(
     if follow:
         watch = shell_line(["allelse", "status", *looking(study.folder, overrides), "--watch"])
         notices = (*notices, f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores")
-    for notice in notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    print_notices(notices)
     for text in shown_log(study, trial, follow):
         OUT.file.write(text)
         OUT.file.flush()

@@ -1,6 +1,8 @@
 """The verbs that show results: ``table``, ``report``, ``compare``."""
 
 import json
+import os
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_verb
+from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import SELECTING, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, taken_study
+from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
 
 if TYPE_CHECKING:
     from sweeps.verbs.chosen_table import Chosen
@@ -98,7 +100,7 @@ def report(
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
-    from sweeps.verbs.reporting import refuse_places, texts_of
+    from sweeps.verbs.compared import texts_of
 
     refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
@@ -129,11 +131,10 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
     """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.verbs.sides import by_output, chosen_metrics, named_sides
-    from sweeps.verbs.texts import with_texts
+    from sweeps.verbs.compared import by_output, chosen_metrics, named_sides, with_texts
 
-    overrides = [text for text in arguments if "=" in text]
-    sides = named_sides([text for text in arguments if "=" not in text], overrides)
+    names, overrides = names_and_overrides(arguments)
+    sides = named_sides(names, overrides)
     metrics = chosen_metrics(sides, metric, set_name)
     from sweeps.verbs import comparison as shown
     from tracking.statistics.compared import compared, differing
@@ -144,10 +145,45 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     if as_json:
         print(json.dumps(shown.to_json(found, samples, sides.only), indent=1, ensure_ascii=False))
         return
-    for notice in sides.notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
+    print_notices(sides.notices)
     for part in shown.shown(found, samples, sides.only if sides.of_studies else None):
         OUT.print(part)
     for line in shown.notes(found):
         OUT.print(line, style="dim", soft_wrap=True)
     next_verb("table", looking(sides.first.study.folder, overrides))
+
+
+PAGES = (".html", ".htm")
+
+
+def refuse_places(output: Path | None, figures: Path | None = None, no_figures: bool = False) -> None:
+    """Raises RefusedError with everything that is wrong with the places to write to."""
+    both = Problem("--no-figures", "is typed with --figures, which writes them", "leave one of the two out")
+    problems = [
+        *([both] if figures and no_figures else ()),
+        *(_page_problems(output) if output else ()),
+        *(_folder_problems("--figures", figures) if figures else ()),
+    ]
+    if problems:
+        raise RefusedError(problems)
+
+
+def _page_problems(output: Path) -> Iterator[Problem]:
+    if output.suffix.lower() not in PAGES:
+        nearest = f"--output {output.with_suffix('.html') if output.name else 'report.html'}"
+        yield Problem("--output", f"is {output}", "must be a file that ends in .html", nearest)
+    elif output.is_dir():
+        yield Problem(
+            "--output", f"is {output}, a folder", "must be a file that ends in .html", f"--output {output}/report.html"
+        )
+    else:
+        yield from _folder_problems("--output", output.parent)
+
+
+def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
+    """The nearest existing folder above must be one in which files can be made."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        yield Problem(option, f"lies in {there}, which is a file", "must lie in a folder")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield Problem(option, f"lies in {there}, which cannot be written to", "choose another place")

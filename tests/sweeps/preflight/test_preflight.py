@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from sweeps.cli import app
 from sweeps.config.settings import Cluster
-from sweeps.preflight.cluster import group_problems
+from sweeps.preflight.checks import group_problems
 from sweeps.preflight.nodes import Node
 
 BASE = "sweep.rows=[base]"

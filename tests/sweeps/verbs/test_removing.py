@@ -12,7 +12,7 @@ from typed import refusal, typed
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.removing.trash import size
+from sweeps.verbs.remove import size
 from tracking.study import Study
 
 STUDY = "runs/synthetic-tiny"

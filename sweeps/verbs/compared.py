@@ -1,14 +1,21 @@
-"""The two sides of a comparison: trials, rows or whole studies, as they are named on the command line."""
+"""The two sides of a comparison as they are named, and the texts behind their samples."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.settings import Settings
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import known_study, must_finish, study_names
+from sweeps.planning.recorded import moved
+from sweeps.planning.task_of import source_of_study
 from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
+from tracking.damage import DamagedFileError
+from tracking.files import decoded, read_whole
+from tracking.statistics.compared import Differing, SampleCompared
 from tracking.statistics.side import Side
 from tracking.study import STUDY_FILE, Study, Trial
 
@@ -173,3 +180,77 @@ def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]])
 
 def _rows(study: Study) -> list[str]:
     return list(dict.fromkeys(trial.row for trial in study.trials))
+
+
+Lines = Mapping[str, Sequence[str]]
+
+
+def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
+    """The same samples with their texts, by what each is called. ``note`` says why there are none."""
+    if found.trials is None or not found.samples:
+        return found
+    (first, second), (ours, theirs) = sides, found.trials
+    prepared, note = prepared_texts(first.study, ours, found.set_name, data)
+    outputs = _outputs(_name(first, ours), first.study, ours, found.set_name)
+    outputs |= _outputs(_name(second, theirs), second.study, theirs, found.set_name)
+    lines = {**prepared, **outputs}
+    noun = first.study.task.sample
+    if not lines:
+        note = (
+            f"{note or f'the task {first.study.task.name} keeps no texts'}; a {noun} is named by its place in the set"
+        )
+    return replace(found, samples=[_with_texts(sample, lines) for sample in found.samples], note=note)
+
+
+def _with_texts(sample: SampleCompared, lines: Lines) -> SampleCompared:
+    texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
+    return replace(sample, texts=texts)
+
+
+def _name(side: Side, trial: Trial) -> str:
+    return f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
+
+
+def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, list[str]]:
+    """Of the task's artifacts, one line per sample."""
+    found: dict[str, list[str]] = {}
+    for artifact in study.task.artifacts:
+        path = study.trial_folder(trial).artifact_path(artifact, set_name)
+        try:
+            content = read_whole(path)
+            lines = decoded(path, content).split("\n")[:-1] if content is not None else []
+        except DamagedFileError:
+            lines = []
+        label = name if len(study.task.artifacts) == 1 else f"{name} {artifact}"
+        found |= {label: lines} if lines else {}
+    return found
+
+
+def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
+    """Sources, references and the like; none with the reason."""
+    try:
+        task = source_of_study(study, Path.cwd()).task
+        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
+        if task.texts is None or not config:
+            return {}, ""
+        recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
+        fingerprint = config["data_fingerprint"]
+        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
+        place = next((place for place in places if place.is_dir()), None)
+        if place is None:
+            return {}, f"its sources are not shown: {places[-1]} is gone"
+        if task.prepare is not None:
+            check_whole(place, fingerprint)
+        return task.texts(place, set_name), ""
+    except (RefusedError, DamagedFileError) as error:
+        return {}, f"its sources are not shown: {error}"
+
+
+def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
+    """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
+    for trial in study.trials if study.task.artifacts else ():
+        with suppress(OSError, ValueError):
+            texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            if texts:
+                return {name: list(lines) for name, lines in texts.items()}
+    return {}
