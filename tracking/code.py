@@ -12,8 +12,8 @@ from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
 
-from tracking.damage import DamagedFileError, read_whole
-from tracking.files import write_atomic
+from tracking.damage import DamagedFileError
+from tracking.files import read_whole, write_atomic
 from tracking.uri import without_password
 
 FOLDER = "code"

@@ -1,15 +1,18 @@
-"""A study on disk: the ordered trials of a sweep, and the commands that requested them."""
+"""A study on disk: the ordered trials of a sweep, and the commands that requested them; all studies of a folder."""
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tracking.card import Card
-from tracking.damage import DamagedFileError, UnreadableError, naming
-from tracking.files import read_object, write_atomic
-from tracking.trial_folder import TrialFolder
+from tracking.damage import DamagedFileError, UnreadableError, unless_damaged
+from tracking.files import naming, read_object, write_atomic
+from tracking.trial import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -123,6 +126,51 @@ def write_study(study: Study) -> None:
     }
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
+
+
+def study_folders(runs: Path) -> list[Path]:
+    """The folders with a study, by name."""
+    return [path.parent for path in sorted(runs.glob(f"*/{STUDY_FILE}"))]
+
+
+def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
+    """Every study, the one that was active last first; and the faults of studies that cannot be read."""
+    found, faults = list[Study](), list[DamagedFileError]()
+    for folder in study_folders(runs):
+        try:
+            found.append(read_study(folder))
+        except DamagedFileError as error:
+            faults.append(error)
+        except StudyMissing:  # it was moved a moment ago
+            continue
+    return sorted(found, key=last_active, reverse=True) if len(found) > 1 else found, faults
+
+
+def last_active(study: Study) -> float:
+    """When a command asked for the study, or a trial reported, in Unix seconds. Copying a study does not change it."""
+    return max([0.0, *_times(study)])
+
+
+def last_asked(study: Study) -> float | None:
+    """When the last command asked for the study, in Unix seconds."""
+    return max(_asked(study), default=None)
+
+
+def _times(study: Study) -> Iterator[float]:
+    yield from _asked(study)
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        if attempt := folder.newest_attempt():
+            yield attempt.ended or attempt.began
+        if report := unless_damaged(folder.newest_report, None):
+            yield report.ts
+
+
+def _asked(study: Study) -> Iterator[float]:
+    for asked in study.asked:
+        with suppress(ValueError):
+            when = datetime.fromisoformat(asked["ts"])
+            yield (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:

@@ -38,7 +38,7 @@ def study(tmp_path: Path) -> Study:
     report(study.trial_folder(base), attempt, range(10, 30, 10))
     finish(study, base, attempt, 30, bleu=None)
     begin(study.trial_folder(failed))
-    study.trial_folder(failed).end_attempt(1, "failed")
+    study.trial_folder(failed).attempts.end(1, "failed")
     study.trial_folder(failed).write_error("OutOfMemoryError: too wide\n")
     return study
 

@@ -13,8 +13,8 @@ from other_tasks import DIGITS, make, train
 from studies_on_disk import begin, finish
 from tables import by_name, seeded, shown
 
-from tracking.rows import TableRow, table
 from tracking.statistics.findings import Findings, find, with_tested
+from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.printed import to_csv, to_json, to_markdown

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.seed_tests import Family, RowTest
 from tracking.statistics.verdict import MetricVerdict, rule, verdict
 from transformer.card import CARD

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.metrics import Metric
 from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, samples
 from tracking.statistics.seed_tests import RowTest, exponential, exponential_spread, family, spread, why_untested
 from tracking.statistics.sentence_tests import DRAWS, SentenceTest

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracking.best_report import BestReport, best_reports
-from tracking.card import Card
-from tracking.metrics import Metric
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
+from tracking.statistics.best_report import BestReport, best_reports
 from tracking.statistics.later_seeds import later_seeds
+from tracking.statistics.rows import TableRow
 from tracking.statistics.sentence_tests import SentenceTest, SentenceTests, sentence_tests
 from tracking.statistics.unlike import Unlike, unlike
 from tracking.study import Study

@@ -82,7 +82,7 @@ def _first_result(study: Study) -> float | None:
     ends = [
         attempt.ended
         for trial in study.trials
-        for attempt in unless_damaged(study.trial_folder(trial).attempts, [])
+        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, [])
         if attempt.ended is not None and attempt.reason == "finished"
     ]
     return min(ends, default=None)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from tracking.card import Card
-from tracking.damage import DamagedFileError, read_whole
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
+from tracking.damage import DamagedFileError
+from tracking.files import read_whole
 from tracking.study import Study, Trial
 
 if TYPE_CHECKING:  # NumPy is imported where samples are read: a table with cached tests needs none

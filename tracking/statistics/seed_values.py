@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.decode_settings import DecodeSettings
-from tracking.metrics import Metric
+from tracking.card import Metric
+from tracking.statistics.means import DecodeSettings
 from tracking.study import Study
 
 SeedValues = dict[str, dict[int, float | None]]

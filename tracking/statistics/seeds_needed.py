@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.seed_values import finished_results, pooled_spread, seed_values
 from tracking.study import Study
 

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.holm import holm
 from tracking.statistics.kept_results import fingerprint, kept
 from tracking.statistics.scored_samples import Evaluated, UntestedError, evaluated, other_settings, samples

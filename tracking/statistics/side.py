@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.study import Study, Trial
 
 

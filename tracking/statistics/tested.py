@@ -3,10 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from tracking.card import Card
-from tracking.metrics import Metric
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.statistics.sentence_tests import SentenceTests
 
 NUMBERS = ("low", "high", "p", "p_welch")

@@ -1,6 +1,6 @@
 """Our differences against the published ones: a verdict per row by a stated rule, and the agreement of the order.
 
-The rule's numbers belong to the metric: `negligible` and `margin` (tracking/metrics.py).
+The rule's numbers belong to the metric: `negligible` and `margin` (tracking/card.py).
 """
 
 import math
@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tracking.formats import signed
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.rank_agreement import RankAgreement, rank_agreement
 from tracking.statistics.seed_tests import Family, RowTest
+from tracking.words import signed
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]
 WORDS: tuple[Word, ...] = ("agrees", "disagrees", "not shown", "not tested")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
-from tracking.row_means import NO_SEED_IN_COMMON
-from tracking.rows import TableRow, decode_of
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.means import NO_SEED_IN_COMMON
+from tracking.statistics.rows import TableRow, decode_of
 from tracking.table.cells import MIXED_SETTINGS
 from tracking.table.chance_notes import chance_notes
 from tracking.table.columns import COST_LABELS, setting_words

@@ -1,11 +1,10 @@
 """The numbers of one row as text, and the word in place of a missing one."""
 
-from tracking.card import Card
-from tracking.formats import flops, millions, number, parameters, signed, signed_nonzero, spread, time
-from tracking.metrics import Metric
-from tracking.row_means import NO_SEED_IN_COMMON
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
+from tracking.statistics.means import NO_SEED_IN_COMMON
+from tracking.statistics.rows import TableRow
+from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 
 OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED = "other settings", "mixed settings", "no seed in common"
 NOT_REPORTED = "not reported"
