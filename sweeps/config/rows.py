@@ -49,7 +49,7 @@ class Found:
         for problem in new:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
             place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
-            allowed = problem.allowed + (self.way_out if self.study and place == self._record else "")
+            allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
             if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
                 self.every.append(replace(problem, allowed=allowed, place=place, nearest=near))
 
@@ -68,7 +68,7 @@ class Found:
         meant = {"sweep.rows": "row", "sweep.seeds": self.library.schema.seed}.get(key, key)
         if not {key, meant}.isdisjoint([*self.typed.values, *self.typed.sweeps]) or meant in self.typed.choices:
             return COMMAND_LINE
-        return self._record if key in self.overrides.values else None
+        return self.record if key in self.overrides.values else None
 
     def place_of_maker(self, key: str) -> str | None:
         """Where a key that makes rows was written."""
@@ -90,7 +90,7 @@ class Found:
         if key in {**made.values, **made.final}:
             return made.place
         if self.is_only_recorded(row):
-            return self._record
+            return self.record
         find, file = place_of_missing if missing else place_of, self.library.folders.find(f"row/{row}")
         if row != BASE and file:  # its value was meant, though the scale's stands above it
             own = find(key, self.library.hydra, *self.options(row), "~scale")
@@ -99,7 +99,7 @@ class Found:
         return find(key, self.library.hydra, *self.options(made.of, made.options), *self.scale_option)
 
     @property
-    def _record(self) -> str | None:
+    def record(self) -> str | None:
         """The file of the recorded study."""
         return self.library.folders.show(self.study / "study.json") if self.study else None
 

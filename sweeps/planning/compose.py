@@ -165,7 +165,7 @@ class _Composer:
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         self.found.note(self.found.made.problems)
-        names = self._with_values(list(dict.fromkeys(asked)))
+        names = list(dict.fromkeys(asked))
         scaled = {name: row for name in dict.fromkeys([BASE, *names]) if (row := self._scaled(name)) is not None}
         if BASE not in scaled:
             raise RefusedError(dict.fromkeys(self.found.every))
@@ -186,7 +186,9 @@ class _Composer:
         self.found.note(self.library.base_problems, BASE)
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
-            if group != "row" and not self.rows.readable(group, name):
+            gone = self.library.folders.unknown_option(group, name, self.found.record) if group != "row" else None
+            self.found.every += [gone] if gone else []  # that of a recorded option
+            if gone or (group != "row" and not self.rows.readable(group, name)):
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
     def _scaled(self, row: str) -> Scaled | None:
@@ -264,15 +266,6 @@ class _Composer:
     def _maker(self) -> RowMaker | None:
         base = self.rows.base
         return RowMaker(self.library, base.paper, self.found.made, self.found.place_of_maker) if base else None
-
-    def _with_values(self, names: list[str]) -> list[str]:
-        """The rows that have values in a file or in the record; the others are refused."""
-        for name in names:
-            if not self._exists(name):
-                file = self.library.folders.written_to(f"row/{name}")
-                found = f"includes {name}, which is recorded without values and has no file {file}"
-                self.found.note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
-        return list(filter(self._exists, names))
 
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """An override of a key that a row changes would erase the row's difference."""
