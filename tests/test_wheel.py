@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from sweeps.config.folders import shipped_folder
+from sweeps.config.files import shipped_folder
 from tracking.provenance import DISTRIBUTION
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -6,17 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.files import examined, keys_set
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE, examined, keys_set
 from sweeps.config.hydra import option, resolved
 from sweeps.config.library import COMMAND_LINE, Library, place_of, place_of_missing
-from sweeps.config.overrides import Overrides
+from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import MAKERS, parse_scale
-from sweeps.config.suggest import other_name
-from sweeps.config.trees import Tree, assigned, copied, differences, merged, nested
 from sweeps.config.vary import MadeRow, MadeRows
-from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem
+from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem, Tree, assigned, copied, differences, merged, nested
 from sweeps.task import RefusedError
 
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE
 from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.config.suggest import unknown_key
-from sweeps.config.trees import Tree, Values, dotted
-from sweeps.schema import UNKNOWN_KEY, Problem, kind_of, nearest
+from sweeps.schema import UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
 
 VARY = MAKERS[0]
 MOST = 1000

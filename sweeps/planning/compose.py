@@ -6,18 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.folders import BASE
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from sweeps.config.files import BASE
+from sweeps.config.hydra import resolved
 from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, Found, Rows, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.config.trees import Tree, assigned, differences, dotted, merged, nested
 from sweeps.config.vary import RowMaker
 from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import NAMING, chosen, other_study
 from sweeps.planning.recorded import Record
-from sweeps.planning.task_of import library_of
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.task_of import KEY, library_of
+from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 
 def compose_sweep(
@@ -275,3 +279,30 @@ class _Composer:
                 found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
                 allowed = "remove the override, or select rows that keep base's value"
                 self.found.every.append(Problem(key, found, allowed, None, self.found.source(key)))
+
+
+def job_of(overrides: list[str]) -> dict[str, Any]:
+    """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
+    library, typed = _checked(overrides)
+    tree, problems = resolved(library.hydra.compose(*typed).tree)
+    if tree is None:
+        raise RefusedError(problems)
+    return tree
+
+
+def defaults_of(overrides: list[str]) -> Table:
+    """The composed files with their packages; a value of a later one counts. Raises RefusedError."""
+    library, typed = _checked(overrides)
+    table = Table("file", "package", box=box.SIMPLE_HEAD)
+    for file, package in library.hydra.files(*typed):
+        table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
+    return table
+
+
+def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
+    """The overrides but for the task, which Hydra does not know. Raises RefusedError."""
+    library = library_of(overrides, Path.cwd())
+    _, problems = parse_overrides(overrides, library)
+    if problems:
+        raise RefusedError(problems)
+    return library, [text for text in overrides if not text.startswith(f"{KEY}=")]

@@ -5,20 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE
 from sweeps.config.hydra import option
 from sweeps.config.library import COMMAND_LINE, Library, place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.config.trees import Values
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition
 from sweeps.planning.naming import known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import decides_weights, read_record, values_of
 from sweeps.planning.task_of import KEY, library_of, source_of_study
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError, Values
 from tracking.study import Study
 from tracking.words import shell_line
 
