@@ -17,9 +17,9 @@ import fsspec
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sweeps.events import Assignment, Event, Report
 from sweeps.task import Metric, Task, Trial
-from sweeps.worker.driver import Driver
+from sweeps.worker.attempt import Driver
+from sweeps.worker.events import Assignment, Event, Report
 from sweeps.worker.plain_state import TENSORS
 from tracking.words import time as as_time
 

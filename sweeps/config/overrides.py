@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import Override, listed, parsed
-from sweeps.config.library import FIXED, Library
-from sweeps.config.places import COMMAND_LINE
+from sweeps.config.library import COMMAND_LINE, FIXED, Library
 from sweeps.config.settings import MAKERS
 from sweeps.config.suggest import other_name, unknown_key
 from sweeps.schema import Problem, kind_of, nearest

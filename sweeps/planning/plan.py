@@ -10,12 +10,9 @@ from typing import Any
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.trees import dotted
-from sweeps.planning.changes import cells, like_base, shown_change
-from sweeps.planning.composition import Composition
-from sweeps.planning.recorded import values_of
-from sweeps.planning.recording import recording
-from sweeps.planning.sizes import size_notes
-from sweeps.planning.stored_study import damaged, known_study
+from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
+from sweeps.planning.naming import damaged, known_study
+from sweeps.planning.recorded import recording, values_of
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity

@@ -11,12 +11,13 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from sweeps.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.standings import Line
-from sweeps.standings_table import progress_of
-from sweeps.watching import Watched, below_live_view
+from sweeps.status.live import Watched, below_live_view
+from sweeps.status.standings import Line
+from sweeps.status.tables import progress_of
+from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from tracking.card import Metric
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.look import Look
@@ -24,11 +25,8 @@ from tracking.study import read_study
 from tracking.words import number, stopped_at
 from tracking.words import time as as_time
 
-LINE_EVERY_SECONDS = 30
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
-LOOK_S = 1.0
-"""Between two looks at the files of running trials, or longer; a file is read only once it has changed."""
 
 
 @dataclass
@@ -62,7 +60,9 @@ class Progress:
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self.live = Live(get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_S, transient=True)
+        self.live = Live(
+            get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
+        )
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:
@@ -189,7 +189,7 @@ class Progress:
 
     def tick(self) -> None:
         """Print one line of progress if no table is shown and the last line is old enough."""
-        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
+        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_S:
             return
         self._said = time.monotonic()
         self._look()
@@ -247,7 +247,7 @@ class Progress:
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
-                self._watched = Watched(replace(study, trials=ours), LOOK_S)
+                self._watched = Watched(replace(study, trials=ours), LOOK_AT_TRIALS_S)
                 self._watched.look()
             elif self._watched.is_due():
                 running = {name for name, state in self._states.items() if state in ACTIVE}

@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import yaml
 
-from sweeps.events import (
+from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.planning.task_files import task_files
+from sweeps.processes.storage import patiently, telling
+from sweeps.worker.events import (
     About,
     Assignment,
     Evaluated,
@@ -23,9 +26,6 @@ from sweeps.events import (
     Started,
     Stopped,
 )
-from sweeps.planning.plan import PlannedTrial, config_dict
-from sweeps.planning.task_files import task_files
-from sweeps.processes.storage import patiently, telling
 from tracking.attempts import own_process
 from tracking.damage import DamagedFileError
 from tracking.files import to_json, write_atomic
