@@ -13,6 +13,7 @@ from typing import Any
 
 ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",  # with the new one Tune prints tables of its own
+    "RAY_gcs_server_port_wait_time_s": "60",  # Ray gives up after 30: a busy machine needs longer
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU keeps CUDA_VISIBLE_DEVICES
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the study holds the results, in no format of Tune's

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import ray
 from ray import tune
@@ -73,31 +73,10 @@ class Said:
     lost: Lost | None = None
 
 
-class Group(Protocol):
-    """The workers of a trial, which wait for an attempt between two of them."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether all of them work."""
-
-    @property
-    def over(self) -> bool:
-        """Whether all of them have ended the attempt."""
-
-    def begin(self, assignment: Assignment) -> None:
-        """The next polls let all workers begin."""
-
-    def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """What they have told since the last poll. A ``Lost`` or ``Failed`` ends the attempt."""
-
-    def close(self) -> None:
-        """End their processes, whose state is unknown."""
-
-
 class Turn:
     """Runs the attempt that ``ask`` names; without an answer the last one stands."""
 
-    def __init__(self, group: Group, ask: Callable[[], Order | None]) -> None:
+    def __init__(self, group: "WorkerGroup", ask: Callable[[], Order | None]) -> None:
         self._group, self._ask = group, ask
         self._order: Order | None = None
         self._attempt = 0  # the number of the attempt that has begun
@@ -157,10 +136,12 @@ class WorkerGroup:
 
     @property
     def begun(self) -> bool:
+        """Whether all of them work."""
         return self._beginning is None
 
     @property
     def over(self) -> bool:
+        """Whether all of them have ended the attempt."""
         return self.begun and not self._unfinished
 
     def begin(self, assignment: Assignment) -> None:
@@ -168,7 +149,7 @@ class WorkerGroup:
         self._beginning, self._unfinished, self._polls = self._begin(assignment), set(), {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """What was told by the last poll is recorded by now."""
+        """What they tell; what the last poll told is recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
         if self._beginning is not None:
             return self._go_on(self._beginning, within_s)
         events = self._polled(stop, within_s)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, Check, Json, Multirun, OverrideList, guarded
+from sweeps.verbs.command import Add, Check, Json, Multirun, OverrideList, guarded, refuse_without_extra
 
 
 @guarded
@@ -92,6 +92,7 @@ def _tell_changes(planned: Any) -> None:
 
 def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
     """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+    refuse_without_extra()
     from sweeps.preflight.checks import checked
 
     planned, notices = checked(make, overrides or [], one_process)

@@ -1,6 +1,7 @@
 """A machine with other packages than the rest."""
 
 import shutil
+import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -34,6 +35,8 @@ def python_without_ours(folder: Path) -> str:
     not those in the folder that it names.
     """
     venv.create(folder, symlinks=True)
+    ours, pythons = (PROJECT, Path(sys.base_prefix))
+    others = [each for each in sys.path if not {ours, pythons} & {*Path(each).resolve().parents, Path(each)}]
     site = next(folder.glob("lib/python*/site-packages"))
-    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    (site / "packages.pth").write_text("\n".join([sysconfig.get_path("purelib"), *filter(None, others)]))
     return str(folder / "bin" / "python")

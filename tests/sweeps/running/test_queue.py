@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from small_task import write_task
 
 from sweeps.planning.continued import plan_sweep
 from sweeps.running.failures import Silence
-from sweeps.running.group import Said, Turn
+from sweeps.running.group import Said, Turn, WorkerGroup
 from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
@@ -76,7 +77,7 @@ class Sweep:
 class Process:
     def __init__(self, sweep: Sweep, name: str, group: Listed) -> None:
         self.sweep, self.name, self.group = sweep, name, group
-        self.turn = Turn(group, lambda: sweep.orders.get(name))
+        self.turn = Turn(cast(WorkerGroup, group), lambda: sweep.orders.get(name))
         sweep.queue.start(name)
         order = sweep.orders[name].assignment
         self.trial = order.trial if order else ""

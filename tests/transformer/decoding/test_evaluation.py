@@ -10,16 +10,13 @@ import sacrebleu
 import torch
 from small_trials import (
     DECODE,
-    copy_data,
     damaged_model,
     last_norm,
-    prepared_text,
     random_pairs,
     small_model,
     small_trial,
 )
 
-from transformer.data.batches import collate
 from transformer.data.prepared import ParallelSet, Prepared, Sentences
 from transformer.data.vocabulary import BOS
 from transformer.decoding.evaluation import EvaluationSet, SetEvaluation, evaluate_set, translate_set
@@ -27,7 +24,7 @@ from transformer.decoding.search import beam_search
 from transformer.decoding.translator import Translator
 from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.loss import mean_nll, sentence_nats, summed_loss
+from transformer.training.loss import mean_nll, sentence_nats
 from transformer.training.train import dev_nll
 from transformer.training.worker_group import Worker
 
@@ -47,19 +44,13 @@ def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
     return found
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = tmp_path_factory.mktemp("copies")
-    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
-
-
 @pytest.fixture
-def wordy(prepared: Prepared) -> Translator:
-    return Translator(small_model(270), prepared.vocabulary, WORDY, "fp32")
+def wordy(copies: Prepared) -> Translator:
+    return Translator(small_model(270), copies.vocabulary, WORDY, "fp32")
 
 
-def evaluated(translator: Translator, prepared: Prepared) -> SetEvaluation:
-    evaluation = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), Worker())
+def evaluated(translator: Translator, copies: Prepared) -> SetEvaluation:
+    evaluation = evaluate_set(translator, EvaluationSet.of(copies, "dev", "en"), Worker())
     assert evaluation is not None
     return evaluation
 
@@ -77,80 +68,58 @@ def test_a_mean_is_over_the_pieces_of_the_whole_set_without_dropout_or_smoothing
     assert found == pytest.approx(sum(nats(model.eval(), pairs)) / pairs.target.lengths.sum(), rel=1e-5)
 
 
-def test_the_loss_without_smoothing_is_the_same_number() -> None:
-    model, pairs = small_model(), random_pairs(9)
-    batch = collate(pairs, torch.arange(9).numpy())
-    with torch.no_grad():
-        loss = summed_loss(model, model(batch.source, batch.shifted), batch.target, 0.0)
-    assert sum(sentence_nats(model, pairs, "fp32", Worker())) == pytest.approx(float(loss), rel=1e-6)
-
-
-def test_evaluating_leaves_a_model_in_training_as_it_was() -> None:
-    model = small_model(p_drop=0.3).train()
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    dev_nll(model, random_pairs(5), small_trial(), Worker())
-    assert model.training
-    assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
-
-
-def test_a_hopeless_model_has_a_finite_perplexity(prepared: Prepared) -> None:
+def test_a_hopeless_model_has_a_finite_perplexity(copies: Prepared) -> None:
     model = small_model(270)
     with torch.no_grad():
         last_norm(model).weight.mul_(5000)
-    scores = evaluated(Translator(model, prepared.vocabulary, DECODE, "fp32"), prepared).scores
+    scores = evaluated(Translator(model, copies.vocabulary, DECODE, "fp32"), copies).scores
     assert scores["nll"] > 700
     assert math.isfinite(scores["ppl"])
 
 
-def test_translations_come_in_the_order_of_the_set(wordy: Translator, prepared: Prepared) -> None:
-    found = translate_set(wordy, prepared.pairs("dev"), Worker())
-    pairs, expected = prepared.pairs("dev"), []
+def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
+    found = translate_set(wordy, copies.pairs("dev"), Worker())
+    pairs, expected = copies.pairs("dev"), []
     for i in range(len(pairs)):
         best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[0][0]
-        expected += prepared.vocabulary.decode([best.pieces])
+        expected += copies.vocabulary.decode([best.pieces])
     assert found == [" ".join(line.splitlines()) for line in expected]
     assert len(set(found)) > 10
 
 
-def test_a_set_is_evaluated_by_perplexity_and_by_its_text(wordy: Translator, prepared: Prepared) -> None:
-    evaluation, pairs = evaluated(wordy, prepared), prepared.pairs("dev")
-    scores, references = evaluation.scores, prepared.references("dev")
+def test_a_set_is_evaluated_by_perplexity_and_by_its_text(wordy: Translator, copies: Prepared) -> None:
+    evaluation, pairs = evaluated(wordy, copies), copies.pairs("dev")
+    scores, references = evaluation.scores, copies.references("dev")
     assert scores["nll"] == pytest.approx(sum(nats(wordy.model, pairs)) / pairs.target.lengths.sum(), rel=1e-5)
     assert scores["ppl"] == pytest.approx(math.exp(scores["nll"]))
     assert scores["bleu"] == sacrebleu.corpus_bleu(evaluation.hypotheses, [references]).score
     assert scores["chrf"] == sacrebleu.corpus_chrf(evaluation.hypotheses, [references]).score
 
 
-def test_the_samples_add_up_to_the_scores(wordy: Translator, prepared: Prepared) -> None:
-    evaluation, pairs = evaluated(wordy, prepared), prepared.pairs("dev")
+def test_the_samples_add_up_to_the_scores(wordy: Translator, copies: Prepared) -> None:
+    evaluation, pairs = evaluated(wordy, copies), copies.pairs("dev")
     lines = evaluation.samples
     assert len(lines) == len(pairs)
     assert [line["pieces"] for line in lines] == pairs.target.lengths.tolist()
     assert mean_nll([line["nats"] for line in lines], pairs) == evaluation.scores["nll"]
-    assert sum(line["bleu"][1] for line in lines) == sum(len(line.split()) for line in prepared.references("dev"))
+    assert sum(line["bleu"][1] for line in lines) == sum(len(line.split()) for line in copies.references("dev"))
     assert json.loads(json.dumps(lines)) == lines
 
 
-def test_decoding_settings_are_used(wordy: Translator, prepared: Prepared) -> None:
-    long = translate_set(wordy, prepared.pairs("dev"), Worker())
-    short = translate_set(replace(wordy, decode=DECODE), prepared.pairs("dev"), Worker())
-    assert sum(map(len, short)) < sum(map(len, long))
-
-
-def test_a_source_without_words_is_translated_to_an_empty_line(wordy: Translator, prepared: Prepared) -> None:
-    source = Sentences.of(prepared.vocabulary.encode(["", "a b", "   "]))
+def test_a_source_without_words_is_translated_to_an_empty_line(wordy: Translator, copies: Prepared) -> None:
+    source = Sentences.of(copies.vocabulary.encode(["", "a b", "   "]))
     empty, words, blank = translate_set(wordy, ParallelSet(source, source), Worker())
     assert (empty, blank) == ("", "")
     assert words
 
 
-def test_nan_is_an_error_that_names_set_and_sentence(prepared: Prepared) -> None:
-    pairs = prepared.pairs("dev")
+def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
+    pairs = copies.pairs("dev")
     lost = np.flatnonzero(pairs.source.lengths > 8).tolist()
     assert lost[0] > 0
-    translator = Translator(damaged_model(270, 8), prepared.vocabulary, DECODE, "fp32")
+    translator = Translator(damaged_model(270, 8), copies.vocabulary, DECODE, "fp32")
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
-        evaluated(translator, prepared)
+        evaluated(translator, copies)
     with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
         dev_nll(translator.model, pairs, small_trial(), Worker())
     assert raised.value.places == lost

@@ -1,13 +1,18 @@
-"""Plain data into dataclasses: each kind of mistake is found, and all of them at once."""
+"""Plain data into the schema: every mistake at once; conflicts between keys; unknown variants fail."""
 
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, cast
 
 import pytest
-from small_trials import small_trial
+import torch
+from small_trials import SMALL, SYNTHETIC, small_trial
 
 from sweeps.schema import Problem, Range, parse
 from transformer.config import TrialConfig
+from transformer.cost import parameters
+from transformer.model.encoder_decoder import Positions, Transformer
+from transformer.training.precision import autocast
 
 
 @dataclass(frozen=True)
@@ -98,3 +103,42 @@ def test_every_mistake_is_reported_at_once() -> None:
         "seeds",
         "share",
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "train", "key"),
+    [
+        ({"d_model": 15}, {}, "model.d_model"),
+        ({}, {"tokens_per_batch": 39}, "train.tokens_per_batch"),
+        ({}, {"label_smoothing": 0.9995}, "train.label_smoothing"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_found(model: Any, train: Any, key: str) -> None:
+    assert small_trial().problems() == []
+    assert [p.key for p in small_trial(model=replace(SMALL, **model), **train).problems()] == [key]
+
+
+def test_an_odd_width_is_fine_with_learned_positions() -> None:
+    assert small_trial(model=replace(SMALL, d_model=15, positions="learned")).problems() == []
+
+
+def test_only_the_files_corpus_accepts_files() -> None:
+    with_files = small_trial(data=replace(SYNTHETIC, train=["a", "b"]))
+    without = small_trial(data=replace(SYNTHETIC, name="files", dev=["a"], test=["a", "b"]))
+    assert [p.key for p in with_files.problems()] == ["data.train"]
+    assert [p.key for p in without.problems()] == ["data.train", "data.dev"]
+
+
+ROTARY = replace(SMALL, positions=cast(Any, "rotary"))
+UNKNOWN: dict[str, Callable[[], object]] = {
+    "positions": lambda: Positions(ROTARY),
+    "a model's positions": lambda: Transformer(ROTARY, 30),
+    "parameters of positions": lambda: parameters(ROTARY, 30),
+    "precision": lambda: autocast(cast(Any, "fp8"), torch.device("cpu")),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_variant_fails(name: str) -> None:
+    with pytest.raises(AssertionError, match="unreachable"):
+        UNKNOWN[name]()

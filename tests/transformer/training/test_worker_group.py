@@ -16,7 +16,6 @@ from small_trials import (
     free_address,
     prepared_text,
     random_pairs,
-    share,
     small_model,
     small_trial,
 )
@@ -25,7 +24,7 @@ from torch import distributed as dist
 from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
-from transformer.data.batches import TrainingBatches, collate
+from transformer.data.batches import collate
 from transformer.data.prepared import Prepared
 from transformer.decoding.evaluation import EvaluationSet, evaluate_set, translate_set
 from transformer.decoding.translator import Translator
@@ -33,7 +32,7 @@ from transformer.faults import NotFiniteError
 from transformer.training import worker_group as parallel
 from transformer.training.state import DisagreementError, compare, start
 from transformer.training.train import dev_nll, make_forward_backward, train_step
-from transformer.training.worker_group import GradientSums, StopRequested, Worker, in_buckets, pick_device
+from transformer.training.worker_group import GradientSums, StopRequested, Worker, pick_device
 from transformer.work import work
 
 PAIRS = random_pairs(60, longest=12)
@@ -98,12 +97,9 @@ def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str,
         "nll": dev_nll(model, PAIRS, trial, worker),
         "translations": translate_set(translator, prepared.pairs("dev"), worker),
         "evaluated": evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), worker),
-        "sum": worker.all_reduce([worker.rank + 1, torch.tensor(2.0)]),
-        "gathered": worker.gather(f"from {worker.rank}"),
         "lost": lost_sentences(prepared, worker),
         "disagreement": disagreement(trial, worker),
         "left": leaves_together(prepared, trial, worker),
-        "batch": share(TrainingBatches(PAIRS, 120, 40, 1), 2, worker.rank, worker.world).total_targets,
     }
 
 
@@ -202,14 +198,6 @@ def test_all_reduces_start_during_the_backward_pass(monkeypatch: pytest.MonkeyPa
         assert torch.equal(gradient, cast(Tensor, model.get_parameter(name).grad)), name
 
 
-def test_parameters_share_buckets_in_order_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "BUCKET_BYTES", 40)
-    sizes = [3, 7, 1, 20, 4, 6]
-    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
-    buckets = in_buckets(parameters)
-    assert [[parameter.numel() for parameter in bucket] for bucket in buckets] == [[3, 7], [1], [20], [4, 6]]
-
-
 def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA then sees none. A worker without an assigned one takes the CPU, and so does any build without CUDA."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -229,13 +217,6 @@ def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], 
         assert result["translations"] == alone["translations"]
     assert found[0]["evaluated"] == alone["evaluated"]
     assert found[1]["evaluated"] is None
-
-
-def test_numbers_are_summed_and_items_gathered_over_workers(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
-    assert [result["sum"] for result in found] == [[3.0, 4.0], [3.0, 4.0]]
-    assert [result["gathered"] for result in found] == [["from 0", "from 1"]] * 2
-    assert (alone["sum"], alone["gathered"]) == ([1.0, 2.0], ["from 0"])
-    assert {result["batch"] for result in found} == {alone["batch"]}
 
 
 def test_a_trial_of_two_workers_ends_like_a_trial_of_one(

@@ -1,6 +1,7 @@
-"""Text into binary pieces, identified by its declaration."""
+"""Text into binary pieces, identified by its declaration; every n-th pair of a large text for the vocabulary."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
 from transformer.config import DataConfig
-from transformer.data.preparation import prepare
+from transformer.data import preparation as working_copy
+from transformer.data.corpora import Text
+from transformer.data.preparation import WorkingCopy, prepare, untold
 from transformer.data.prepared import Sentences, check_lengths
+from transformer.data.text_file import SentencePair
 from transformer.data.vocabulary import EOS, OPTIONS
 from transformer.faults import FaultyError
 from transformer.task import fingerprint
@@ -161,9 +165,21 @@ def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path, split
         prepare(data, made, change)
 
 
-def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Nodes that prepare it by themselves must hold one copy."""
-    data = texts(tmp_path)
-    first, second = (prepared_text(data, tmp_path).folder for _ in range(2))
-    files = {path.name: path.read_bytes() for path in first.iterdir()}
-    assert files == {path.name: path.read_bytes() for path in second.iterdir()}
+def numbered(size: int) -> Iterator[SentencePair]:
+    return ((f"source {number:07d} {'x' * 80}", f"target {number:07d} {'y' * 80}") for number in range(size))
+
+
+def taken(folder: Path, size: int) -> WorkingCopy:
+    copy = WorkingCopy(folder)
+    copy.take(Text({"train": numbered(size)}, dict), untold)
+    return copy
+
+
+@pytest.mark.parametrize(("parts", "every"), [(1, 1), (1.01, 2), (3.5, 4), (40, 40)])
+def test_a_vocabulary_is_learned_from_evenly_spaced_pairs_of_a_larger_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: float, every: int
+) -> None:
+    copy = taken(tmp_path, 1000)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    monkeypatch.setattr(working_copy, "SAMPLED_ABOVE", int(size / parts))
+    assert list(copy.lines_to_learn()) == [line for pair in list(numbered(1000))[::every] for line in pair]

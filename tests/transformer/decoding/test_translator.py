@@ -4,11 +4,11 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from small_trials import DECODE, copy_data, damaged_model, prepared_text, small_model
+from small_trials import DECODE, damaged_model, small_model
 
 from transformer.data.prepared import Prepared
 from transformer.data.vocabulary import EOS
-from transformer.decoding.translator import Translation, Translator, one_line
+from transformer.decoding.translator import Translation, Translator
 from transformer.faults import NotFiniteError
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
@@ -17,14 +17,8 @@ LINES = ["a b c", "", "f", "c c c c d e f a b c d e", " ", "b a", "ä 😀 של�
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = tmp_path_factory.mktemp("copies")
-    return prepared_text(copy_data(folder, (60, 20, 5), "abcdef", longest=8, vocab_size=270), folder)
-
-
-@pytest.fixture(scope="module")
-def translator(prepared: Prepared) -> Translator:
-    return Translator(small_model(270, seed=5), prepared.vocabulary, WORDY, "fp32")
+def translator(copies: Prepared) -> Translator:
+    return Translator(small_model(270, seed=5), copies.vocabulary, WORDY, "fp32")
 
 
 def test_each_line_is_translated_as_if_it_were_alone_and_in_its_place(translator: Translator) -> None:
@@ -60,12 +54,6 @@ def test_a_line_longer_than_the_positions_is_cut_and_reported(translator: Transl
     assert len(sources[1]) == longest
     assert sources[1][-1] == EOS
     assert translator.translate(["a " * 100]) == translator.translate(["a " * (longest - 1)])
-
-
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b"])
-def test_a_line_break_becomes_a_space(end: str) -> None:
-    assert one_line(f"a{end}b") == "a b"
-    assert one_line("a  b ") == "a  b "
 
 
 def test_nan_names_the_place_among_the_sources_not_in_their_batch(translator: Translator) -> None:

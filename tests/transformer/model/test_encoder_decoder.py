@@ -1,4 +1,4 @@
-"""The complete encoder–decoder: masks, places of dropout, initialization, and cached decoding."""
+"""The complete encoder–decoder: positions, masks, places of dropout, initialization, and cached decoding."""
 
 import math
 from typing import Any
@@ -12,7 +12,39 @@ from torch import Tensor
 from transformer.data.vocabulary import BOS, PAD
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.dropout import _CpuDropout
-from transformer.model.encoder_decoder import Cache, FeedForward, Transformer
+from transformer.model.encoder_decoder import Cache, FeedForward, Transformer, sinusoids
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 512])
+def test_sinusoids_are_interleaved_sines_and_cosines_of_the_papers_formula(d_model: int) -> None:
+    table = sinusoids(50, d_model)
+    assert table.shape == (50, d_model)
+    assert table.dtype == torch.float32
+    for position in (0, 1, 7, 49):
+        for i in range(d_model // 2):
+            angle = position / 10000 ** (2 * i / d_model)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_sinusoids_are_not_parameters_and_not_in_checkpoints() -> None:
+    model = small_model()
+    assert not [name for name in model.state_dict() if "positions" in name]
+    assert torch.equal(model.source_positions(0, 40), sinusoids(40, 16))
+
+
+def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
+    model = small_model(positions="learned").train()
+    tables = [model.source_positions.table, model.target_positions.table]
+    assert tables[0] is not tables[1]
+    assert not torch.equal(*tables)
+    model(torch.randint(4, 30, (2, 5)), torch.randint(4, 30, (2, 7))).square().sum().backward()
+    for table, used in zip(tables, (5, 7), strict=True):
+        assert table.shape == (40, 16)
+        assert table.grad is not None
+        assert (table.grad[:used].abs().sum(1) > 0).all()
+        assert (table.grad[used:] == 0).all()
+
 
 VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
 
@@ -133,11 +165,6 @@ def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, Any])
     dropped, whole, source = small_model(**changes), small_model(), pieces(2, 5)
     assert torch.equal(dropped(source, source), whole(source, source))
     assert not torch.allclose(dropped.train()(source, source), whole(source, source))
-
-
-def test_without_dropout_training_and_evaluation_are_the_same() -> None:
-    model, source = small_model(), pieces(2, 5)
-    assert torch.equal(model(source, source), model.train()(source, source))
 
 
 def test_embeddings_start_normal_with_variance_one_over_the_width() -> None:
