@@ -10,15 +10,21 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sweeps.config.settings import Settings
 from sweeps.config.tasks import OURS, TaskSource, reference_of
-from sweeps.schema import Problem
+from sweeps.planning.naming import damaged
+from sweeps.planning.plan import Plan
+from sweeps.schema import Problem, RefusedError
+from sweeps.worker.checkpoints import saved_steps
 from tracking.code import FOLDER, INSTALLED, SHOWN, Code, changed_files, diff, read_code, write_code
+from tracking.damage import DamagedFileError
 from tracking.files import write_atomic
 from tracking.provenance import CODE, DISTRIBUTION, ROOT, of_sweep
 from tracking.study import Study
@@ -34,6 +40,33 @@ LINES = 60
 NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 """A text that may name a module."""
 INSTALLS = ("site-packages", "dist-packages")
+
+
+def with_code(plan: Plan, any_code: bool = False) -> Plan:
+    """The plan with the code that its trials import. Raises RefusedError if a part of the study has trained another."""
+    study, source = plan.before, plan.composition.shared.source
+    if study is None or not study.code or not _has_trained(study, plan.composition.shared):
+        code = user_code(source)
+        return replace(plan, code=code, codes=() if code is None else (code.digest,))
+    try:
+        code, problems = _changed(study, source)
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+    if not (problems and plan.pending):  # where nothing is to run, nothing changes
+        return replace(plan, code=code, codes=study.code)
+    if not any_code:
+        raise RefusedError(problems)
+    now = user_code(source)
+    return replace(plan, code=now, codes=(*study.code, *([now.digest] if now else [])))
+
+
+def _has_trained(study: Study, settings: Settings) -> bool:
+    """Whether there is a step of any trial: a fault that ends the first trials at once is mended, and marks nothing."""
+    folders = [(study.trial_folder(trial), trial.key) for trial in study.trials]
+    if any(folder.journal_path.exists() or folder.result_path.exists() for folder, _ in folders):
+        return True
+    begun = ((folder, key) for folder, key in folders if folder.attempts_path.exists())
+    return any(saved_steps(folder.checkpoints_url(settings.paths.checkpoints), key) for folder, key in begun)
 
 
 def user_code(source: TaskSource) -> Code | None:
@@ -67,7 +100,7 @@ def reached(source: TaskSource, files: dict[str, bytes]) -> set[str]:
         names |= {each for name in new for each in _names_in(files[name])}
 
 
-def changed(study: Study, source: TaskSource) -> tuple[Code | None, list[Problem]]:
+def _changed(study: Study, source: TaskSource) -> tuple[Code | None, list[Problem]]:
     """The code that the study has recorded last, and a problem if files that the task names differ from it now.
 
     Raises DamagedFileError.

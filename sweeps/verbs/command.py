@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
@@ -71,6 +72,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
 COMMAND_LINE = "command line"
+PACKAGES_OF_RUN = (
+    "fsspec",
+    "mlflow",
+    "pooch",
+    "ray",
+    "sacrebleu",
+    "sacremoses",
+    "safetensors",
+    "sentencepiece",
+    "torch",
+)
+"""The packages of the extra ``run``."""
 
 
 def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
@@ -86,6 +99,13 @@ def refuse_removed_folder() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
+
+
+def refuse_without_extra() -> None:
+    """Raises RefusedError if a package of the extra ``run`` is missing, as it is where studies are only read."""
+    if missing := [package for package in PACKAGES_OF_RUN if find_spec(package) is None]:
+        found = f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise RefusedError([Problem("allelse[run]", found, "type pip install 'allelse[run]'")])
 
 
 def _unknown(verb: Callable[..., Any], text: str) -> Problem:

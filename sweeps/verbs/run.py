@@ -13,7 +13,7 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, ChangedCode, Check, Json, Multirun, OverrideList, guarded
+from sweeps.verbs.command import Add, ChangedCode, Check, Json, Multirun, OverrideList, guarded, refuse_without_extra
 
 
 @guarded
@@ -86,6 +86,7 @@ def train(overrides: OverrideList = None, add: Add = False, changed_code: Change
 
 def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
     """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+    refuse_without_extra()
     from sweeps.preflight.checks import checked
 
     planned, notices = checked(make, overrides or [], one_process)
@@ -120,8 +121,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     """
     import yaml
 
-    from sweeps.planning.compose import compose_row
-    from sweeps.planning.shown_config import defaults_of, job_of
+    from sweeps.planning.compose import compose_row, defaults_of, job_of
     from tracking.uri import without_passwords
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):

@@ -14,10 +14,11 @@ from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.status.tables import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find, with_tested
+from tracking.statistics.rows import BASE, table
 from tracking.statistics.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
-from tracking.table import printed as tables
 from tracking.table.caption import size_note
+from tracking.table.printed import shown
 from tracking.words import flops, millions, parameters
 
 UNKNOWN = "unknown"
@@ -139,9 +140,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped:
     finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    rows = tables.table(study)
-    findings = find(study, rows, tables.BASE)
-    OUT.print(tables.render(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
+    rows = table(study)
+    findings = find(study, rows, BASE)
+    OUT.print(shown(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -8,8 +8,9 @@ import pytest
 from studies_on_disk import begin, finish, make_study
 from tables import by_name, shown
 
+from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import table, to_csv, to_json, to_markdown
+from tracking.table.printed import written
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -57,13 +58,13 @@ def test_a_difference_is_over_the_seeds_that_both_have_and_names_them(tmp_path: 
     assert (heads.scores["bleu"], heads.seeds, heads.deltas["ppl"], heads.deltas["bleu"]) == (70.0, 2, 0.5, 5.0)
     assert (heads.delta_seeds, heads.note) == ((1,), "2 seeds; Δ over seed 1")
     assert (layers.deltas["ppl"], layers.delta_seeds, layers.note) == (-1.0, (1,), "")
-    for text in (shown(study), to_markdown(study, table(study))):
+    for text in (shown(study), written("md", study, table(study))):
         words = " ".join(text.split())
         assert "2 seeds; Δ over seed 1" in words
         assert "Seeds per row: 1 to 2. Δ is over the seeds that a row shares with base." in words
-    lines = list(csv.DictReader(io.StringIO(to_csv(study, table(study)))))
+    lines = list(csv.DictReader(io.StringIO(written("csv", study, table(study)))))
     assert [(line["seeds"], line["delta_seeds"]) for line in lines] == [("1", "1"), ("2", "1"), ("1", "1")]
-    assert json.loads(to_json(study, table(study)))[1]["delta_seeds"] == [1]
+    assert json.loads(written("json", study, table(study)))[1]["delta_seeds"] == [1]
 
 
 def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None:
@@ -71,8 +72,8 @@ def test_without_a_seed_in_common_there_is_no_difference(tmp_path: Path) -> None
     heads = by_name(study)["a_heads_1"]
     assert (heads.scores["ppl"], heads.deltas["ppl"], heads.deltas["bleu"], heads.delta_seeds) == (4.5, None, None, ())
     assert heads.note == "1 seed; no seed in common with base (1)"
-    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in to_markdown(study, table(study))
-    assert ",no seed in common," in to_csv(study, table(study))
+    assert "| 4.50 | 45.0 | no seed in common | no seed in common |" in written("md", study, table(study))
+    assert ",no seed in common," in written("csv", study, table(study))
     assert "no seed in common with base (1)" in " ".join(shown(study).split())
 
 
@@ -97,17 +98,17 @@ def test_a_diverged_seed_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
     (row,) = table(study)
     assert (row.seeds, row.scores["ppl"], row.scores["bleu"]) == (2, None, 30.0)
-    assert "not finite" in to_markdown(study, [row])
+    assert "not finite" in written("md", study, [row])
 
 
 def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
-    text = to_csv(mixed, table(mixed))
+    text = written("csv", mixed, table(mixed))
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
     base, heads, layers = lines
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
-    assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4.0", "5.0"]
-    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == ("6.0", "", "")
+    assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4", "5"]
+    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == (("6", "", ""))
     assert heads["paper_params_m"] == ""
     assert heads["note"].startswith("1 of 2 seeds")
     for name in ("steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"):
@@ -115,7 +116,7 @@ def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed
 
 
 def test_json_has_the_same_numbers(mixed: Study) -> None:
-    rows = json.loads(to_json(mixed, table(mixed)))
+    rows = json.loads(written("json", mixed, table(mixed)))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
     assert (rows[0]["sd_bleu"], rows[1]["sd_bleu"]) == (pytest.approx(math.sqrt(2)), None)
@@ -123,7 +124,7 @@ def test_json_has_the_same_numbers(mixed: Study) -> None:
 
 
 def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
-    lines = to_markdown(mixed, table(mixed)).splitlines()
+    lines = written("md", mixed, table(mixed)).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
     assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"

@@ -17,7 +17,7 @@ from tracking.statistics.findings import Findings, find, with_tested
 from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
 from tracking.table.caption import caption
-from tracking.table.printed import to_csv, to_json, to_markdown
+from tracking.table.printed import written
 from tracking.table.view import View, viewed
 
 BASE = [(4.00, 30.0), (4.04, 30.4), (3.96, 29.6)]
@@ -40,7 +40,7 @@ def looked(study: Study, base: str = "base") -> tuple[list[TableRow], Findings]:
 def lines_of(study: Study, view: View | None = None) -> dict[str, dict[str, str]]:
     rows, findings = looked(study)
     rows = viewed(study.task, rows, view, findings) if view else rows
-    text = to_csv(study, rows, view or View(), findings)
+    text = written("csv", study, rows, view or View(), findings)
     return {line["row"]: line for line in csv.DictReader(io.StringIO(text))}
 
 
@@ -81,9 +81,9 @@ def test_files_for_programs_have_every_number_of_the_tests(study: Study) -> None
     assert needed(lines["c_layers_2"]["test_bleu"]) > 3
     assert (lines["base"]["test_bleu"], lines["base"]["p_bleu"]) == ("reference", "")
     assert float(lines["a_heads_1"]["p_bleu"]) < 0.05 < float(lines["c_layers_2"]["p_bleu"])
-    assert [lines["base"][f"bleu_s{seed}"] for seed in (1, 2, 3)] == ["30.0", "30.4", "29.6"]
+    assert [lines["base"][f"bleu_s{seed}"] for seed in (1, 2, 3)] == ["30", "30.4", "29.6"]
     rows, findings = looked(study)
-    first, worse, _ = json.loads(to_json(study, rows, findings=findings))
+    first, worse, _ = json.loads(written("json", study, rows, findings=findings))
     assert (first["low_ppl"], worse["p_welch_ppl"] < 0.05) == (None, True)
     assert set(worse["sample_tests"]["bleu"]) == {"1", "2", "3"}
     assert all(isinstance(why, str) for why in worse["sample_tests"]["bleu"].values()), "no counts were kept"
@@ -102,7 +102,7 @@ def test_any_row_can_be_the_reference(study: Study) -> None:
     assert named["base"].deltas["bleu"] == pytest.approx(10.0)
     assert named["a_heads_1"].deltas["bleu"] == 0.0
     assert named["base"].published_deltas["ppl"] == -0.37
-    text = to_markdown(study, rows, findings=findings)
+    text = written("md", study, rows, findings=findings)
     assert "Δ: difference from a_heads_1" in text
     assert "| +10.0\\* |" in text
 
@@ -163,7 +163,7 @@ def test_dunnett_alone_has_its_own_mark(tmp_path: Path) -> None:
         middle, spread = (0.7, 0.1) if trial.row == "a" else (0.5, 0.001)
         train(study, place, {"test": {"accuracy": middle + spread * (trial.seed - 2), "loss": 0.25, "decode": {}}})
     rows, findings = looked(study)
-    assert "| +0.200† |" in to_markdown(study, rows, findings=findings)
+    assert "| +0.200† |" in written("md", study, rows, findings=findings)
     assert "†: a difference by Dunnett's test alone" in words(study)
     assert lines_of(study)["a"]["test_accuracy"] == "difference shown by Dunnett's test, not by Welch's"
 
@@ -171,14 +171,14 @@ def test_dunnett_alone_has_its_own_mark(tmp_path: Path) -> None:
 def test_one_seed_is_tested_over_its_samples_only_and_says_what_that_shows(tmp_path: Path) -> None:
     study = reading.make(tmp_path / "reading", {"base": 0.6, "better": 0.95, "like": 0.6}, seeds=(4,))
     rows, findings = looked(study)
-    text = to_markdown(study, rows, findings=findings)
+    text = written("md", study, rows, findings=findings)
     better, like = (next(line for line in text.splitlines() if f"| {name} |" in line) for name in ("better", "like"))
     assert "°" in better
     assert not {"*", "†"} & set(better)
     assert "°" not in like
     assert "°: the row differs from base over the samples of its one seed" in text
     assert "another seed may differ as much" in text
-    content = json.loads(to_json(study, rows, findings=findings))
+    content = json.loads(written("json", study, rows, findings=findings))
     assert 0 <= content[1]["sample_tests"]["accuracy"]["4"]["p_holm"] < 0.05
 
 
@@ -198,7 +198,7 @@ def test_rows_that_are_not_alike_are_marked_and_explained(study: Study, tmp_path
         about = {"commit": "c" * 40, "cpu": {"model": cpu}, "device": "cpu", "versions": {"torch": "2.0"}}
         (study.trial_folder(trial).path / "provenance.json").write_text(json.dumps(about), "utf-8")
     rows, findings = looked(study)
-    text = to_markdown(study, rows, findings=findings)
+    text = written("md", study, rows, findings=findings)
     assert "| a_heads_1‡ |" in text
     assert "| c_layers_2 |" in text
     assert "‡: the row differs from most trials in more than its change: CPU fast, not slow: a_heads_1." in text

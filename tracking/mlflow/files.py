@@ -14,7 +14,7 @@ from tracking.mlflow.describe import points_in
 from tracking.statistics.findings import Findings, with_tested, with_verdicts
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
-from tracking.table.printed import to_csv, to_markdown
+from tracking.table.printed import written
 from tracking.trial import TAKEN, TrialFolder
 from tracking.uri import without_password
 
@@ -88,8 +88,8 @@ def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> d
     rows = with_tested(rows, study.task, findings)
     all_of_it = with_verdicts(findings, study.task, rows)
     return {
-        "table.md": to_markdown(study, rows, findings=findings).encode(),
-        "table.csv": to_csv(study, rows, findings=all_of_it).encode(),
+        "table.md": written("md", study, rows, findings=findings).encode(),
+        "table.csv": written("csv", study, rows, findings=all_of_it).encode(),
         **(_report(study) if _complete(study, rows) else {}),
     }
 

@@ -1,15 +1,25 @@
-"""The lines below the table: how its numbers came about, and what they do not show."""
+"""The lines below the table: how its numbers came about, what its marks mean, and what the numbers cannot show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tracking.card import Card
-from tracking.statistics.findings import NONE, Findings
+from tracking.card import Card, Metric
+from tracking.statistics.findings import LEVEL, NONE, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.means import NO_SEED_IN_COMMON
 from tracking.statistics.rows import TableRow, decode_of
-from tracking.table.cells import MIXED_SETTINGS
-from tracking.table.chance_notes import chance_notes
-from tracking.table.columns import COST_LABELS, setting_words
+from tracking.statistics.unlike import summary
+from tracking.table.columns import COST_LABELS, MIXED_SETTINGS, setting_words
 from tracking.table.view import PLAIN, View
+from tracking.words import spread
+
+if TYPE_CHECKING:
+    from tracking.statistics.seed_findings import SeedFindings
+
+LARGE_SD = 2.0
+"""From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
+variances it occurs by chance in 2 of 100 studies."""
+MOST_NAMED = 4
+WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
 def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:
@@ -23,7 +33,7 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
-    return "\n".join(filter(None, [text, *chance_notes(card, rows, findings, view), sizes, names])) + last
+    return "\n".join(filter(None, [text, *_chance_notes(card, rows, findings, view), sizes, names])) + last
 
 
 def size_note(sizes: Mapping[str, str]) -> str:
@@ -69,3 +79,115 @@ def _cost_note(card: Card, rows: Sequence[TableRow], name: str) -> str:
         return "unknown"
     note = card.cost_notes.get(name, "computed")
     return f"{note}, unknown where empty" if any(unknown) else note
+
+
+def _chance_notes(card: Card, rows: Sequence[TableRow], findings: Findings, view: View) -> list[str]:
+    """What was tested over seeds, or else over samples; then the rows that are not alike, and those cut short."""
+    seeds, samples = _of_seeds(card, rows, findings), _of_samples(card, rows, findings)
+    told = _verdicts(card, findings) if view.verdicts else ()
+    chosen = [f"Only of seeds {_numbers(view.seeds)}."] if view.seeds else []
+    return [*chosen, *seeds, *samples, *told, *_unlike(rows, findings), *_stopped(rows)]
+
+
+def _of_seeds(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    tested = [(metric, found) for metric in card.tabled if (found := findings.seeds.get(metric.name)) and found.tests]
+    if tested:
+        yield _marks([found for _, found in tested], findings.reference)
+        yield from (_spreads(metric, found) for metric, found in tested)
+        yield from filter(None, [findings.later_seeds])
+    if (tested or any(row.seeds > 1 for row in rows)) and (left := _untested(card, rows, findings)):
+        yield f"Not tested over seeds: {left}."
+
+
+def _marks(tested: Sequence["SeedFindings"], reference: str) -> str:
+    marks = {test.mark for found in tested for test in found.tests.values()}
+    family = _sizes([found.family.rows for found in tested])
+    verb = "is" if family == "1 row" else "are"
+    tests = "Dunnett's test, and Welch's with Holm's correction"
+    both = " *: both show a difference, p ≤ 0.05 over all rows." * ("*" in marks)
+    alone = " †: a difference by Dunnett's test alone, which assumes equal variances." * ("†" in marks)
+    rest = " No mark means that no difference was shown, not that there is none."
+    return f"Over seeds, {family} {verb} tested against {reference}: {tests}.{both}{alone}{rest}"
+
+
+def _spreads(metric: Metric, found: "SeedFindings") -> str:
+    """Such as "accuracy: pooled sd 0.008; a true difference of 0.026 is shown with probability 0.8."."""
+    family = found.family
+    scale = f"{metric.label} (as its logarithm)" if metric.exp_of else metric.label
+    parts = [f"pooled sd {spread(family.pooled_sd or 0.0, metric.places)}"]
+    if family.largest_sd:
+        parts.append(f"the largest is {family.largest_sd[1]:.1f} × that ({family.largest_sd[0]})")
+    if found.detectable:
+        ends = dict.fromkeys(spread(end, metric.places) for end in found.detectable)
+        parts.append(f"a true difference of {' to '.join(ends)} is shown with probability 0.8")
+    text = f"{scale}: {'; '.join(parts)}.{_welch_alone(found)}"
+    ratio = family.reference_sd or 0.0
+    caution = f" Caution: the sd of {family.reference} is {ratio:.1f} × the pooled one, and every difference has it."
+    return text if ratio < LARGE_SD else text + caution
+
+
+def _welch_alone(found: "SeedFindings") -> str:
+    """Rows that have no mark because seeds of other rows spread wider, which enlarges the pooled sd."""
+    rows = [row for row, test in found.tests.items() if test.shown_by_welch_alone]
+    return f" By Welch's test alone, with the sd of each row, these differ, too: {', '.join(rows)}." if rows else ""
+
+
+def _untested(card: Card, rows: Sequence[TableRow], findings: Findings) -> str:
+    """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics names them."""
+    reasons = {row.row: why for row in rows if (why := _why_untested(card, row, findings))}
+    of_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row.row in reasons:
+            of_reason.setdefault(reasons[row.row], []).append(row.row)
+    named = {why: ", ".join(of) if len(of) <= MOST_NAMED else f"{len(of)} rows" for why, of in of_reason.items()}
+    return ", ".join(f"{of} ({why})" for why, of in named.items())
+
+
+def _why_untested(card: Card, row: TableRow, findings: Findings) -> str:
+    """Such as "2 seeds", or "accuracy: no variance over seeds" where another metric is tested."""
+    tested = {metric.label: of for metric in card.tabled if (of := findings.seeds.get(metric.name))}
+    reasons = {label: why for label, of in tested.items() if (why := of.family.untested.get(row.row))}
+    if len(reasons) == len(tested) and len(set(reasons.values())) == 1:
+        return next(iter(reasons.values()))
+    return ", ".join(f"{label}: {why}" for label, why in reasons.items())
+
+
+def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    """Only where seeds say nothing."""
+    tests = [test for row in rows for metric in card.tabled if (test := findings.sample_test(row, metric))]
+    if not tests:
+        return
+    noun, how = card.sample, "paired bootstrap, Holm, p ≤ 0.05"
+    shown = any(test.p_holm <= LEVEL for test in tests)
+    mark = f"{OF_SAMPLES}: the row differs from {findings.reference}" if shown else "No row differs"
+    yield (
+        f"{mark} over the {noun}s of its one seed ({how}). This covers one seed only; another seed may differ as much."
+    )
+
+
+def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
+    shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
+    if shown:
+        told = f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
+        yield f"{told} {WHAT_TO_DO}"
+
+
+def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
+    named = [f"{row.row} (seed{'s' * (len(row.stopped) > 1)} {_numbers(row.stopped)})" for row in rows if row.stopped]
+    if named:
+        yield f"{STOPPED}: training ended before its planned steps; means include these seeds: {', '.join(named)}."
+
+
+def _numbers(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _verdicts(card: Card, findings: Findings) -> Iterator[str]:
+    for metric in card.tabled:
+        given = findings.verdicts.get(metric.name)
+        yield from given.lines() if given else ()
+
+
+def _sizes(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least} to {most} rows" if least < most else f"{most} row{'s' * (most != 1)}"
