@@ -11,7 +11,7 @@ from pathlib import Path
 
 from other_tasks import digits
 
-from sweeps.config.folders import shipped_folder
+from sweeps.config.files import shipped_folder
 from sweeps.verbs.command import PACKAGES_OF_RUN
 from tracking.provenance import DISTRIBUTION
 

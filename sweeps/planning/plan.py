@@ -9,11 +9,10 @@ from typing import Any
 
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.config.trees import dotted
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
 from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.recorded import recording, values_of
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
 from tracking.damage import DamagedFileError, unless_damaged

@@ -127,8 +127,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     """
     import yaml
 
-    from sweeps.planning.compose import compose_row
-    from sweeps.planning.shown_config import defaults_of, job_of
+    from sweeps.planning.compose import compose_row, defaults_of, job_of
     from tracking.uri import without_passwords
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):
