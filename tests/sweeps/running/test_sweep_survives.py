@@ -174,7 +174,8 @@ def interrupt_twice(running: Running) -> tuple[int, str]:
     said = ""
     with printed(running.process) as output:
         while "Press Ctrl-C again to quit at once" not in said:
-            assert (line := output.readline()), said
+            line = output.readline()
+            assert line, said
             said += line
     time.sleep(1)  # sooner, it would be the echo of the first
     os.kill(running.process.pid, signal.SIGINT)
