@@ -17,6 +17,7 @@ from sweeps.planning.naming import known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import decides_weights, read_record, values_of
 from sweeps.planning.task_of import KEY, library_of, source_of_study
+from sweeps.planning.user_code import with_code
 from sweeps.schema import Problem, RefusedError, Values
 from tracking.study import Study
 from tracking.words import shell_line
@@ -27,26 +28,28 @@ SWEEPING = ("plan", "sweep")
 """The verbs that take several values of a key."""
 
 
-def plan_sweep(overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None) -> Plan:
-    """What ``allelse sweep`` runs. Raises RefusedError."""
+def plan_sweep(
+    overrides: list[str], add: bool = False, verb: str = "sweep", here: Path | None = None, changed_code: bool = False
+) -> Plan:
+    """What ``allelse sweep`` runs; ``changed_code`` allows another code than the study's. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
     if study is None:
         composition = compose_sweep(overrides, here, library=library)
-        return make_plan(composition, composition.shared.sweep.seeds)
-    return _Continued(overrides, here, study, verb).sweep(add)
+        return with_code(make_plan(composition, composition.shared.sweep.seeds))
+    return with_code(_Continued(overrides, here, study, verb).sweep(add), changed_code)
 
 
-def plan_row(overrides: list[str], add: bool = False, here: Path | None = None) -> Plan:
+def plan_row(overrides: list[str], add: bool = False, here: Path | None = None, changed_code: bool = False) -> Plan:
     """What ``allelse train`` runs: one trial. Raises RefusedError."""
     here = here or Path.cwd()
     library = library_of(overrides, here)
     study = study_there(overrides, here, library)
     if study is None:
         composition = compose_row(overrides, here, library=library)
-        return make_plan(composition, [single_seed(composition.shared)])
-    return _Continued(overrides, here, study, "train").row(add)
+        return with_code(make_plan(composition, [single_seed(composition.shared)]))
+    return with_code(_Continued(overrides, here, study, "train").row(add), changed_code)
 
 
 def single_seed(settings: Settings) -> int:

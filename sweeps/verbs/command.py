@@ -59,6 +59,9 @@ OverrideList = Annotated[
 ]
 Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
+ChangedCode = Annotated[
+    bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
+]
 Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="As in Hydra; several values make rows without it, too.", hidden=True)
@@ -134,12 +137,9 @@ def print_version(asked: bool) -> None:
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
-    from sweeps.planning.task_files import changed_since_trained
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
-    for line in changed_since_trained(taken.study, Path.cwd()):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
     return taken.study, taken.settings
 
 
