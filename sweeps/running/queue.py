@@ -106,7 +106,7 @@ class Queue:
                 self._count(event)
 
     def _count(self, event: Event) -> None:
-        """End the sweep if each trial fails at its beginning with the same error. A lack of memory is a loss instead."""
+        """End the sweep if each trial fails at its beginning with one error. A lack of memory is a loss instead."""
         self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
         if not isinstance(event, Failed) or self._succeeds:
             return
