@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from sweeps.config.settings import Settings
 from sweeps.planning.naming import chosen
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.columns import column_names
 from tracking.rows import BASE, TableRow, table
 from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
 from tracking.study import Study
-from tracking.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
+from tracking.table.columns import column_names
+from tracking.table.view import View, measured_sets, study_of_metrics, study_of_seeds, viewed
 
 NO_SELECTION = ("sweep.vary", "sweep.grid", "row=")
 """Overrides that choose rows of a sweep, but none of a recorded study."""
@@ -98,7 +98,7 @@ def chosen_table(
 
 def methods_of(made: Chosen) -> str:
     """A paragraph on what the table shows. Tests over samples are told where there are none over seeds."""
-    from tracking.methods import methods
+    from tracking.table.methods import methods
 
     card, findings = made.study.task, made.findings
     seeds = {

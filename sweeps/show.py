@@ -14,11 +14,11 @@ from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
-from tracking import table as tables
-from tracking.caption import size_note
 from tracking.statistics.findings import find, with_tested
 from tracking.statistics.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
+from tracking.table import printed as tables
+from tracking.table.caption import size_note
 
 UNKNOWN = "unknown"
 

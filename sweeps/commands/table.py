@@ -56,7 +56,7 @@ def table(
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from sweeps.chosen_table import Asked, chosen_table, methods_of
-    from tracking import table as tables
+    from tracking.table import printed as tables
 
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
@@ -74,7 +74,7 @@ def table(
 
 
 def _written(as_format: Format, made: "Chosen") -> str:
-    from tracking import table as tables
+    from tracking.table import printed as tables
 
     write = {
         Format.md: tables.to_markdown,

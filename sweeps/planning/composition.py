@@ -8,7 +8,7 @@ from sweeps.config.overrides import Overrides
 from sweeps.config.scale import Kept
 from sweeps.config.schema import task_card
 from sweeps.config.settings import Settings
-from tracking.caption import scaling_note
+from tracking.table.caption import scaling_note
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sweeps.planning.continued import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.schema import RefusedError
 from tracking.rows import table
-from tracking.table import to_markdown
+from tracking.table.printed import to_markdown
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 

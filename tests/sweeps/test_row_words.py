@@ -13,7 +13,7 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow
 from sweeps.planning.continued import plan_sweep
 from tracking.rows import table
-from tracking.table import to_json, to_markdown
+from tracking.table.printed import to_json, to_markdown
 
 HEAD = "# @package _global_\n"
 

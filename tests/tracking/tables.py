@@ -9,8 +9,8 @@ from studies_on_disk import DECODE, begin, finish, make_study
 
 from tracking.statistics.findings import NONE, find
 from tracking.study import Study
-from tracking.table import TableRow, render, table
-from tracking.view import PLAIN, View, viewed
+from tracking.table.printed import TableRow, render, table
+from tracking.table.view import PLAIN, View, viewed
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, float]]) -> Study:

@@ -7,7 +7,7 @@ from pathlib import Path
 from studies_on_disk import make_study
 from tables import by_name, scored, shown
 
-from tracking.table import table, to_csv, to_json, to_markdown
+from tracking.table.printed import table, to_csv, to_json, to_markdown
 
 
 def test_the_caption_names_the_decode_settings(tmp_path: Path) -> None:

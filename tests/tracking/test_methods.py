@@ -5,11 +5,11 @@ from pathlib import Path
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 
-from tracking.methods import methods
 from tracking.statistics.seed_tests import family
 from tracking.statistics.seed_values import finished_results, seed_values
 from tracking.statistics.sentence_tests import sentence_tests
 from tracking.study import Study
+from tracking.table.methods import methods
 
 
 def paragraph(study: Study, **more: object) -> str:

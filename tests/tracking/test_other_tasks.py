@@ -17,7 +17,7 @@ from tracking.frames import load
 from tracking.mlflow.replay import Replay
 from tracking.report.written import report_page
 from tracking.study import Study
-from tracking.table import table, to_csv, to_html, to_json, to_latex, to_markdown
+from tracking.table.printed import table, to_csv, to_html, to_json, to_latex, to_markdown
 from transformer.card import CARD
 from transformer.config import SEMANTICS
 

@@ -9,7 +9,7 @@ from studies_on_disk import begin, finish, make_study
 from tables import by_name, shown
 
 from tracking.study import Study
-from tracking.table import table, to_csv, to_json, to_markdown
+from tracking.table.printed import table, to_csv, to_json, to_markdown
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 

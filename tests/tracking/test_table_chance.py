@@ -13,12 +13,12 @@ from other_tasks import DIGITS, make, train
 from studies_on_disk import begin, finish
 from tables import by_name, seeded, shown
 
-from tracking.caption import caption
 from tracking.rows import TableRow, table
 from tracking.statistics.findings import Findings, find, with_tested
 from tracking.study import Study
-from tracking.table import to_csv, to_json, to_markdown
-from tracking.view import View, viewed
+from tracking.table.caption import caption
+from tracking.table.printed import to_csv, to_json, to_markdown
+from tracking.table.view import View, viewed
 
 BASE = [(4.00, 30.0), (4.04, 30.4), (3.96, 29.6)]
 WORSE = [(5.00, 20.0), (5.10, 20.4), (4.90, 19.6)]

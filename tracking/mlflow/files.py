@@ -14,7 +14,7 @@ from tracking.mlflow.describe import points_in
 from tracking.rows import TableRow
 from tracking.statistics.findings import Findings, with_tested, with_verdicts
 from tracking.study import Study
-from tracking.table import to_csv, to_markdown
+from tracking.table.printed import to_csv, to_markdown
 from tracking.trial_folder import TrialFolder
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side

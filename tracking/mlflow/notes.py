@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracking import cells
-from tracking.caption import caption
 from tracking.card import Card
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
 from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study, Trial
+from tracking.table import cells
+from tracking.table.caption import caption
 
 NOTE = "mlflow.note.content"
 LONGEST = 20_000  # characters of an experiment's tag

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking import cells
 from tracking.card import Card
-from tracking.columns import COST_LABELS, published_names
 from tracking.formats import flops, millions, parameters, time
 from tracking.metrics import Metric
 from tracking.report.row_entries import Entry
 from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
 from tracking.statistics.tested import words
+from tracking.table import cells
+from tracking.table.columns import COST_LABELS, published_names
 
 NONE = "–"
 

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tracking.caption import caption
 from tracking.files import write_bytes
-from tracking.methods import methods
 from tracking.report.curves import read_curves
 from tracking.report.drawing import FORMATS
 from tracking.report.figures import Figures, draw
@@ -15,6 +13,8 @@ from tracking.report.samples import Texts
 from tracking.rows import BASE, TableRow, table
 from tracking.statistics.findings import Findings, find, with_tested, with_verdicts
 from tracking.study import Study
+from tracking.table.caption import caption
+from tracking.table.methods import methods
 
 
 def content_of(study: Study, rows: Sequence[TableRow], findings: Findings, texts: Texts, drawn: bool = True) -> Content:

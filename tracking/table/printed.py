@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tracking.columns import Column, Style, columns_of, csv_names, json_fields
-from tracking.html_table import to_html as to_html
-from tracking.latex import to_latex as to_latex
 from tracking.rows import BASE as BASE
 from tracking.rows import TableRow as TableRow
 from tracking.rows import table as table
 from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
-from tracking.terminal_table import render as render
-from tracking.text_table import to_markdown as to_markdown
-from tracking.view import PLAIN, View
+from tracking.table.columns import Column, Style, columns_of, csv_names, json_fields
+from tracking.table.html import to_html as to_html
+from tracking.table.latex import to_latex as to_latex
+from tracking.table.terminal import render as render
+from tracking.table.text_table import to_markdown as to_markdown
+from tracking.table.view import PLAIN, View
 
 WHOLE = ("steps", "params", "flops", "seconds", "best_step")
 """Columns that have no point in CSV where their number is whole; so do scores and differences."""

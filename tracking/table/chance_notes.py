@@ -9,7 +9,7 @@ from tracking.metrics import Metric
 from tracking.rows import TableRow
 from tracking.statistics.findings import LEVEL, OF_SAMPLES, STOPPED, UNLIKE, Findings
 from tracking.statistics.unlike import summary
-from tracking.view import View
+from tracking.table.view import View
 
 if TYPE_CHECKING:
     from tracking.statistics.seed_findings import SeedFindings

@@ -3,12 +3,12 @@ r"""The study's table in LaTeX, for the preamble \usepackage{booktabs}."""
 import re
 from collections.abc import Sequence
 
-from tracking.columns import printed_names
 from tracking.rows import TableRow
 from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
-from tracking.text_table import Cell, TextTable, text_table
-from tracking.view import PLAIN, View
+from tracking.table.columns import printed_names
+from tracking.table.text_table import Cell, TextTable, text_table
+from tracking.table.view import PLAIN, View
 
 ESCAPED = {
     "\\": r"\textbackslash{}",

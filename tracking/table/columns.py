@@ -6,13 +6,13 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
-from tracking import cells
 from tracking.card import Card
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
 from tracking.statistics.findings import Findings
 from tracking.statistics.tested import test_columns, tested_fields, verdict_of
+from tracking.table import cells
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}

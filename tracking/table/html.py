@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from tracking.columns import Column, markdown_names
 from tracking.rows import TableRow
 from tracking.statistics.findings import MARKS, NONE, Findings
 from tracking.study import Study
-from tracking.text_table import Cell, TextTable, text_table
-from tracking.view import PLAIN, View
+from tracking.table.columns import Column, markdown_names
+from tracking.table.text_table import Cell, TextTable, text_table
+from tracking.table.view import PLAIN, View
 
 STYLE = """
 :root { color-scheme: light dark; }

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from tracking import cells
-from tracking.caption import caption
 from tracking.card import Card
-from tracking.columns import COST_LABELS, Column, Style, columns_of, published_names
 from tracking.rows import BASE, TableRow
 from tracking.statistics.findings import MARKS, NONE, Findings
 from tracking.study import Study
-from tracking.view import PLAIN, View
+from tracking.table import cells
+from tracking.table.caption import caption
+from tracking.table.columns import COST_LABELS, Column, Style, columns_of, published_names
+from tracking.table.view import PLAIN, View
 
 if TYPE_CHECKING:
     from rich.table import Table

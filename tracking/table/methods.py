@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tracking.columns import setting_words
 from tracking.decode_settings import DecodeSettings
 from tracking.formats import millions, parameters
 from tracking.statistics.seed_tests import ALPHA, Family
 from tracking.statistics.seed_values import Results, finished_results
 from tracking.statistics.sentence_tests import SentenceTests
 from tracking.study import Study
+from tracking.table.columns import setting_words
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
-from tracking.cells import MIXED_SETTINGS
-from tracking.chance_notes import chance_notes
-from tracking.columns import COST_LABELS, setting_words
 from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow, decode_of
 from tracking.statistics.findings import NONE, Findings
-from tracking.view import PLAIN, View
+from tracking.table.cells import MIXED_SETTINGS
+from tracking.table.chance_notes import chance_notes
+from tracking.table.columns import COST_LABELS, setting_words
+from tracking.table.view import PLAIN, View
 
 
 def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tracking.card import Card
-from tracking.columns import value_of
 from tracking.metrics import Metric
 from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
 from tracking.study import Study, Trial
+from tracking.table.columns import value_of
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracking.caption import caption
-from tracking.columns import Column, Style, columns_of, markdown_names
 from tracking.rows import TableRow
 from tracking.statistics.findings import NONE, Findings
 from tracking.study import Study
-from tracking.view import PLAIN, View
+from tracking.table.caption import caption
+from tracking.table.columns import Column, Style, columns_of, markdown_names
+from tracking.table.view import PLAIN, View
 
 
 @dataclass(frozen=True)
