@@ -21,9 +21,9 @@ from benchmarks.peers import (
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Workload
 from transformer.data.batches import Batch
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 OURS = "allelse"
 

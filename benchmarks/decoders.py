@@ -12,8 +12,8 @@ from benchmarks.arithmetic import Arithmetic as Switch
 from benchmarks.peers import Marian
 from benchmarks.quantize import Arithmetic, quantize
 from transformer.config import DecodeConfig
-from transformer.data.pieces import BOS, EOS, PAD
-from transformer.decoding.ctranslate import NEVER, specification
+from transformer.data.vocabulary import BOS, EOS, PAD
+from transformer.decoding.export import NEVER, specification
 from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer

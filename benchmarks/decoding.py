@@ -37,14 +37,14 @@ from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import prepared_text
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.planning.compose import compose_row
 from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
 from transformer.config import DecodeConfig, TrialConfig
 from transformer.data.batches import by_length, cut, pad
-from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Prepared
+from transformer.data.prepared import ParallelSet, Prepared
+from transformer.data.vocabulary import EOS
 from transformer.model.encoder_decoder import Transformer
 
 SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16

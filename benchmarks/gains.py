@@ -27,14 +27,14 @@ from benchmarks.workloads import Size, Workload, drawn_pairs, workload
 from tracking.provenance import changes, collect
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch
-from transformer.data.pieces import EOS, PAD
-from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.vocabulary import EOS, PAD
 from transformer.model.attention import KeyValue, SelfAttention
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.memory import kept_memory
-from transformer.training.parallel import Worker
+from transformer.training.precision import kept_memory
 from transformer.training.state import TrainState, start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 SIZES = (
     Size("tiny, fp32", ("scale=tiny",), 1000, tokens=600, batches=6, rounds=Rounds(40, 40)),
@@ -53,7 +53,7 @@ def torchs_dropout() -> Iterator[None]:
         return F.dropout(x, p, training)
 
     with ExitStack() as patches:
-        for module in ("attention", "blocks", "encoder_decoder"):
+        for module in ("attention", "encoder_decoder"):
             patches.enter_context(patch(f"transformer.model.{module}.dropout", dropout))
         yield
 
@@ -61,7 +61,7 @@ def torchs_dropout() -> Iterator[None]:
 @contextmanager
 def torchs_softmax() -> Iterator[None]:
     """torch's softmax for rows of any length."""
-    with patch("transformer.model.softmax.ONE_VECTOR", 0):
+    with patch("transformer.model.attention.ONE_VECTOR", 0):
         yield
 
 

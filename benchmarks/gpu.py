@@ -23,12 +23,12 @@ from tracking.provenance import changes, collect
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
-from transformer.data.buckets import buckets, into_bucket
-from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Sentences
-from transformer.training.parallel import Worker
+from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.vocabulary import EOS
+from transformer.training.graphs import buckets, into_bucket
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 48, 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time

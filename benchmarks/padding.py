@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.workloads import SEED
 from transformer.data.batches import Batch, TrainingBatches, collate, cut
-from transformer.data.pieces import PAD
-from transformer.data.prepare import ParallelSet
+from transformer.data.prepared import ParallelSet
+from transformer.data.vocabulary import PAD
 
 BUDGETS = (2000, 4000, 25000)
 

@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.config import ModelConfig, TrialConfig
 from transformer.data.batches import Batch
-from transformer.data.pieces import BOS, EOS, PAD
-from transformer.model.positions import sinusoids
-from transformer.training.schedule import learning_rate
+from transformer.data.vocabulary import BOS, EOS, PAD
+from transformer.model.encoder_decoder import sinusoids
+from transformer.training.optimizer import learning_rate
 
 BuildPeer = Callable[[ModelConfig, int], nn.Module]
 """A model whose forward takes source [B, S] and shifted target [B, T] pieces and gives logits [B, T, P]."""

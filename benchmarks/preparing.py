@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from transformer.config import DataConfig
-from transformer.data.prepare import prepare
+from transformer.data.preparation import prepare
 
 
 def write_text(multi30k: Path, folder: Path, copies: int) -> DataConfig:

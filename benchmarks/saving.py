@@ -17,11 +17,10 @@ import fsspec
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sweeps.checkpoints.plain_state import TENSORS
-from sweeps.events import Event, Report
+from sweeps.events import Assignment, Event, Report
 from sweeps.task import Metric, Task, Trial
-from sweeps.worker.assignment import Assignment
 from sweeps.worker.driver import Driver
+from sweeps.worker.plain_state import TENSORS
 from tracking import formats
 
 SPAN = 100

@@ -25,8 +25,8 @@ from benchmarks.timing import Rounds
 from benchmarks.waiting import checkpoint_stall, start_up
 from benchmarks.workloads import SIZES, Size, drawn_pairs, read_pairs, workload
 from sweeps.schema import RefusedError
-from transformer.data.prepare import ParallelSet
-from transformer.training.memory import kept_memory
+from transformer.data.prepared import ParallelSet
+from transformer.training.precision import kept_memory
 
 BASE = SIZES[0]
 

@@ -10,15 +10,15 @@ from statistics import median
 from typing import Any
 
 from benchmarks.workloads import Workload, prepared_text
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.planning.compose import compose_row
 from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
 from tracking.journal import JournalLine
 from tracking.trial_folder import TrialFolder
 from transformer.card import CARD
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
 GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints

@@ -14,8 +14,8 @@ from sweeps.worker.prepared import prepared_folder
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
-from transformer.data.pieces import EOS
-from transformer.data.prepare import ParallelSet, Prepared, Sentences
+from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.vocabulary import EOS
 
 SEED = 1
 PAIRS = 29_000

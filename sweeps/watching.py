@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -9,12 +10,16 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from sweeps.planning.naming import by_name, placed
+from sweeps.planning.plan import Plan
 from sweeps.standings import Line, Standings
 from sweeps.standings_table import counted, shown_state, status_tables
 from tracking import formats
 from tracking.liveness import Runner, runners, seconds_left
-from tracking.mlflow.lag import Lag
+from tracking.mlflow.lag import Lag, current_store
+from tracking.shell import shell_line
 from tracking.study import Study, read_study
+from tracking.uri import default_uri, without_password
 
 REFRESH_S = 2.0
 MOST_OF_A_CORE = 0.05
@@ -120,3 +125,34 @@ def _sentence(study: Study, line: Line) -> str:
     at = f" at step {line['step']}" if line["step"] is not None and not score else ""
     note = f" ({line['note']})" if line["note"] else ""
     return f"{line['row']}-s{line['seed']}: {line['state']}{at}{score}{note}"
+
+
+def below_live_view(plan: Plan) -> tuple[str, ...]:
+    """The lines below the live view, or before the first line of a run without a terminal."""
+    study, uri = plan.folder, plan.composition.shared.tracking.uri
+    return (
+        "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
+        f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
+        *_places(study, uri or default_uri(study.parent)),
+    )
+
+
+def below_watch(study: Path) -> tuple[str, ...]:
+    """The lines below what `allelse status --watch` shows."""
+    return (
+        f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
+        *_places(study, current_store(study)),
+    )
+
+
+def _places(study: Path, uri: str) -> tuple[str, ...]:
+    store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
+    return (
+        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
+        f"MLflow: {store}, `{shell_line(['allelse', 'ui', *placed(study)])}`",
+    )
+
+
+def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
+    named = shell_line([by_name(study), *placed(study)])
+    return f"`{' '.join(filter(None, ['allelse', verb, trial, named, option]))}`"

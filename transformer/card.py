@@ -1,9 +1,9 @@
 """Translation, as files and tables know it: Table 3 of "Attention Is All You Need", in the paper's words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweeps.task import Card, Metric
+from sweeps.task import Card, Metric, Numbers
 from transformer.config import SEMANTICS
 
 OF_WEIGHTS = ("average_checkpoints", "average_every")
@@ -81,6 +81,13 @@ CARD = Card(
     tags="table3",
     sample="sentence",
 )
+
+
+def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
+    """Each metric's label and signature, as the sets' scores have them; every pair once, in their order."""
+    found, metrics = [CARD.scores(each).signatures for each in scores], CARD.metrics
+    named = ((metric.label, each[metric.name]) for metric in metrics for each in found if metric.name in each)
+    return list(dict.fromkeys(named))
 
 
 def words(values: Mapping[str, Any]) -> str:

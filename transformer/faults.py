@@ -1,6 +1,10 @@
-"""What is wrong with text, files and settings. ``verbs/refusing.py`` makes a refusal of it."""
+"""What is wrong with text, files and settings, and the NaN of a model: errors that name the place.
 
-from collections.abc import Iterable
+``verbs/models.py`` makes refusals of faults.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -33,3 +37,32 @@ def raise_any(faults: Iterable[Fault]) -> None:
     """Raises FaultyError with each of these faults once, unless there are none."""
     if found := dict.fromkeys(faults):
         raise FaultyError(*found)
+
+
+FIX = "Use an earlier checkpoint, or train again with a smaller train.lr_factor."
+
+
+class NotFiniteError(ArithmeticError):
+    """A model computed NaN or an infinite score; ``places`` are the sentences' numbers, counted from 0.
+
+    ``where`` names their set, such as "dev"; ``item`` names the unit, such as "sentence".
+    """
+
+    def __init__(self, places: Iterable[int], where: str = "", item: str = "sentence") -> None:
+        self.places, self.where, self.item = sorted(places), where, item
+        super().__init__(self.places, where, item)  # the arguments that unpickling passes to __init__
+
+    def __str__(self) -> str:
+        place = f"{self.item} {self.places[0] + 1}"
+        named = f"{self.where}, {place}" if self.where else place
+        return f"{named}: the model's output is not a finite number. {FIX}"
+
+
+@contextmanager
+def sentences_of(where: str) -> Iterator[None]:
+    """Inside this context, a NotFiniteError gets the name of its set in front, outermost name first."""
+    try:
+        yield
+    except NotFiniteError as error:
+        named = f"{where}, {error.where}" if error.where else where
+        raise NotFiniteError(error.places, named, error.item) from error

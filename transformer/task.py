@@ -15,10 +15,10 @@ from transformer.card import CARD, words
 from transformer.config import SEMANTICS, DataConfig, TrialConfig, digest
 from transformer.cost import parameters, planned_lengths, training_flops
 from transformer.data.corpora import corpus
-from transformer.data.pieces import OPTIONS
+from transformer.data.vocabulary import OPTIONS
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
-from transformer.verbs.refusing import problems, refusing
+from transformer.verbs.models import problems, refusing
 from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
@@ -74,8 +74,7 @@ def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """Prepared sentences that do not fit the model's positions; before that, files that are missing."""
     if prepared is None:
         return problems(corpus(config.data).faults(config.data))
-    from transformer.data.lengths import check_lengths
-    from transformer.data.prepare import Prepared
+    from transformer.data.prepared import Prepared, check_lengths
 
     return problems(check_lengths(Prepared(prepared), config.model, config.data))
 
@@ -96,13 +95,13 @@ def fingerprint(data: DataConfig) -> str:
 
 @refusing()
 def _prepare(configs: Sequence[TrialConfig], folder: Path, told: Told) -> None:
-    from transformer.data.prepare import prepare
+    from transformer.data.preparation import prepare
 
     prepare(configs[0].data, folder, told)
 
 
 def _texts(prepared: Path, set_name: str) -> Mapping[str, Sequence[str]]:
-    from transformer.data.prepare import Prepared
+    from transformer.data.prepared import Prepared
 
     text = Prepared(prepared)
     if set_name not in text.evaluation_sets:

@@ -10,17 +10,14 @@ from sweeps.task import Costs, StateError, Trial
 from transformer.config import TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
-from transformer.data.left_out import PairCounts
-from transformer.data.prepare import Prepared
-from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
-from transformer.decoding.greedy_scores import GreedyScores
-from transformer.decoding.load import mean_weights
-from transformer.decoding.translate import Translator
+from transformer.data.prepared import PairCounts, Prepared
+from transformer.decoding.evaluation import EvaluationSet, GreedyScores, evaluate_set
+from transformer.decoding.translator import Translator
 from transformer.training.meter import rates
-from transformer.training.parallel import StopRequested, Worker, pick_device, tokens_per_micro_batch
 from transformer.training.precision import efficient
-from transformer.training.state import MisfitError, TrainState, compare, start
+from transformer.training.state import MisfitError, TrainState, compare, mean_weights, start
 from transformer.training.train import fit
+from transformer.training.worker_group import StopRequested, Worker, pick_device, tokens_per_micro_batch
 
 
 def work(trial: Trial[TrialConfig]) -> None:

@@ -89,8 +89,7 @@ def status(
 
 def _watch(study: Study) -> None:
     """Until nothing is running, or Ctrl-C, which stops only the watching."""
-    from sweeps.running.where import below_watch
-    from sweeps.watching import watch
+    from sweeps.watching import below_watch, watch
 
     try:
         watch(study, OUT, below_watch(study.folder))
@@ -108,7 +107,7 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
 @guarded
 def sync(overrides: OverrideList = None) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
-    from sweeps.running.syncing import sync_command, sync_environment
+    from sweeps.running.syncer import sync_command, sync_environment
     from sweeps.serving import store_of
 
     study, settings = taken_study(overrides)

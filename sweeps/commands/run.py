@@ -51,7 +51,7 @@ def sweep(overrides: OverrideList = None, add: Add = False, _multirun: Multirun 
     from sweeps.planning.continued import plan_sweep
 
     planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
-    from sweeps.running.on_ray import run_plan  # loads what no refusal needs
+    from sweeps.running.sweep import run_plan  # loads what no refusal needs
     from sweeps.show import show_outcome
 
     for note in planned.composition.notes:
@@ -71,7 +71,7 @@ def train(overrides: OverrideList = None, add: Add = False) -> int:
     from sweeps.planning.continued import plan_row
 
     planned = _checked(partial(plan_row, overrides or [], add), overrides, one_process=True)
-    from sweeps.running.in_process import run_single  # loads torch, which no refusal needs
+    from sweeps.running.here import run_single  # loads torch, which no refusal needs
     from sweeps.show import show_outcome
 
     _tell_changes(planned)

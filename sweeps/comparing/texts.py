@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.planning.data_place import check_whole, data_place
 from sweeps.planning.moved import moved
 from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
+from sweeps.worker.prepared import check_whole, data_place
 from tracking.damage import DamagedFileError, decoded, read_whole
 from tracking.statistics.compared import Differing, SampleCompared
 from tracking.statistics.side import Side

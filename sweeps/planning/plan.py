@@ -12,13 +12,13 @@ from sweeps.config.settings import Settings
 from sweeps.config.trees import dotted
 from sweeps.planning.changes import cells, like_base, shown_change
 from sweeps.planning.composition import Composition
-from sweeps.planning.data_place import data_place, identity
 from sweeps.planning.recorded import values_of
 from sweeps.planning.recording import recording
 from sweeps.planning.sizes import size_notes
 from sweeps.planning.stored_study import damaged, known_study
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
+from sweeps.worker.prepared import data_place, identity
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
 from tracking.shell import shell_line

@@ -8,11 +8,11 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, source_of
-from sweeps.planning.data_place import data_place
 from sweeps.planning.task_files import root_of
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
+from sweeps.worker.prepared import data_place
 
 
 def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:

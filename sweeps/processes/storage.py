@@ -3,15 +3,32 @@
 import errno
 import math
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
-from sweeps.processes.alive import alive
 from sweeps.processes.times import STORAGE_PAUSE_S, STORAGE_S
+from tracking.liveness import has_ended, own_process
+
+_signs = 0
+
+
+def alive() -> None:
+    """One more batch, sentence or file is done. Cheap enough for the innermost loop."""
+    global _signs
+    _signs += 1
+
+
+def signs() -> int:
+    """How often this process was ``alive`` so far."""
+    return _signs
+
 
 Found = TypeVar("Found")
 FULL = {errno.ENOSPC: "free space there", errno.EDQUOT: "free space there, or raise the quota"}
@@ -111,3 +128,22 @@ def telling(acting: Generator[str, None, Found], tell: Callable[[str], None]) ->
     except StopIteration as end:
         found: Found = end.value
         return found
+
+
+PREFIX = "allelse-"
+
+
+@contextmanager
+def own_temporary() -> Iterator[Path]:
+    """A folder named after the birth of this process. Within it, a fault of storage that names no file is its own."""
+    _remove_dead()
+    prefix = f"{PREFIX}{own_process().birth}-"
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, at_place(Path(folder).parent):
+        yield Path(folder)
+
+
+@cache
+def _remove_dead() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        if has_ended(folder.name.removeprefix(PREFIX).rpartition("-")[0]):
+            shutil.rmtree(folder, ignore_errors=True)

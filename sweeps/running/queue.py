@@ -14,11 +14,10 @@ from typing import TypeVar
 
 from sweeps.events import Event, Lost
 from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
-from sweeps.running.orders import Order
-from sweeps.running.patient_record import RemovedError, recorded
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import Recorder
+from sweeps.running.recorder import Recorder, RemovedError, recorded
 from sweeps.running.stopping import Stopping
+from sweeps.running.turn import Order
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")

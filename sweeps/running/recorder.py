@@ -1,16 +1,32 @@
 """Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
 
 import uuid
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
 
-from sweeps.events import About, Evaluated, Event, Failed, Finished, Lost, Printed, Report, Resumed, Started, Stopped
+from sweeps.events import (
+    About,
+    Assignment,
+    Evaluated,
+    Event,
+    Failed,
+    Finished,
+    Lost,
+    Printed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.planning.task_files import task_files
-from sweeps.worker.assignment import Assignment
+from sweeps.processes.storage import patiently, telling
+from tracking.damage import DamagedFileError
 from tracking.files import to_json, write_atomic
 from tracking.liveness import own_process
 from tracking.log_file import append_log, begin_log, marked
@@ -168,3 +184,42 @@ def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dic
 
 def _yaml(content: dict[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+
+
+Found = TypeVar("Found")
+
+
+class RemovedError(Exception):
+    """A person removed the folder of a trial that runs. It ends; the other trials go on."""
+
+
+class UnrecordedError(BaseException):
+    """The study could not be written. What is not recorded would be lost, so the sweep ends.
+
+    No Exception: Tune would make a text of it, and a trial a failure of its own.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+def recorded(act: Callable[[], Found], folder: Path, say: Callable[[str], None]) -> Found:
+    """What ``act`` returns, which writes in this folder. ``say`` gets a line when storage fails, and when it is back.
+
+    Raises UnrecordedError.
+    """
+    try:
+        return telling(patiently(act, str(folder)), say)
+    except DamagedFileError as damage:  # such as a file that a server has cut
+        raise UnrecordedError(OSError(None, f"{damage.cause}; {damage.remedy}", damage.place)) from None
+    except OSError as error:
+        raise UnrecordedError(error) from None
+
+
+@contextmanager
+def unrecorded_as_error() -> Iterator[None]:
+    """Raises the OSError of an UnrecordedError, once Tune and the trial are left."""
+    try:
+        yield
+    except UnrecordedError as unrecorded:
+        raise unrecorded.error from None

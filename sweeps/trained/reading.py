@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.checkpoints.files import MANIFEST
-from sweeps.checkpoints.store import KEY_DIGITS
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
@@ -16,6 +14,8 @@ from sweeps.schema import Problem, RefusedError, parse
 from sweeps.task import Task
 from sweeps.trained.names import KINDS, trials_of
 from sweeps.trained.trained_trial import TrainedTrial, not_finished
+from sweeps.worker.checkpoint_files import MANIFEST
+from sweeps.worker.checkpoints import KEY_DIGITS
 from tracking.card import Card
 from tracking.damage import unless_damaged
 from tracking.study import STUDY_FILE, task_of

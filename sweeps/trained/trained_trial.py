@@ -8,17 +8,16 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sweeps.checkpoints.store import Checkpoints, OwnFormat
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.data_place import data_place
 from sweeps.planning.naming import must_finish
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.trained.registration import registered
-from sweeps.worker.prepared import prepared_folder
-from sweeps.worker.said import checked_artifacts, numbers, samples_text
+from sweeps.worker.calls import checked_artifacts, numbers, samples_text
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat
+from sweeps.worker.prepared import data_place, prepared_folder
 from tracking.artifacts import statistics_name, statistics_text
 from tracking.damage import unless_lost
 from tracking.trial_folder import TrialFolder

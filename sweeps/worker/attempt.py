@@ -11,15 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweeps.checkpoints.files import Manifest
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.config.schema import Schema
-from sweeps.events import About, Evaluated, Evaluating, Event, Finished, Noticed, Report, Resumed, Started, Stopped
-from sweeps.processes.alive import alive
+from sweeps.events import (
+    About,
+    Assignment,
+    Evaluated,
+    Evaluating,
+    Event,
+    Finished,
+    Noticed,
+    Report,
+    Resumed,
+    Started,
+    Stopped,
+)
+from sweeps.processes.storage import alive
 from sweeps.task import NO_TEXTS, Costs, Numbers, Saved, Task, Texts
-from sweeps.worker.assignment import Assignment
-from sweeps.worker.group import StopVote, barrier, process_group
-from sweeps.worker.said import (
+from sweeps.worker.calls import (
     WrongCallError,
     checked_artifacts,
     checked_costs,
@@ -31,6 +39,9 @@ from sweeps.worker.said import (
     printable,
     samples_text,
 )
+from sweeps.worker.checkpoint_files import Manifest
+from sweeps.worker.checkpoints import Checkpoints
+from sweeps.worker.peers import StopVote, barrier, process_group
 from sweeps.worker.system_metrics import SystemMetrics
 
 Stop = Callable[[], bool]

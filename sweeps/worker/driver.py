@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweeps.checkpoints.files import Manifest
-from sweeps.checkpoints.store import Checkpoints, OwnFormat, Start
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
-from sweeps.events import Event, Noticed
+from sweeps.events import Assignment, Event, Noticed
 from sweeps.task import Saved, Task
-from sweeps.worker.assignment import Assignment
 from sweeps.worker.attempt import Attempt, Stop
-from sweeps.worker.meeting_port import use_interface_to
+from sweeps.worker.checkpoint_files import Manifest
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat, Start
+from sweeps.worker.peers import use_interface_to
 from sweeps.worker.prepared import prepared_folder
 
 

@@ -1,5 +1,7 @@
-"""The prepared data of a task: made once per fingerprint, in a folder that is whole or absent."""
+"""The prepared data of a task: where it lies, which copy it is. A folder is made once per fingerprint, and is whole."""
 
+import hashlib
+import json
 import shutil
 import socket
 import tempfile
@@ -10,13 +12,83 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sweeps.planning.data_place import check_whole, data_place, write_manifest
-from sweeps.planning.same_data import ONE_COPY
-from sweeps.processes.alive import alive
-from sweeps.processes.storage import at_place
+from sweeps.processes.storage import alive, at_place
 from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task, Told
+from tracking.provenance import prepared_place
+from tracking.trial_folder import TrialFolder
+
+MANIFEST = "prepared.json"
+
+
+def data_place(task: Task[Any], folder: Path, fingerprint: str) -> Path:
+    """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself."""
+    if task.prepare is None:
+        return folder
+    return prepared_place(folder, task.name, fingerprint)
+
+
+def identity(task: Task[Any], folder: Path, fingerprint: str) -> str:
+    """What tells the prepared data from another copy of it; "" if nothing is prepared. Raises RefusedError."""
+    place = data_place(task, folder, fingerprint)
+    return "" if task.prepare is None or not place.is_dir() else str(_manifest(place)["digest"])
+
+
+def write_manifest(folder: Path, fingerprint: str) -> None:
+    """Size and SHA-256 of every file; written last, so that data without it is not whole."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = {path.relative_to(folder).as_posix(): [path.stat().st_size, _sha256(path)] for path in paths}
+    content = {"fingerprint": fingerprint, "files": files}
+    (folder / MANIFEST).write_text(json.dumps({**content, "digest": _digest(content)}, indent=1), "utf-8")
+
+
+def check_whole(place: Path, fingerprint: str) -> str:
+    """The identity of the data, if every file is as it was prepared: that takes a second per gigabyte.
+
+    Raises RefusedError with the first file that is not.
+    """
+    manifest = _manifest(place)
+    if manifest["fingerprint"] != fingerprint:
+        raise _damaged(place, f"its fingerprint is {manifest['fingerprint']:.80}")
+    for name, (size, sha256) in manifest["files"].items():
+        path = place / name
+        if not path.is_file():
+            raise _damaged(place, f"{name} is missing")
+        if path.stat().st_size != size:
+            raise _damaged(place, f"{name} has {path.stat().st_size} bytes instead of {size}")
+        if _sha256(path) != sha256:
+            raise _damaged(place, f"{name} was changed after it was prepared")
+    return str(manifest["digest"])
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((place / MANIFEST).read_text("utf-8"))
+        if _digest({name: manifest[name] for name in ("fingerprint", "files")}) != manifest["digest"]:
+            raise ValueError
+        return manifest
+    except FileNotFoundError:
+        raise _damaged(place, f"{MANIFEST} is missing") from None
+    except (ValueError, TypeError, KeyError):
+        raise _damaged(place, f"{MANIFEST} was changed after it was prepared") from None
+
+
+def _damaged(place: Path, what: str) -> RefusedError:
+    allowed = "remove that folder; the same data is then prepared again"
+    return RefusedError([Problem("paths.data", f"prepared data is damaged: {what}", allowed, None, str(place))])
+
+
+def _digest(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    alive()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 SHARED = "must be on storage that all nodes share, or every node needs the planned data"
 
@@ -127,3 +199,17 @@ def _cannot_prepare(place: Path, error: RefusedError) -> RefusedError:
     host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
     reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
     return RefusedError(Problem("paths.data", reason, SHARED, None, str(place)) for reason in reasons)
+
+
+ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
+
+
+def check_data(folder: TrialFolder, identity: str, place: Path) -> list[Problem]:
+    """The problem if a trial began with another copy of the same data: its weights belong to that one.
+
+    Raises DamagedFileError if the trial's provenance.json is damaged.
+    """
+    if folder.provenance().get("data_identity") in (None, "", identity):
+        return []
+    found = f"has another copy of this data than {folder.path.name} was trained with"
+    return [Problem("paths.data", found, ONE_COPY, None, str(place))]

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours, without_cache
 from benchmarks.decoding import Workload, measure, natural_ends, one_length
 from benchmarks.timing import Rounds
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.cli import app
 from sweeps.planning.compose import compose_row
 from sweeps.schema import RefusedError
 from sweeps.task import Keep
-from transformer.data.pieces import PAD
+from sweeps.worker.checkpoints import Checkpoints
+from transformer.data.vocabulary import PAD
 
 ONCE = Rounds(1, 1)
 

@@ -8,9 +8,9 @@ import torch
 from benchmarks.gains import WAYS, Way, drawn_workload, gains
 from benchmarks.timing import Rounds
 from benchmarks.workloads import Size, Workload
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 TOY = Size(
     "toy, fp32",

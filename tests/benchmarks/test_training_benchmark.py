@@ -13,8 +13,8 @@ from benchmarks.goals import ratios
 from benchmarks.peers import TorchTransformer, random_draws, trained_parameters
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Size, Workload, drawn_pairs, workload
-from transformer.data.pieces import PAD
-from transformer.data.prepare import ParallelSet
+from transformer.data.prepared import ParallelSet
+from transformer.data.vocabulary import PAD
 from transformer.model.encoder_decoder import Transformer
 
 TOY = Size("toy", ("scale=tiny", "model.max_positions=64"), 8000, tokens=600, batches=2, rounds=Rounds(2, 2))

@@ -10,7 +10,7 @@ from toy_of_calls import CALLS, driver_of
 
 from sweeps.events import About, Evaluated, Event, Finished, Noticed, Report, Resumed, Started, Stopped
 from sweeps.task import StateError
-from sweeps.worker.said import WrongCallError
+from sweeps.worker.calls import WrongCallError
 
 
 def events_of(folder: Path, body: str, stop_at: int = 10**9, **given: Any) -> list[Event]:

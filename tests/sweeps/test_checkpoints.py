@@ -12,10 +12,10 @@ import pytest
 import torch
 from same_bits import differing, leaves
 
-from sweeps.checkpoints.owner import SupersededError
-from sweeps.checkpoints.store import Checkpoints, OwnFormat
 from sweeps.events import Report
 from sweeps.task import Keep, MissingStepError, StateError
+from sweeps.worker.checkpoint_files import SupersededError
+from sweeps.worker.checkpoints import Checkpoints, OwnFormat
 
 KEY = "0123456789abcdef" * 4
 ALL = Keep(newest=100)

@@ -19,8 +19,8 @@ from typer.testing import Result
 
 from sweeps.events import Evaluated, Event, Finished, Report, Started
 from sweeps.planning.plan import PlannedTrial, recorded
+from sweeps.running.open import repair
 from sweeps.running.recorder import Recorder
-from sweeps.running.repair import repair
 from tracking.artifacts import statistics_name, statistics_text
 from tracking.study import write_study
 

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 import psutil
 from sweeps.cli import main
-from sweeps.running.on_tune import TuneCallback
+from sweeps.running.tune import TuneCallback
 from tracking.liveness import request_stop, runners
 
 kept, left, end = TuneCallback.on_trial_complete, {titles!r}, signal.Signals({signal})

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from typed import typed
 
-from sweeps.checkpoints.store import Checkpoints
 from sweeps.task import Keep
+from sweeps.worker.checkpoints import Checkpoints
 
 SAID = "the model's output is not a finite number. Use an earlier checkpoint,"
 

@@ -24,11 +24,10 @@ from sweeps.config.schema import task_card
 from sweeps.config.tasks import load_task
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.planning.same_data import check_data
-from sweeps.processes.alive import signs
-from sweeps.running.preparing import prepare_data
+from sweeps.processes.storage import signs
+from sweeps.running.open import prepare_data
 from sweeps.schema import Problem, RefusedError
-from sweeps.worker.prepared import prepare_once, prepared_folder
+from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
 from tracking.trial_folder import TrialFolder
 
 SOURCE = """
@@ -274,7 +273,7 @@ from pathlib import Path
 from sweeps.worker.prepared import prepare_once
 from sweeps.task import Task
 from transformer.config import DataConfig
-from transformer.data.prepare import prepare
+from transformer.data.preparation import prepare
 from transformer.task import fingerprint
 
 def fill(configs, folder, told):

@@ -9,16 +9,14 @@ import pytest
 from rich.console import Console
 from small_task import write_task
 
-from sweeps.events import Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
+from sweeps.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
 from sweeps.planning.continued import plan_sweep
-from sweeps.running.orders import Order
+from sweeps.running.failures import Silence
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
-from sweeps.running.stalls import Silence
 from sweeps.running.stopping import Interrupted, Stopping
-from sweeps.running.turn import Said, Turn
-from sweeps.worker.assignment import Assignment
+from sweeps.running.turn import Order, Said, Turn
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
@@ -216,7 +214,7 @@ def test_silence_counts_while_somebody_looks(
     signs: list[int], looks: list[float], stalls_at: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.stalls.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
     watched, found = Silence(60.0), []
     for sign, at in zip(signs, looks, strict=True):
         now[0] = at
@@ -226,7 +224,7 @@ def test_silence_counts_while_somebody_looks(
 
 def test_a_stall_is_that_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.stalls.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
     watched, found = Silence(60.0), []
     for at in range(10, 200, 10):
         now[0] = at

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from transformer.config import ModelConfig
 from transformer.model.attention import CrossAttention, SelfAttention
-from transformer.model.blocks import FeedForward, Residual
-from transformer.model.encoder_decoder import Transformer
+from transformer.model.encoder_decoder import FeedForward, Residual, Transformer
 
 VOCAB_SIZE = 500
 Kind = tuple[str, tuple[int, ...]]

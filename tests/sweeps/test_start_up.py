@@ -15,10 +15,10 @@ TUNE, TORCH, MLFLOW = "ray.tune", "torch", "mlflow"
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
-        ("sweeps.running.orders", {TUNE, TORCH, MLFLOW}),
-        ("sweeps.running.worker_actor", {TUNE, TORCH, MLFLOW}),
-        ("sweeps.running.on_tune", {TORCH, MLFLOW}),
-        ("sweeps.running.worker_group", {TORCH, MLFLOW}),
+        ("sweeps.running.turn", {TUNE, TORCH, MLFLOW}),
+        ("sweeps.running.worker", {TUNE, TORCH, MLFLOW}),
+        ("sweeps.running.tune", {TORCH, MLFLOW}),
+        ("sweeps.running.group", {TORCH, MLFLOW}),
     ],
 )
 def test_a_process_of_a_sweep_imports_what_it_needs(module: str, unneeded: set[str]) -> None:

@@ -18,7 +18,7 @@ from study_on_disk import FIX, FULL, HELD, READ_ONLY, STEPS, Study, wait_for_lin
 from sweeps.task import Task, Told
 from sweeps.worker.prepared import prepared_folder
 from transformer.config import DataConfig
-from transformer.data.prepare import prepare
+from transformer.data.preparation import prepare
 from transformer.task import fingerprint
 
 LONG = [pytest.mark.slow, pytest.mark.faults]

@@ -11,8 +11,7 @@ from finished_trials import finish, study_in, sweep
 from typed import refusal, typed
 
 from sweeps.planning.trial_lock import trial_lock
-from sweeps.running.announced import announced
-from sweeps.running.stopping import Stopping
+from sweeps.running.stopping import Stopping, announced
 from tracking.liveness import Process, Runner, announce, known_runners, own_process, runners
 
 ROWS = "sweep.rows=[base,big,a_heads_1]"

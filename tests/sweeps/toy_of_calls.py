@@ -8,8 +8,7 @@ from typing import Any
 
 from small_task import SOURCE
 
-from sweeps.events import Event
-from sweeps.worker.assignment import Assignment
+from sweeps.events import Assignment, Event
 from sweeps.worker.driver import Driver
 
 CALLS = """\

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from transformer.config import DataConfig, DecodeConfig, ModelConfig, TrainConfig, TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.data.pieces import EOS, PAD
-from transformer.data.prepare import ParallelSet, Prepared, Sentences, prepare
-from transformer.model.blocks import DecoderLayer
-from transformer.model.encoder_decoder import Transformer
+from transformer.data.preparation import prepare
+from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.vocabulary import EOS, PAD
+from transformer.model.encoder_decoder import DecoderLayer, Transformer
 
 PAPER_BASE = ModelConfig(
     n_layers=6,

@@ -11,11 +11,12 @@ from toy_trial import ToyTrial
 
 from sweeps.task import MissingStepError
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared
-from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set
-from transformer.decoding.load import load
+from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set
+from transformer.decoding.translator import Translator
 from transformer.task import TRANSLATION
-from transformer.training.parallel import Worker
+from transformer.training.state import mean_weights, start
+from transformer.training.worker_group import Worker
 from transformer.work import work
 
 AVERAGED = replace(DECODE, average_checkpoints=3, average_every=4)
@@ -60,8 +61,10 @@ def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
     assert sorted(uninterrupted.checkpoints) == [4, 8, 12, 13]
     assert config.problems() == []
     states = [uninterrupted.checkpoints[step] for step in (4, 8, 12)]
-    translator = load(config, prepared.vocabulary, states, torch.device("cpu"))
-    for name, weight in translator.model.state_dict().items():
+    model = start(config, len(prepared.vocabulary), torch.device("cpu")).model
+    model.load_state_dict(mean_weights(states, model))
+    translator = Translator(model.eval(), prepared.vocabulary, config.decode, config.train.precision)
+    for name, weight in model.state_dict().items():
         mean = torch.stack([saved.state["model"][name] for saved in states]).mean(0)
         torch.testing.assert_close(weight, mean)
     found = evaluate_set(translator, EvaluationSet.of(prepared, "dev", "letters"), Worker(tokens_per_micro_batch=8000))

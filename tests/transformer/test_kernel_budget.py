@@ -9,7 +9,7 @@ from small_trials import PAPER_BASE
 from torch import Tensor
 
 from transformer.config import Precision
-from transformer.data.pieces import BOS, PAD
+from transformer.data.vocabulary import BOS, PAD
 from transformer.model.encoder_decoder import Transformer
 from transformer.training import loss as loss_module
 from transformer.training.loss import summed_loss

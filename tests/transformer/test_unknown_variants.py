@@ -9,8 +9,7 @@ import torch
 from small_trials import SMALL
 
 from transformer.cost import parameters
-from transformer.model.encoder_decoder import Transformer
-from transformer.model.positions import Positions
+from transformer.model.encoder_decoder import Positions, Transformer
 from transformer.training.precision import autocast
 
 ROTARY = replace(SMALL, positions=cast(Any, "rotary"))

@@ -10,7 +10,7 @@ from toy_trial import ToyTrial
 from sweeps.task import Saved, StateError
 from transformer.config import TrialConfig
 from transformer.cost import parameters
-from transformer.data.prepare import Prepared
+from transformer.data.prepared import Prepared
 from transformer.work import work, worker_of
 
 

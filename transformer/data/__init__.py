@@ -1,0 +1,1 @@
+"""Text from its source to batches: corpora, vocabulary, prepared pieces."""

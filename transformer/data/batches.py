@@ -1,9 +1,11 @@
-"""Batches of similar length under a token budget (section 5.1), in an order set by the seed."""
+"""Batches of similar length under a token budget (section 5.1), in an order set by the seed, prefetched."""
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +13,8 @@ import torch
 from torch import Tensor
 
 from transformer.cost import Lengths
-from transformer.data.pieces import BOS, PAD
-from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.vocabulary import BOS, PAD
 
 Indices = npt.NDArray[np.int64]
 
@@ -210,3 +212,24 @@ def pad(sentences: Sentences, indices: Indices) -> Tensor:
     columns = np.arange(lengths.max(initial=0))
     places = np.minimum(sentences.offsets[indices][:, None] + columns, len(sentences.pieces) - 1)
     return torch.from_numpy(np.where(columns < lengths, sentences.pieces[places], PAD).astype(np.int64))
+
+
+T = TypeVar("T")
+
+STEPS_AHEAD = 8
+"""Steps whose batches are ready or in the making: enough to hide the shuffle at the start of an epoch."""
+
+
+def prefetch(make: Callable[[int], T], steps: Iterable[int]) -> Generator[T, None, None]:
+    """``make(step)`` for each step, in order, computed in a thread while earlier results are used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as thread:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for step in steps:
+                waiting.append(thread.submit(make, step))
+                if len(waiting) == STEPS_AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            thread.shutdown(cancel_futures=True)

@@ -4,11 +4,310 @@ A tenth of the noun-verb pairs never occurs in training and half of the dev and 
 of them: a model that only memorizes sentences fails there. Every source has one translation.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count
 from random import Random
 
-from transformer.data import synthetic_lexicon as lexicon
-from transformer.data.synthetic_grammar import MAX_WORDS, Derivation, Pair, derive
+
+@dataclass(frozen=True)
+class Noun:
+    """`oblique` is the singular outside the nominative if it differs (der Junge, den Jungen)."""
+
+    source: str
+    sources: str
+    gender: str
+    target: str
+    targets: str
+    oblique: str = ""
+
+    def decline(self, case: str, plural: bool) -> str:
+        if plural:
+            return self.targets + "n" * (case == "dat" and self.targets[-1] not in "ns")
+        return self.oblique if self.oblique and case != "nom" else self.target
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Base or plural, third person and participle; in the target only the participle has the prefix."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    prefix: str
+    objects: tuple[Noun, ...]
+    case: str
+    frame: str
+
+
+def _nouns(table: str) -> tuple[Noun, ...]:
+    return tuple(Noun(*row.split()) for row in table.split(","))
+
+
+def _verb(row: str, objects: tuple[Noun, ...] = (), case: str = "acc", frame: str = "object") -> Verb:
+    base, third, participle, target, *others = row.split()
+    prefix, _, infinitive = target.rpartition("-")
+    return Verb((base, third, participle), (infinitive, *others), prefix, objects, case, frame)
+
+
+PEOPLE = _nouns("man men m Mann Männer, woman women f Frau Frauen, child children n Kind Kinder")
+PEOPLE += _nouns("boy boys m Junge Jungen Jungen, girl girls n Mädchen Mädchen, dog dogs m Hund Hunde")
+PEOPLE += _nouns("teacher teachers m Lehrer Lehrer, cat cats f Katze Katzen")
+UPRIGHT = _nouns("cup cups f Tasse Tassen, bottle bottles f Flasche Flaschen")
+FLAT = _nouns("ball balls m Ball Bälle, picture pictures n Bild Bilder, key keys m Schlüssel Schlüssel")
+SHUT = _nouns("book books n Buch Bücher, letter letters m Brief Briefe")
+FIXED = _nouns("door doors f Tür Türen, window windows n Fenster Fenster")
+THINGS = UPRIGHT + FLAT + SHUT
+ALL = PEOPLE + THINGS + FIXED
+PLACES = ("in+the im garden Garten", "in+the im house Haus", "in in the der kitchen Küche")
+SURFACES = ("on auf the den table Tisch", "on auf the die bench Bank", "on auf the das bed Bett")
+VERBS = (
+    _verb("see sees seen sehen sieht gesehen", ALL),
+    _verb("find finds found finden findet gefunden", ALL),
+    _verb("watch watches watched an-sehen sieht angesehen", ALL),
+    _verb("know knows known kennen kennt gekannt", PEOPLE),
+    _verb("call calls called an-rufen ruft angerufen", PEOPLE),
+    _verb("invite invites invited ein-laden lädt eingeladen", PEOPLE),
+    _verb("help helps helped helfen hilft geholfen", PEOPLE, case="dat"),
+    _verb("thank thanks thanked danken dankt gedankt", PEOPLE, case="dat"),
+    _verb("buy buys bought kaufen kauft gekauft", THINGS),
+    _verb("lift lifts lifted auf-heben hebt aufgehoben", THINGS),
+    _verb("open opens opened auf-machen macht aufgemacht", SHUT + FIXED),
+    _verb("close closes closed zu-machen macht zugemacht", SHUT + FIXED),
+    _verb("give gives given geben gibt gegeben", THINGS, frame="give"),
+    _verb("show shows shown zeigen zeigt gezeigt", THINGS + FIXED, frame="give"),
+    _verb("put puts put legen legt gelegt", FLAT + SHUT, frame="put"),
+    _verb("put puts put stellen stellt gestellt", UPRIGHT, frame="put"),
+)
+STATES = (
+    _verb("laugh laughs laughed lachen lacht gelacht", frame="none"),
+    _verb("sleep sleeps slept schlafen schläft geschlafen", frame="none"),
+)
+SAYING = (
+    _verb("know knows known wissen weiß gewusst", frame="none"),
+    _verb("believe believes believed glauben glaubt geglaubt", frame="none"),
+    _verb("say says said sagen sagt gesagt", frame="none"),
+)
+KNOWING = tuple(verb for verb in VERBS if verb.objects in (ALL, PEOPLE))
+HELPERS = ("have has haben hat", "can can können kann", "must must müssen muss", "will will werden wird")
+MOODS = ("", "", HELPERS[0], *HELPERS)  # no helper: present
+ADJECTIVES = ("small klein", "big groß", "new neu", "good gut", "pretty schön")
+ADVERBS = ("today heute", "now jetzt", "often oft", "sometimes manchmal")
+THE = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"}  # in the order of mfnp
+A = {"nom": "ein eine ein", "acc": "einen eine ein", "dat": "einem einer einem"}
+AFTER_THE = {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"}  # endings of an adjective
+AFTER_A = {"nom": "er e es", "acc": "en e es", "dat": "en en en"}
+
+
+MAX_WORDS = 15
+PLURAL, INDEFINITE, ADJECTIVE, PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
+Pair = tuple[str, str]
+Word = tuple[str, int]  # text and key; equal keys translate each other, key -1 has no counterpart
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """The same content in both languages."""
+
+    source: list[Word] = field(default_factory=list)
+    target: list[Word] = field(default_factory=list)
+
+    def __add__(self, other: "Phrase") -> "Phrase":
+        return Phrase(self.source + other.source, self.target + other.target)
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Parts kept apart, because the kind of clause orders them; `last` is the verb-final cluster."""
+
+    subject: Phrase
+    verb: list[Word]
+    finite: Word
+    tail: list[Word]
+    last: list[Word]
+    rest: Phrase
+
+    @property
+    def source(self) -> list[Word]:
+        return self.subject.source + self.verb + self.rest.source
+
+    def second(self, front: list[Word] | None = None) -> list[Word]:
+        """Finite verb after `front`, or after the subject if nothing is fronted; [] makes a question."""
+        subject = self.subject.target
+        start = [*subject, self.finite] if front is None else [*front, self.finite, *subject]
+        return start + self.rest.target + self.tail
+
+    def final(self) -> list[Word]:
+        return self.subject.target + self.rest.target + self.last
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """Words without the end mark; `alignment` holds a source index for each target word, -1 for a comma."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    alignment: tuple[int, ...]
+    pairs: frozenset[Pair]
+    mark: str
+
+    @property
+    def text(self) -> Pair:
+        source, target = (" ".join(side).replace(" ,", ",") + self.mark for side in (self.source, self.target))
+        return source[0].upper() + source[1:], target[0].upper() + target[1:]
+
+
+COMMA: Word = (",", -1)
+
+
+class Grammar:
+    """One sentence: `_keys` numbers the translation units, `_used` prevents a noun from occurring twice."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng, self._keys = rng, count()
+        self._used: set[Noun] = set()
+        self._pairs: set[Pair] = set()
+
+    def _chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+    def _units(self, row: str) -> Phrase:
+        """Alternating source and target words; "+" joins source words that share one translation."""
+        phrase, words = Phrase(), row.split()
+        for sources, target in zip(words[::2], words[1::2], strict=True):
+            key = next(self._keys)
+            phrase += Phrase([(word, key) for word in sources.split("+")], [(target, key)])
+        return phrase
+
+    def _any(self, rows: Sequence[str]) -> Phrase:
+        return self._units(self._rng.choice(rows))
+
+    def _noun(self, nouns: Sequence[Noun], *verbs: Verb) -> Noun:
+        noun = self._rng.choice([noun for noun in nouns if noun not in self._used])
+        self._used.add(noun)
+        self._pairs.update((noun.source, verb.source[0]) for verb in verbs)
+        return noun
+
+    def _noun_phrase(self, noun: Noun, case: str, plural: bool, before: str = "") -> Phrase:
+        indefinite = not plural and self._chance(INDEFINITE)
+        which = "mfnp".index("p" if plural else noun.gender)
+        article, ending = (A, AFTER_A) if indefinite else (THE, AFTER_THE)
+        phrase = self._units(f"{before}{'a' if indefinite else 'the'} {article[case].split()[which]}")
+        if self._chance(ADJECTIVE):
+            phrase += self._units(self._rng.choice(ADJECTIVES) + ending[case].split()[which])
+        return phrase + self._units(f"{noun.sources if plural else noun.source} {noun.decline(case, plural)}")
+
+    def _object(self, nouns: Sequence[Noun], verb: Verb, case: str, before: str = "") -> Phrase:
+        return self._noun_phrase(self._noun(nouns, verb), case, self._chance(PLURAL), before)
+
+    def _rest(self, verb: Verb) -> Phrase:
+        """What follows the verb in the source; the target sets the receiver before the thing given."""
+        place = self._any(PLACES) if self._chance(PLACE) else Phrase()
+        if verb.frame == "none":
+            return place
+        thing = self._object(verb.objects, verb, verb.case)
+        if verb.frame == "give":
+            receiver = self._object(PEOPLE, verb, "dat", "to+")
+            return Phrase(thing.source + receiver.source, receiver.target + thing.target)
+        return thing + (self._any(SURFACES) if verb.frame == "put" else place)
+
+    def _clause(self, verb: Verb, subject: Phrase, plural: bool, rest: Phrase, mood: str) -> Clause:
+        key, singular = next(self._keys), not plural
+        if not mood:
+            source, finite = verb.source[singular], verb.target[singular]
+            tail = [(verb.prefix, key)] if verb.prefix else []
+            return Clause(subject, [(source, key)], (finite, key), tail, [(verb.prefix + finite, key)], rest)
+        words = mood.split()
+        helper = self._units(f"{words[singular]} {words[2 + singular]}")
+        perfect = mood == HELPERS[0]
+        tail = [(verb.target[2] if perfect else verb.prefix + verb.target[0], key)]
+        source_verb = [*helper.source, (verb.source[2 * perfect], key)]
+        return Clause(subject, source_verb, helper.target[0], tail, tail + helper.target, rest)
+
+    def _simple(self, verbs: Sequence[Verb], moods: Sequence[str] = MOODS, bare: bool = False) -> Clause:
+        """A full clause; in a bare one, the relative pronoun before it is the object."""
+        verb, plural = self._rng.choice(verbs), self._chance(PLURAL)
+        subject = self._noun_phrase(self._noun(PEOPLE, verb), "nom", plural)
+        rest = Phrase() if bare else self._rest(verb)
+        return self._clause(verb, subject, plural, rest, self._rng.choice(moods))
+
+    def statement(self) -> Phrase:
+        clause = self._simple(VERBS)
+        return Phrase(clause.source, clause.second())
+
+    def question(self) -> Phrase:
+        clause = self._simple(VERBS, HELPERS)
+        source = [clause.verb[0], *clause.subject.source, *clause.verb[1:], *clause.rest.source]
+        return Phrase(source, clause.second([]))
+
+    def fronted(self) -> Phrase:
+        adverb, clause = self._any(ADVERBS), self._simple(VERBS)
+        return Phrase(adverb.source + clause.source, clause.second(adverb.target))
+
+    def _joined(self, main: Clause, link: Phrase, clause: Clause) -> Phrase:
+        target = [*main.second(), COMMA, *link.target, *clause.final()]
+        return Phrase(main.source + link.source + clause.source, target)
+
+    def that(self) -> Phrase:
+        return self._joined(self._simple(SAYING), self._units("that dass"), self._simple(VERBS))
+
+    def because(self) -> Phrase:
+        return self._joined(self._simple(STATES), self._units("because weil"), self._simple(VERBS))
+
+    def condition(self) -> Phrase:
+        link, clause, main = (
+            self._units("if wenn"),
+            self._simple(VERBS + STATES),
+            self._simple(VERBS + STATES),
+        )
+        front = [*link.target, *clause.final(), COMMA]
+        return Phrase([*link.source, *clause.source, COMMA, *main.source], main.second(front))
+
+    def relative(self) -> Phrase:
+        """The main verb agrees with a subject separated from it by a full clause."""
+        plural, main = self._chance(PLURAL), self._rng.choice(VERBS + STATES)
+        noun = self._noun(PEOPLE, main)
+        head = self._noun_phrase(noun, "nom", plural)
+        modifier = (self._whom if self._chance(WHOM) else self._who)(noun, plural)
+        subject = Phrase(head.source + modifier.source, [*head.target, COMMA, *modifier.target, COMMA])
+        clause = self._clause(main, subject, plural, self._rest(main), self._rng.choice(MOODS))
+        return Phrase(clause.source, clause.second())
+
+    def _who(self, noun: Noun, plural: bool) -> Phrase:
+        verb = self._rng.choice(VERBS)
+        self._pairs.add((noun.source, verb.source[0]))
+        clause = self._clause(verb, Phrase(), plural, self._rest(verb), self._rng.choice(MOODS))
+        return self._pronoun("who", noun, "nom", plural) + Phrase(clause.source, clause.final())
+
+    def _whom(self, noun: Noun, plural: bool) -> Phrase:
+        verb = self._rng.choice(KNOWING)
+        self._pairs.add((noun.source, verb.source[0]))
+        clause = self._simple([verb], bare=True)
+        return self._pronoun("whom", noun, verb.case, plural) + Phrase(clause.source, clause.final())
+
+    def _pronoun(self, source: str, noun: Noun, case: str, plural: bool) -> Phrase:
+        article = THE[case].split()["mfnp".index("p" if plural else noun.gender)]
+        return self._units(f"{source} {'denen' if plural and case == 'dat' else article}")
+
+    def derive(self, template: Callable[["Grammar"], Phrase]) -> Derivation:
+        phrase = template(self)
+        position = {key: index for index, (_, key) in reversed([*enumerate(phrase.source)])} | {-1: -1}
+        source, target = (tuple(word for word, _ in side) for side in (phrase.source, phrase.target))
+        alignment = tuple(position[key] for _, key in phrase.target)
+        mark = "?" if template is Grammar.question else "."
+        return Derivation(source, target, alignment, frozenset(self._pairs), mark)
+
+
+CLAUSES = (Grammar.statement, Grammar.question, Grammar.fronted)
+TEMPLATES = (*CLAUSES, Grammar.that, Grammar.because, Grammar.condition, Grammar.relative)
+
+
+def derive(rng: Random) -> Derivation:
+    """One sentence of at most `MAX_WORDS` source words."""
+    while True:
+        derivation = Grammar(rng).derive(rng.choice(TEMPLATES))
+        if len(derivation.source) <= MAX_WORDS:
+            return derivation
+
 
 VERSION = 1  # increase it with every change of words, rules or rates: it is part of the data fingerprint
 SEED = 1
@@ -26,8 +325,8 @@ class Sizes:
 
 def held_out(seed: int = SEED) -> frozenset[Pair]:
     """The (noun, verb) pairs, as source words, that training never shows in any role."""
-    verbs = lexicon.VERBS + lexicon.STATES + lexicon.SAYING
-    every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in lexicon.PEOPLE + verb.objects})
+    verbs = VERBS + STATES + SAYING
+    every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in PEOPLE + verb.objects})
     return frozenset(Random(f"{seed}/held out").sample(every, round(HELD_OUT * len(every))))
 
 

@@ -8,11 +8,23 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
-import sentencepiece
-
-from transformer.data.pieces import OPTIONS
 from transformer.faults import Fault, FaultyError
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+OPTIONS: dict[str, Any] = {
+    "model_type": "bpe",
+    "character_coverage": 0.9995,
+    "byte_fallback": True,
+    "normalization_rule_name": "identity",
+    "pad_id": PAD,
+    "unk_id": UNK,
+    "bos_id": BOS,
+    "eos_id": EOS,
+}
+"""How SentencePiece learns every vocabulary. They are part of the data fingerprint."""
 
 SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
@@ -29,6 +41,8 @@ class Vocabulary:
     """Converts text to pieces and back."""
 
     def __init__(self, path: Path) -> None:
+        import sentencepiece  # here, since plans need only the ids above
+
         self._processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
 
     def __len__(self) -> int:
@@ -77,6 +91,8 @@ def learn(vocab_size: int) -> int:
 
     Whoever started this process also gets the Ctrl-C, and ends it.
     """
+    import sentencepiece
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lines = (line.removesuffix(b"\n") for line in sys.stdin.buffer)
     out = sys.stdout.buffer

@@ -1,22 +1,30 @@
-"""Exports a trained model as plain data (weights, configuration, vocabulary) in one folder, and loads it."""
+"""A trained model in one folder, and that folder opened: weights, configuration, vocabulary; or in CTranslate2's form.
+
+MLflow calls ``_load_pyfunc`` to serve the former.
+"""
 
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from transformer.config import TrialConfig, read_trial
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from transformer.decoding.translator import Translator
 from transformer.faults import Fault, FaultyError, raise_any
-from transformer.model.encoder_decoder import Transformer
+from transformer.model.attention import CrossAttention, Projection, SelfAttention
+from transformer.model.encoder_decoder import FeedForward, Residual, Transformer
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1
@@ -94,3 +102,149 @@ def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
     if found != expected:
         raise FaultyError(Fault(str(path), f"does not fit {CONFIG} and {VOCABULARY}", AS_EXPORTED))
     return weights
+
+
+def open_exported(folder: str | Path) -> Translator:
+    """The translator in a folder that ``allelse export --to safetensors`` wrote, on the CPU. Raises FaultyError."""
+    model, vocabulary, trial = load_exported(Path(folder))
+    return Translator(model, vocabulary, trial.decode, trial.train.precision)
+
+
+class Served:
+    """A model of MLflow's flavor ``python_function``."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> list[str]:
+        """The translation of each line in the first column of a data frame."""
+        lines = [str(line) for line in model_input.iloc[:, 0]]
+        return self.translator.translate(lines)
+
+
+def _load_pyfunc(path: str) -> Served:
+    """MLflow's entry point: ``path`` is the exported folder within the MLflow model."""
+    return Served(open_exported(path))
+
+
+NEVER = -10_000.0
+"""A logit that means probability zero, in float16 too: padding and beginning-of-sentence are never generated."""
+
+
+def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> None:
+    """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32 and with the vocabulary.
+
+    The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``. It adds
+    end-of-sentence itself. Raises FaultyError if the package ctranslate2 is missing.
+    """
+    spec = specification(model, Vocabulary(vocabulary).texts())
+    spec.save(str(folder))
+    shutil.copyfile(vocabulary, folder / VOCABULARY)
+
+
+def specification(model: Transformer, texts: list[str]) -> Any:
+    """The model and the texts of its pieces as CTranslate2's ``TransformerSpec``, ready to be saved."""
+    spec = _layers(model)
+    spec.register_source_vocabulary(texts)
+    spec.register_target_vocabulary(texts)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = texts[UNK], texts[BOS], texts[EOS]
+    spec.config.decoder_start_token, spec.config.add_source_eos = texts[BOS], True
+    spec.validate()
+    spec.optimize()
+    return spec
+
+
+@torch.no_grad()
+def _layers(model: Transformer) -> Any:
+    """CTranslate2 has one width for keys and values, so the narrower of the two is padded with zeros."""
+    specs, config = _specs(), model.config
+    sizes = {"num_layers": config.n_layers, "num_heads": config.n_heads, "head_dim": max(config.d_k, config.d_v)}
+    encoder = specs.TransformerEncoderSpec(**sizes, pre_norm=False)
+    decoder = specs.TransformerDecoderSpec(**sizes, pre_norm=False)
+    _set_input(encoder.embeddings[0], encoder.position_encodings, model.embedding, model.source_positions.table)
+    _set_input(decoder.embeddings, decoder.position_encodings, model.embedding, model.target_positions.table)
+    never = torch.zeros(model.vocab_size)
+    never[[PAD, BOS]] = NEVER
+    _set_linear(decoder.projection, model.embedding, never)
+    for made, layer in zip([*encoder.layer, *decoder.layer], [*model.encoder, *model.decoder], strict=True):
+        _set_layer(made, layer)
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def _specs() -> Any:
+    try:
+        from ctranslate2.specs import transformer_spec
+    except ImportError as error:
+        fix = "must be: pip install 'allelse[export]'"
+        raise FaultyError(Fault("ctranslate2", "is not installed", fix)) from error
+    return transformer_spec
+
+
+def _set_input(embeddings: Any, positions: Any, embedding: Tensor, table: Tensor) -> None:
+    """CTranslate2 multiplies by √d_model, as the model does."""
+    embeddings.weight = embedding.numpy(force=True)
+    positions.encodings = table.numpy(force=True)
+
+
+def _set_layer(made: Any, layer: Any) -> None:
+    _set_self_attention(made.self_attention, layer.attention)
+    _set_norm(made.self_attention, layer.attention_residual)
+    if hasattr(layer, "cross"):
+        _set_cross_attention(made.attention, layer.cross)
+        _set_norm(made.attention, layer.cross_residual)
+    _set_feed_forward(made.ffn, layer.feed_forward)
+    _set_norm(made.ffn, layer.feed_forward_residual)
+
+
+def _set_self_attention(made: Any, attention: SelfAttention) -> None:
+    _set_heads(made.linear[0], attention.projections(), attention)
+    _set_output(made, attention)
+
+
+def _set_cross_attention(made: Any, attention: CrossAttention) -> None:
+    query, *key_value = attention.projections()
+    _set_heads(made.linear[0], [query], attention)
+    _set_heads(made.linear[1], key_value, attention)
+    _set_output(made, attention)
+
+
+def _set_heads(made: Any, projections: list[Projection], attention: SelfAttention | CrossAttention) -> None:
+    """Projections to heads fused into one, each head padded. If some have a bias, the others get a zero bias."""
+
+    def filled(parts: Iterable[Tensor]) -> Tensor:
+        return torch.cat([_fill_heads(part, attention) for part in parts])
+
+    bias = None
+    if any(each.bias is not None for each in projections):
+        bias = filled(weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in projections)
+    _set_linear(made, filled(weight for weight, _ in projections), bias)
+
+
+def _set_output(made: Any, attention: SelfAttention | CrossAttention) -> None:
+    made.queries_scale = np.float32(attention.d_k**-0.5)  # of the width before padding
+    _set_linear(made.linear[-1], _fill_heads(attention.output.weight.T, attention).T, attention.output.bias)
+
+
+def _fill_heads(x: Tensor, attention: SelfAttention | CrossAttention) -> Tensor:
+    """[H·C, …] to [H·max(d_k, d_v), …]: zeros after the C rows of each head."""
+    x_HC = x.unflatten(0, (attention.n_heads, -1))
+    filled = x_HC.new_zeros(attention.n_heads, max(attention.d_k, attention.d_v), *x_HC.shape[2:])
+    filled[:, : x_HC.shape[1]] = x_HC
+    filled_RD: Tensor = filled.flatten(0, 1)
+    return filled_RD
+
+
+def _set_feed_forward(made: Any, feed_forward: FeedForward) -> None:
+    _set_linear(made.linear_0, feed_forward.inner.weight, feed_forward.inner.bias)
+    _set_linear(made.linear_1, feed_forward.outer.weight, feed_forward.outer.bias)
+
+
+def _set_linear(made: Any, weight: Tensor, bias: Tensor | None) -> None:
+    made.weight = weight.numpy(force=True)
+    if bias is not None:
+        made.bias = bias.numpy(force=True)
+
+
+def _set_norm(made: Any, residual: Residual) -> None:
+    made.layer_norm.gamma = residual.norm.weight.numpy(force=True)
+    made.layer_norm.beta = residual.norm.bias.numpy(force=True)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from transformer.config import DecodeConfig
-from transformer.data.pieces import BOS, EOS, PAD
-from transformer.finite import NotFiniteError
+from transformer.data.vocabulary import BOS, EOS, PAD
+from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Cache, Transformer
 
 

@@ -1,0 +1,1 @@
+"""The Transformer (section 3). Its numerics are tested against the formulas and against torch."""

@@ -5,7 +5,7 @@ Shape suffixes: B batch, T queries, S keys, D d_model, H heads, K d_k, V d_v.
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from transformer.config import ModelConfig
 from transformer.model.dropout import dropout
-from transformer.model.softmax import softmax
 
 Mask = Tensor | Literal["causal"] | None
 """−∞ at illegal positions, broadcast to [B, H, T, S]; "causal" for kernels that support it; None if all are legal."""
@@ -156,3 +155,32 @@ class CrossAttention(_Heads):
 
     def forward(self, x_BTD: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         return self.read(self.query(x_BTD), memory, mask)
+
+
+ONE_VECTOR = 16
+"""Numbers in one CPU vector: torch handles shorter rows number by number, five times slower than separate steps."""
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Over the last dimension; float32 for any precision of ``scores``. −∞ becomes 0."""
+    if scores.device.type == "cpu" and scores.shape[-1] < ONE_VECTOR:
+        weights: Tensor = _ShortSoftmax.apply(scores)  # type: ignore[no-untyped-call]
+        return weights
+    return torch.softmax(scores, dim=-1, dtype=torch.float32)
+
+
+class _ShortSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        scores_float32 = scores.float()
+        weights = (scores_float32 - scores_float32.amax(-1, keepdim=True)).exp_()
+        weights.div_(weights.sum(-1, keepdim=True))
+        ctx.save_for_backward(weights)
+        ctx.dtype = scores.dtype
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        weighted: Tensor = weights * grads[0]
+        return weighted.sub_(weights * weighted.sum(-1, keepdim=True)).to(ctx.dtype)

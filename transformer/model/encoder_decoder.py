@@ -1,21 +1,125 @@
-"""The full model: shared embedding, encoder, decoder (sections 3.1 and 3.4).
+"""The full model: positions, layers, shared embedding, encoder and decoder (sections 3.1, 3.3 to 3.5, 5.4).
 
-Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, P pieces of the vocabulary.
+Shape suffixes: B batch, S source, T target, N outputs of one source, D d_model, F d_ff, P pieces of the vocabulary.
 """
 
 import math
 from dataclasses import dataclass
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.config import ModelConfig
-from transformer.data.pieces import PAD
-from transformer.model.attention import CrossAttention, KeyValue, SelfAttention, causal_mask, padding_mask
-from transformer.model.blocks import DecoderLayer, EncoderLayer
+from transformer.data.vocabulary import PAD
+from transformer.model.attention import CrossAttention, KeyValue, Mask, SelfAttention, causal_mask, padding_mask
 from transformer.model.dropout import dropout
-from transformer.model.positions import Positions
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """[length, d_model]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    frequency = 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angle = position * frequency
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+
+
+class Positions(nn.Module):
+    """A table [max_positions, d_model] added to the embeddings: fixed sinusoids, or learned."""
+
+    table: Tensor
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        match model.positions:
+            case "learned":
+                self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
+                nn.init.normal_(self.table, std=model.d_model**-0.5)
+            case "sinusoids":
+                self.register_buffer("table", sinusoids(model.max_positions, model.d_model), persistent=False)
+            case _:
+                assert_never(model.positions)
+
+    def forward(self, start: int, length: int) -> Tensor:
+        """[length, d_model] for positions start … start + length − 1."""
+        return self.table[start : start + length]
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(y)), where y is a sub-layer's output for x."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.p_drop = model.p_drop
+        self.norm = nn.LayerNorm(model.d_model)
+
+    def forward(self, x_BTD: Tensor, y_BTD: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x_BTD + dropout(y_BTD, self.p_drop, self.training))
+        return normed
+
+
+class FeedForward(nn.Module):
+    """max(0, xW₁ + b₁)W₂ + b₂ (section 3.3)."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.relu_dropout = model.relu_dropout
+        self.inner = nn.Linear(model.d_model, model.d_ff)
+        self.outer = nn.Linear(model.d_ff, model.d_model)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        hidden_BTF = dropout(F.relu(self.inner(x_BTD)), self.relu_dropout, self.training)
+        out_BTD: Tensor = self.outer(hidden_BTF)
+        return out_BTD
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
+        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+
+    def forward(self, x_BSD: Tensor, mask: Mask) -> Tensor:
+        attended, _ = self.attention(x_BSD, mask)
+        x_BSD = self.attention_residual(x_BSD, attended)
+        out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
+        return out_BSD
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = SelfAttention(model), Residual(model)
+        self.cross, self.cross_residual = CrossAttention(model), Residual(model)
+        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        memory: KeyValue,
+        source_mask: Mask,
+        target_mask: Mask,
+    ) -> Tensor:
+        attended, _ = self.attention(x_BTD, target_mask)
+        return self._after_attention(x_BTD, attended, memory, source_mask)
+
+    def step(
+        self, x_BND: Tensor, memory: KeyValue, source_mask: Mask, past: KeyValue | None
+    ) -> tuple[Tensor, KeyValue]:
+        """One position of N outputs of each source: they share the source's memory, and each sees only its own past.
+
+        Returns the layer's output [B, N, D], and the keys and values [B·N, H, S, ·] to pass as ``past`` next time.
+        """
+        attended, present = self.attention(x_BND.flatten(0, 1)[:, None], None, past)
+        return self._after_attention(x_BND, attended.view_as(x_BND), memory, source_mask), present
+
+    def _after_attention(self, x_BTD: Tensor, attended: Tensor, memory: KeyValue, source_mask: Mask) -> Tensor:
+        x_BTD = self.attention_residual(x_BTD, attended)
+        x_BTD = self.cross_residual(x_BTD, self.cross(x_BTD, memory, source_mask))
+        out_BTD: Tensor = self.feed_forward_residual(x_BTD, self.feed_forward(x_BTD))
+        return out_BTD
+
 
 HEADS_GAIN = math.sqrt(0.5)
 """Gain on Glorot's scale for W^Q, W^K and W^V. With a gain of 1, training starts more slowly (docs/log.md)."""

@@ -1,0 +1,1 @@
+"""Training one model on one or several workers (section 5)."""

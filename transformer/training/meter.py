@@ -12,8 +12,8 @@ from torch import Tensor
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.training.parallel import Worker
-from transformer.training.schedule import learning_rate
+from transformer.training.optimizer import learning_rate
+from transformer.training.worker_group import Worker
 
 Metrics = dict[str, float]
 BF16_PEAKS = {  # FLOP/s of dense bf16 matmuls, by the vendors' data sheets; the longest matching name counts

@@ -1,4 +1,4 @@
-"""Adam (section 5.3), for CPUs and for replay in CUDA graphs."""
+"""Adam and its learning rate (section 5.3), for CPUs and for replay in CUDA graphs."""
 
 import warnings
 from inspect import unwrap
@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from transformer.config import TrainConfig
 
 
 class EagerAdam(torch.optim.Adam):
@@ -44,3 +46,8 @@ def load_adam(optimizer: torch.optim.Adam, saved: dict[str, Any]) -> None:
     own = optimizer.state_dict()["param_groups"]  # capturable or not depends on this device
     optimizer.load_state_dict({"state": saved["state"], "param_groups": own})
     set_learning_rate(optimizer, float(saved["param_groups"][0]["lr"]))
+
+
+def learning_rate(train: TrainConfig, d_model: int, step: int) -> float:
+    """lr_factor · d_model^−0.5 · min(step^−0.5, step · warmup_steps^−1.5), with steps counted from 1."""
+    return float(train.lr_factor * d_model**-0.5 * min(step**-0.5, step * train.warmup_steps**-1.5))

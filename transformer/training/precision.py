@@ -1,5 +1,9 @@
-"""Arithmetic of a trial: matmuls in float32 or bfloat16; weights, moments, softmax and loss always in float32."""
+"""Arithmetic of a trial: matmuls in float32 or bfloat16; weights, moments, softmax and loss always in float32.
 
+Freed memory stays in the process meanwhile, since every step allocates the same blocks.
+"""
+
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import assert_never
@@ -7,7 +11,6 @@ from typing import assert_never
 import torch
 
 from transformer.config import ModelConfig, Precision
-from transformer.training.memory import kept_memory
 
 WORTH_IT = 256
 """d_model from which oneDNN's float32 matmuls are faster than MKL's; below it, the cost per call outweighs the gain."""
@@ -55,3 +58,26 @@ def matmul_error(size: int = 256) -> float:
     a, b = (torch.randn(size, size, generator=drawn) for _ in range(2))
     exact = a.double() @ b.double()
     return float(((a @ b).double() - exact).norm() / exact.norm())
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_MIB = 2**20
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """A context in which this process keeps freed memory, except blocks over 32 MiB; without glibc nothing changes.
+
+    By default, free memory beyond 64 MiB goes back to the system, and returns page by page and zeroed at every step.
+    """
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        yield
+        return
+    libc.mallopt(_MMAP_THRESHOLD, 32 * _MIB)  # glibc's upper limit of adjusting, which the other option stops
+    libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    try:
+        yield
+    finally:
+        libc.mallopt(_TRIM_THRESHOLD, 64 * _MIB)  # glibc's upper limit of adjusting
+        libc.malloc_trim(0)

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from transformer.config import TrialConfig
 from transformer.cost import Lengths
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.optimizer import adam, load_adam
-from transformer.training.parallel import Worker
+from transformer.training.worker_group import Worker
 
 DIGITS = 12  # of a digest, in a message
 
@@ -87,6 +87,19 @@ def fitting_weights(saved: SavedState, model: nn.Module) -> dict[str, Tensor]:
     if weights is None or _shapes(weights) != _shapes(model.state_dict()):
         raise _misfit(saved)
     return weights
+
+
+def mean_weights(states: Iterable[SavedState], model: nn.Module) -> dict[str, Tensor]:
+    """The mean of the weights of at least one state (section 6.1); memory holds two at a time.
+
+    Raises MisfitError unless each fits ``model``.
+    """
+    n, total = 0, dict[str, Tensor]()
+    for saved in states:
+        weights = fitting_weights(saved, model)
+        total = {name: total[name] + weight if n else weight for name, weight in weights.items()}
+        n += 1
+    return {name: weight / n for name, weight in total.items()}
 
 
 def compare(state: TrainState, worker: Worker) -> None:

@@ -10,21 +10,17 @@ import torch
 from torch import Tensor
 
 from transformer.config import TrialConfig
-from transformer.data.batches import Batch, Shape, TrainingBatches
-from transformer.data.buckets import buckets, into_bucket
-from transformer.data.prefetch import prefetch
-from transformer.data.prepare import ParallelSet
-from transformer.finite import sentences_of
+from transformer.data.batches import Batch, Shape, TrainingBatches, prefetch
+from transformer.data.prepared import ParallelSet
+from transformer.faults import sentences_of
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.graphs import CapturedForwardBackward, ForwardBackward
-from transformer.training.loss import summed_loss
+from transformer.training.graphs import CapturedForwardBackward, ForwardBackward, buckets, into_bucket
+from transformer.training.loss import mean_nll, perplexity, sentence_nats, summed_loss
 from transformer.training.meter import Meter, Metrics, Step
-from transformer.training.optimizer import set_learning_rate
-from transformer.training.parallel import Worker
-from transformer.training.perplexity import mean_nll, perplexity, sentence_nats
+from transformer.training.optimizer import learning_rate, set_learning_rate
 from transformer.training.precision import autocast
-from transformer.training.schedule import learning_rate
 from transformer.training.state import TrainState
+from transformer.training.worker_group import Worker
 
 
 class Attempt(Protocol):

@@ -1,0 +1,1 @@
+"""What users type for trained models: ``allelse translate``, ``evaluate`` and ``export``."""

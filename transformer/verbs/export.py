@@ -1,17 +1,32 @@
 """``allelse export``: a finished trial's model in a format of another tool, with a model card."""
 
+import logging
+import os
 import shlex
+import tempfile
+import warnings
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+import transformer
 from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
-from transformer.verbs.export_kind import ExportKind
-from transformer.verbs.models import Average, averaging
+from transformer.verbs.model_card import ExportKind, ModelCard
+from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
+
+if TYPE_CHECKING:
+    from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
+
+SERVED = ("transformer", "sweeps", "tracking")
+"""Our packages that a served model brings along: its code, and the interface of tasks, which that needs."""
+SERVED_WITH = ("torch", "numpy", "sentencepiece", "safetensors")
+"""The packages that the exported code imports."""
 
 
 def export(
@@ -26,12 +41,10 @@ def export(
     folder = output or Path(f"{trial.folder.parent.name}-{trial.folder.name}-{to}")
     _check(folder, to, register)
     trial = averaging(trial, average, typed)
-    from transformer.verbs.exporting import export_model  # loads torch, which no refusal above needs
-
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
-        serve = export_model(trial, to, folder, register)
+        served = export_model(trial, to, folder, register)
     Console(highlight=False).print(f"Wrote {escape(str(folder))}/; see its README.md for how to use it", soft_wrap=True)
-    return serve or _next(to, folder)
+    return served or _next(to, folder)
 
 
 def _check(folder: Path, to: ExportKind, register: str | None) -> None:
@@ -53,3 +66,76 @@ def _next(to: ExportKind, folder: Path) -> str:
         ExportKind.ctranslate2: f"cd {place}",
     }
     return commands[to]
+
+
+@refusing()
+def export_model(trial: Trained[TrialConfig], to: ExportKind, folder: Path, register: str | None) -> str | None:
+    """All of it or nothing, so that the command can be repeated. Returns the command that serves a registered model.
+
+    Raises RefusedError.
+    """
+    from transformer.decoding.export import new_folder
+
+    translator = translator_of(trial)
+    card = _card(trial, translator).text(to)
+    with new_folder(folder) as made:
+        _write(trial, translator, to, made)
+        (made / "README.md").write_text(card, "utf-8")
+        return trial.register(made, register) if register is not None else None
+
+
+def _card(trial: Trained[TrialConfig], translator: "Translator") -> ModelCard:
+    from transformer.data.prepared import Prepared
+
+    prepared = Prepared(trial.data)
+    example = next(line for line in prepared.sources(prepared.evaluation_sets[0]) if line.strip())
+    return ModelCard(trial, len(translator.vocabulary), example)
+
+
+def _write(trial: Trained[TrialConfig], translator: "Translator", to: ExportKind, folder: Path) -> None:
+    """Write into ``folder``, which exists and is empty."""
+    from transformer.data.prepared import Prepared
+    from transformer.decoding.export import export_ctranslate2, export_weights
+
+    vocabulary, config = Prepared(trial.data).vocabulary_path, _as_exported(trial.config)
+    match to:
+        case ExportKind.ctranslate2:
+            export_ctranslate2(translator.model, vocabulary, folder)
+        case ExportKind.safetensors:
+            export_weights(translator.model, vocabulary, config, folder)
+        case ExportKind.mlflow:
+            with tempfile.TemporaryDirectory() as temporary:
+                data = Path(temporary) / EXPORTED
+                data.mkdir()
+                export_weights(translator.model, vocabulary, config, data)
+                _save_for_mlflow(folder, data)
+        case _:
+            assert_never(to)
+
+
+def _as_exported(config: TrialConfig) -> TrialConfig:
+    """Without averaging: the exported weights are the mean already."""
+    return replace(config, decode=replace(config.decode, average_checkpoints=1))
+
+
+def _save_for_mlflow(folder: Path, data: Path) -> None:
+    """A model from a column of text to a column of text: ``data`` as ``decoding/export.py`` opens it, with our code."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)
+    import mlflow.pyfunc
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    from transformer.decoding.export import load_exported
+
+    columns = (Schema([ColSpec(DataType.string, name)]) for name in ("text", "translation"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*An input example was not provided")
+        mlflow.pyfunc.save_model(
+            path=str(folder),
+            loader_module=load_exported.__module__,
+            data_path=str(data),
+            code_paths=[str(Path(transformer.__file__).parents[1] / name) for name in SERVED],
+            signature=ModelSignature(*columns),
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in SERVED_WITH],
+        )

@@ -1,5 +1,7 @@
-"""The model behind what a verb was given: a trained trial, or an exported folder."""
+"""The model behind what a verb was given: a trained trial, or an exported folder; and faults as refusals."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,14 +10,27 @@ import typer
 
 from sweeps.task import Problem, RefusedError, Trained, Typed, parse
 from transformer.config import DecodeConfig, TrialConfig
-from transformer.verbs.refusing import refusing
+from transformer.faults import Fault, FaultyError
 
 if TYPE_CHECKING:
-    from transformer.decoding.translate import Translator  # loads torch, which no refusal needs
+    from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
 
 Average = Annotated[int | None, typer.Option(min=1, help="Use the mean of the last N checkpoints.")]
 EXPORTED = "exported"  # within an MLflow model's data
 AVERAGE_KEY = "decode.average_checkpoints"
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """A FaultyError becomes a RefusedError; also a decorator."""
+    try:
+        yield
+    except FaultyError as error:
+        raise RefusedError(problems(error.faults)) from error
+
+
+def problems(faults: Iterable[Fault]) -> list[Problem]:
+    return [Problem(fault.key, fault.found, fault.allowed, fault.nearest) for fault in faults]
 
 
 def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) -> Trained[TrialConfig]:
@@ -29,26 +44,28 @@ def averaging(trained: Trained[TrialConfig], average: int | None, typed: Typed) 
 
 def translator_of(trained: Trained[TrialConfig]) -> "Translator":
     """Its model with its decode settings, on this machine's device; a mean ends at its step. Raises RefusedError."""
-    from transformer.data.prepare import Prepared
-    from transformer.decoding.load import load
-    from transformer.training.parallel import pick_device
-    from transformer.training.state import MisfitError
+    from transformer.data.prepared import Prepared
+    from transformer.decoding.translator import Translator
+    from transformer.model.encoder_decoder import Transformer
+    from transformer.training.state import MisfitError, mean_weights
+    from transformer.training.worker_group import pick_device
 
-    config = trained.config
+    config, vocabulary = trained.config, Prepared(trained.data).vocabulary
     steps = replace(config, train=replace(config.train, steps=trained.step)).averaged_steps
-    vocabulary = Prepared(trained.data).vocabulary
+    model = Transformer(config.model, len(vocabulary))
     try:
-        return load(config, vocabulary, trained.states(steps), pick_device())
+        model.load_state_dict(mean_weights(trained.states(steps), model))
     except MisfitError as error:
         raise RefusedError([Problem(trained.name, "cannot be loaded", str(error))]) from error
+    return Translator(model.to(pick_device()).eval(), vocabulary, config.decode, config.train.precision)
 
 
 @refusing()
 def translator_in(folder: Path, average: int | None, typed: Typed) -> "Translator":
     """The model in an exported folder, on this machine's device. Raises RefusedError."""
     exported = _exported(folder)
-    from transformer.decoding.serve import open_exported
-    from transformer.training.parallel import pick_device
+    from transformer.decoding.export import open_exported
+    from transformer.training.worker_group import pick_device
 
     translator = open_exported(exported)
     decode = _decoding(translator.decode, average, typed)

@@ -13,7 +13,7 @@ from small_trials import SMALL, prepared_text
 
 from sweeps.task import RefusedError
 from transformer.config import DataConfig
-from transformer.data.lengths import check_lengths
+from transformer.data.prepared import check_lengths
 from transformer.data.text_file import read_lines
 from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint

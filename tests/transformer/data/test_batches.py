@@ -13,8 +13,8 @@ from small_trials import random_pairs, random_pieces, share
 from transformer.cost import Lengths
 from transformer.data import synthetic, vocabulary
 from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, evaluation_batches
-from transformer.data.pieces import BOS, EOS, PAD
-from transformer.data.prepare import ParallelSet, Sentences
+from transformer.data.prepared import ParallelSet, Sentences
+from transformer.data.vocabulary import BOS, EOS, PAD
 
 PAIRS = random_pairs(300, longest=20)
 BUDGET = 100

@@ -8,14 +8,14 @@ import torch
 from small_trials import SMALL, random_pairs, random_pieces, share, small_trial
 
 from transformer.data.batches import Shape, TrainingBatches, collate
-from transformer.data.buckets import MOST, buckets, into_bucket, pad_up
-from transformer.data.pieces import PAD
-from transformer.data.prepare import ParallelSet
+from transformer.data.prepared import ParallelSet
+from transformer.data.vocabulary import PAD
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
-from transformer.training.parallel import Worker
+from transformer.training.graphs import MOST, buckets, into_bucket, pad_up
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 PAIRS = random_pairs(30, longest=12)
 

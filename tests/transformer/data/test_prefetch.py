@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from transformer.data.prefetch import STEPS_AHEAD, prefetch
+from transformer.data.batches import STEPS_AHEAD, prefetch
 
 
 def test_every_item_comes_once_and_in_order() -> None:

@@ -11,9 +11,9 @@ import sentencepiece
 from small_trials import SMALL, SYNTHETIC, copy_data, prepared_text
 
 from transformer.config import DataConfig
-from transformer.data.lengths import check_lengths
-from transformer.data.pieces import EOS, OPTIONS
-from transformer.data.prepare import Sentences, prepare
+from transformer.data.preparation import prepare
+from transformer.data.prepared import Sentences, check_lengths
+from transformer.data.vocabulary import EOS, OPTIONS
 from transformer.faults import FaultyError
 from transformer.task import fingerprint
 

@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 
 from transformer.data import synthetic
-from transformer.data.synthetic_grammar import Derivation, Grammar
+from transformer.data.synthetic import Derivation, Grammar
 
 Corpus = dict[str, list[tuple[str, str]]]
 Derivations = dict[str, list[Derivation]]

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from transformer.data import vocabulary
-from transformer.data.pieces import BOS, EOS, PAD, UNK
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.faults import FaultyError
 
 TEXT = ["the old man sees the small dog", "der alte Mann sieht den kleinen Hund", "Größe, Übung, ähnlich: schön!"] * 5

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data import working_copy
+from transformer.data import preparation as working_copy
 from transformer.data.corpora import Text
+from transformer.data.preparation import WorkingCopy, untold
 from transformer.data.text_file import SentencePair
-from transformer.data.working_copy import WorkingCopy, untold
 
 
 def numbered(size: int) -> Iterator[SentencePair]:

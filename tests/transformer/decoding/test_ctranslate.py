@@ -14,10 +14,9 @@ from small_trials import DECODE, small_model
 from trained_letters import Trained
 
 from transformer.data.batches import pad
-from transformer.data.pieces import BOS, EOS, PAD
-from transformer.data.prepare import Sentences
-from transformer.data.vocabulary import Vocabulary
-from transformer.decoding.ctranslate import export_ctranslate2
+from transformer.data.prepared import Sentences
+from transformer.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from transformer.decoding.export import export_ctranslate2
 from transformer.decoding.search import beam_search
 from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer

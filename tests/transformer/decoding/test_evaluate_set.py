@@ -20,17 +20,16 @@ from small_trials import (
 )
 
 from transformer.data.batches import collate
-from transformer.data.pieces import BOS
-from transformer.data.prepare import ParallelSet, Prepared, Sentences
-from transformer.decoding.evaluate_set import EvaluationSet, SetEvaluation, evaluate_set, translate_set
+from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.vocabulary import BOS
+from transformer.decoding.evaluation import EvaluationSet, SetEvaluation, evaluate_set, translate_set
 from transformer.decoding.search import beam_search
-from transformer.decoding.translate import Translator
-from transformer.finite import NotFiniteError
+from transformer.decoding.translator import Translator
+from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.loss import summed_loss
-from transformer.training.parallel import Worker
-from transformer.training.perplexity import mean_nll, sentence_nats
+from transformer.training.loss import mean_nll, sentence_nats, summed_loss
 from transformer.training.train import dev_nll
+from transformer.training.worker_group import Worker
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """Settings that make an untrained model write something."""

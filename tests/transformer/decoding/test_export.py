@@ -28,7 +28,8 @@ model, vocabulary, trial = load_exported(Path(sys.argv[1]))
 import torch
 ((best, *_),) = beam_search(model, torch.tensor(vocabulary.encode(["b g a"])), trial.decode)
 print(vocabulary.decode([best.pieces])[0])
-print(sorted(name for name in sys.modules if name.startswith(("transformer.training", "ctranslate2", "sacrebleu"))))
+unneeded = ("transformer.training.train", "transformer.training.state", "ctranslate2", "sacrebleu")
+print(sorted(name for name in sys.modules if name.startswith(unneeded)))
 """
 
 

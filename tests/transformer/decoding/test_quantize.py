@@ -8,7 +8,7 @@ from trained_letters import Trained
 from benchmarks.quantize import Arithmetic, quantize
 from sweeps.schema import RefusedError
 from transformer.data.batches import pad
-from transformer.data.pieces import BOS
+from transformer.data.vocabulary import BOS
 from transformer.decoding.search import beam_search
 from transformer.model.encoder_decoder import Transformer
 

@@ -11,9 +11,9 @@ from small_trials import DECODE, damaged_model, last_norm, small_model
 from torch import Tensor
 
 from transformer.config import DecodeConfig
-from transformer.data.pieces import BOS, EOS, PAD
+from transformer.data.vocabulary import BOS, EOS, PAD
 from transformer.decoding.search import Hypothesis, ShortenedWarning, beam_search, length_penalty, shorten
-from transformer.finite import NotFiniteError
+from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 
 GOING_ON = [1, 4, 5, 6, 7]

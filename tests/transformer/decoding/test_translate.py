@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 from small_trials import DECODE, copy_data, damaged_model, prepared_text, small_model
 
-from transformer.data.pieces import EOS
-from transformer.data.prepare import Prepared
-from transformer.decoding.translate import Translation, Translator, one_line
-from transformer.finite import NotFiniteError
+from transformer.data.prepared import Prepared
+from transformer.data.vocabulary import EOS
+from transformer.decoding.translator import Translation, Translator, one_line
+from transformer.faults import NotFiniteError
 
 WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 """Settings that make an untrained model write something."""

@@ -8,11 +8,11 @@ from small_trials import SMALL, copy_data, prepared_text, small_trial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches
-from transformer.data.prepare import Prepared
+from transformer.data.prepared import Prepared
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 
 @dataclass(frozen=True)

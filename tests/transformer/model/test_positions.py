@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_trials import small_model
 
-from transformer.model.positions import sinusoids
+from transformer.model.encoder_decoder import sinusoids
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 512])

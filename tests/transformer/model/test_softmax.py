@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from transformer.model.softmax import ONE_VECTOR, softmax
+from transformer.model.attention import ONE_VECTOR, softmax
 
 
 @pytest.mark.parametrize("length", [1, 2, ONE_VECTOR - 1, ONE_VECTOR, 40])

@@ -9,11 +9,10 @@ import torch
 from small_trials import SMALL, small_model
 from torch import Tensor
 
-from transformer.data.pieces import BOS, PAD
+from transformer.data.vocabulary import BOS, PAD
 from transformer.model.attention import CrossAttention, SelfAttention
-from transformer.model.blocks import FeedForward
 from transformer.model.dropout import _CpuDropout
-from transformer.model.encoder_decoder import Cache, Transformer
+from transformer.model.encoder_decoder import Cache, FeedForward, Transformer
 
 VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
 

@@ -11,13 +11,13 @@ from torch import Tensor
 from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
-from transformer.data.prepare import Prepared
-from transformer.decoding.greedy_scores import SENTENCES, GreedyScores
+from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import SENTENCES, GreedyScores
 from transformer.decoding.score import text_scores
-from transformer.decoding.translate import Translator
+from transformer.decoding.translator import Translator
 from transformer.model.encoder_decoder import Transformer
-from transformer.training.parallel import Worker
 from transformer.training.state import start
+from transformer.training.worker_group import Worker
 from transformer.work import work
 
 GREEDY = {"dev_greedy/bleu", "dev_greedy/chrf"}

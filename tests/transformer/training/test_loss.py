@@ -5,7 +5,7 @@ import torch
 from small_trials import small_model
 from torch import Tensor
 
-from transformer.data.pieces import PAD
+from transformer.data.vocabulary import PAD
 from transformer.model.encoder_decoder import Transformer
 from transformer.training import loss as loss_module
 from transformer.training.loss import summed_loss

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 import torch
 
-from transformer.training.memory import kept_memory
+from transformer.training.precision import kept_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only glibc has these options")
 MIB = 2**20

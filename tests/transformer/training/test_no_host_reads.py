@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformer.data.batches import collate
 from transformer.training import loss as loss_module
 from transformer.training.optimizer import adam
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 PAIRS = random_pairs(20, longest=9)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)

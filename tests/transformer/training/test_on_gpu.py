@@ -12,11 +12,11 @@ from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.data.buckets import buckets, into_bucket
+from transformer.training.graphs import buckets, into_bucket
 from transformer.training.meter import Step
-from transformer.training.parallel import Worker
 from transformer.training.state import TrainState, start
 from transformer.training.train import fit, make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 pytestmark = pytest.mark.gpu
 

@@ -10,8 +10,7 @@ import torch
 from small_trials import small_trial
 
 from sweeps.task import Saved
-from transformer.training.optimizer import adam, set_learning_rate
-from transformer.training.schedule import learning_rate
+from transformer.training.optimizer import adam, learning_rate, set_learning_rate
 from transformer.training.state import TrainState
 
 BOTH_WAYS = pytest.mark.parametrize("capturable", [False, True])

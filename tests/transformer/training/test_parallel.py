@@ -26,14 +26,14 @@ from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
-from transformer.data.prepare import Prepared
-from transformer.decoding.evaluate_set import EvaluationSet, evaluate_set, translate_set
-from transformer.decoding.translate import Translator
-from transformer.finite import NotFiniteError
-from transformer.training import parallel
-from transformer.training.parallel import GradientSums, StopRequested, Worker, in_buckets, pick_device
+from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, translate_set
+from transformer.decoding.translator import Translator
+from transformer.faults import NotFiniteError
+from transformer.training import worker_group as parallel
 from transformer.training.state import DisagreementError, compare, start
 from transformer.training.train import dev_nll, make_forward_backward, train_step
+from transformer.training.worker_group import GradientSums, StopRequested, Worker, in_buckets, pick_device
 from transformer.work import work
 
 PAIRS = random_pairs(60, longest=12)

@@ -11,9 +11,9 @@ from toy_trial import ToyTrial
 
 from sweeps.task import Saved
 from transformer.data.batches import Batch, TrainingBatches
-from transformer.training.parallel import Worker
 from transformer.training.state import start
 from transformer.training.train import fit
+from transformer.training.worker_group import Worker
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 TRIAL = small_trial(steps=30, log_every=1, evaluate_every=10, checkpoint_every=10, keep_checkpoints=9)

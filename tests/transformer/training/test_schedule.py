@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from small_trials import TRAIN
 
-from transformer.training.schedule import learning_rate
+from transformer.training.optimizer import learning_rate
 
 PAPER = replace(TRAIN, warmup_steps=4000)
 

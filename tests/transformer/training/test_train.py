@@ -12,17 +12,17 @@ from small_trials import DECODE, SMALL, random_pairs, share, small_trial
 from torch import Tensor
 from toy_trial import ToyTrial
 
-from sweeps.checkpoints.plain_state import Parts
 from sweeps.task import Saved
+from sweeps.worker.plain_state import Parts
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, collate
-from transformer.model.blocks import EncoderLayer
+from transformer.model.encoder_decoder import EncoderLayer
 from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
-from transformer.training.parallel import Worker
-from transformer.training.schedule import learning_rate
+from transformer.training.optimizer import learning_rate
 from transformer.training.state import MisfitError, TrainState, start
 from transformer.training.train import dev_nll, fit, make_forward_backward, train_step
+from transformer.training.worker_group import Worker
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)

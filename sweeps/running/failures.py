@@ -1,0 +1,198 @@
+"""Why an attempt ended: by an error of its work, by the death of a process, or by a hang, which writes its stacks."""
+
+import errno
+import faulthandler
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from sweeps.events import Failed, Lost
+from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
+from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
+from sweeps.worker.calls import cause, printable
+
+NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
+UNREACHABLE = re.compile(
+    r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
+)
+LOST_GPU = re.compile(
+    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
+    r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
+    re.I,
+)
+"""What CUDA and torch say of a device that fails whatever runs on it. A kernel's own faults have other words."""
+BY_RAY = "was killed by Ray, because its node ran out of memory"
+DEATHS = {
+    r"OutOfMemory|(?i:out of memory)|low on memory": BY_RAY,
+    r"node (?:was|has|is) (?:dead|died|terminated|lost)|node_id|its node": "was lost with its node",
+    r"^ActorUnavailableError": "no longer answers: its node or the link to it is gone",
+    r"\*\*\* (SIG\w+) received": "crashed with {}",
+    r"SIGTERM": "was ended by SIGTERM",
+    r"exit code (\d+)": "exited with code {}",
+}
+"""How a process ended, by what Ray's error or the process itself says; the first that is found."""
+UNKNOWN_EXIT = "connection error code 2"
+"""Ray's message for any process that was killed, crashed or exited by itself: Ray saw only the connection end."""
+NOT_INSTALLED = re.compile(r"No module named '(?:sweeps|tracking|transformer)(\.[\w.]+)?'")
+INSTALL_IT = "install it for the Python that starts Ray there"
+
+
+def ended_by(error: BaseException) -> Failed | Lost:
+    """The event of a worker whose work raised ``error``."""
+    said, details = cause(error), printable(traceback.format_exc())
+    number = error.errno if isinstance(error, OSError) else None
+    words = str(error) if isinstance(error, RuntimeError) else ""  # torch's errors have few types of their own
+    if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
+        return Lost(f"out of memory: {said}", details, memory=True)
+    if isinstance(error, SystemExit):
+        return Lost(f"the trial's code ended its process: {said}", details)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed and (
+        number == errno.EADDRINUSE or isinstance(error, distributed.DistError) or UNREACHABLE.search(words)
+    ):
+        return Lost(said, details, peer=True)
+    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)  # that was tried for long enough
+    return (Lost if storage_away or LOST_GPU.search(words) else Failed)(said, details)
+
+
+def died(error: BaseException, name: str, place: Any = None) -> Lost:
+    """``error`` is Ray's exception from a call to the process ``name``, such as "worker 0".
+
+    ``place`` is where it ran, in words for a person, with its ``last_lines``.
+    """
+    raised = getattr(error, "cause", None)  # by the work, in Ray's words
+    error = raised if isinstance(raised, BaseException) else error
+    text = str(error).strip() or type(error).__name__
+    pid, address = _found(r"pid: (\d+)", text), _found(r"ip: (\S+)", text)
+    lines: list[str] = place.last_lines() if place else []
+    where = place or (f"pid {pid} on {address}" if pid and address else None)
+    process = f"{name} ({where})" if where else name
+    if missing := NOT_INSTALLED.search(text):
+        found = "another allelse; install the same" if missing[1] else f"no allelse; {INSTALL_IT}"
+        return Lost(f"{process} found {found}", text, unfit=True)
+    how, details = _how(error, text, lines), "\n\n".join(filter(None, [text, "\n".join(lines)]))
+    return Lost(f"{process} {how}", details, memory=how == BY_RAY)
+
+
+def _how(error: BaseException, text: str, lines: list[str]) -> str:
+    """The most certain explanation, as one line."""
+    crashes = [line for line in lines if "*** SIG" in line]
+    said = "\n".join([type(error).__name__, text, *crashes[-1:]])
+    for pattern, how in DEATHS.items():
+        if found := re.search(pattern, said):
+            return how.format(*found.groups())
+    if UNKNOWN_EXIT in text:
+        last = f"; last line of its log: {lines[-1]}" if lines else ""
+        return f"was killed (SIGKILL), perhaps because memory ran out, or exited by itself{last}"
+    return f"was lost: {text.splitlines()[0]}"
+
+
+def _found(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1] if match else None
+
+
+STDERR = 2
+STACKS_AFTER = 0.75
+"""After which part of the time without a sign the stacks are written."""
+
+
+def silent(stall_s: float) -> str:
+    """The cause of an end by a hang."""
+    return f"no worker gave a sign of life for {stall_s / 60:g} min (sweep.stall_minutes)"
+
+
+class Silence:
+    """How long no worker has given a sign of life.
+
+    Workers wait for each other, so one that hangs silences all. Time in which nobody looked does not count: the sweep
+    itself may have been stopped. Before the first sign of any worker, ``STARTING_S`` is allowed.
+    """
+
+    def __init__(self, stall_s: float, signs: Sequence[int | None] = ()) -> None:
+        self._stall_s, self._allowed_s = stall_s, max(stall_s, STARTING_S)
+        self._signs = signs
+        self._silent_s, self._looked = 0.0, time.monotonic()
+
+    def heard(self) -> None:
+        """A worker has told something, so its work has begun."""
+        self._allowed_s = self._stall_s
+
+    def stalled(self, signs: Sequence[int | None]) -> bool:
+        """Look at the signs of all unfinished workers so far, None for one that never answered."""
+        before, self._signs = self._signs, signs
+        since, self._looked = self._looked, time.monotonic()
+        if before != signs:
+            self._silent_s = 0.0
+            if any(each is not None and each != now for each, now in zip(before, signs, strict=False)):
+                self.heard()
+        elif self._looked - since <= self._stall_s / 2:
+            self._silent_s += self._looked - since
+        return self._silent_s > self._allowed_s
+
+
+class StackTimer:
+    """Until ``close``, this process writes its stacks unless ``look`` is called and finds signs of life in time.
+
+    It may hang within C code that holds Python's lock. Python's fault handler has a thread that needs no lock.
+    """
+
+    def __init__(self, stall_s: float, file: "IO[bytes] | int") -> None:
+        self._after_s, self._file = STACKS_AFTER * stall_s, file
+        self._seen: int | None = None
+
+    def look(self) -> None:
+        """Start the time again if there were signs of life."""
+        if (seen := signs()) != self._seen:
+            self._seen = seen
+            faulthandler.dump_traceback_later(self._after_s, file=self._file)
+
+    def close(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None]) -> Iterator[None]:
+    """Within it, a hang ends this process: the stacks go to ``log``, and ``tell`` gets the failure.
+
+    The main thread may hang within C code, so it cannot end in order.
+    """
+    over, failed = threading.Event(), Failed(silent(stall_s), "log.txt has its stacks.")
+
+    def watch() -> None:
+        silence = Silence(stall_s, [signs()])
+        with _opened(log) as file, closing(StackTimer(stall_s, file)) as stacks:
+            while not over.wait(LOOK_FOR_SIGNS_S):
+                stacks.look()
+                if silence.stalled([signs()]) and not over.is_set():
+                    _end_after(partial(tell, failed))
+
+    threading.Thread(target=watch, name="signs of life", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _opened(log: Path) -> IO[bytes]:
+    """On a full disk, the stacks go to the terminal."""
+    try:
+        return log.open("ab")
+    except OSError:
+        return os.fdopen(os.dup(STDERR), "wb")
+
+
+def _end_after(act: Callable[[], None]) -> None:
+    """End this process; the terminal or the folder may be what hangs."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(CLEANING_S)
+    os._exit(1)

@@ -1,0 +1,205 @@
+"""One run of a study, with or without Ray: repair and lock its trials, prepare their data, carry journals to MLflow."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+
+import yaml
+from filelock import FileLock
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
+from sweeps.planning.stored_study import damaged, known_study
+from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.stopping import Stopping, announced
+from sweeps.running.syncer import syncing
+from sweeps.task import Problem, RefusedError, Told
+from sweeps.worker.checkpoints import saved_steps
+from sweeps.worker.prepared import check_data, prepare_once
+from tracking.damage import UnreadableError, unless_damaged
+from tracking.files import write_atomic
+from tracking.salvage import salvage
+from tracking.study import write_study
+
+
+def no_connection(stopping: Stopping) -> None:
+    """For trials in this process, which need no cluster."""
+
+
+@contextmanager
+def open_study(
+    plan: Plan, command: list[str], console: Console, connect: Callable[[Stopping], None] = no_connection
+) -> Iterator[tuple[Plan, Stopping]]:
+    """Prepare the data, lock the trials, write the study and carry its journals to MLflow while the caller runs them.
+
+    ``connect`` is called once the data is prepared, before anything of the study is written. Yields the plan as it
+    stands once the trials are locked. Raises RefusedError, Interrupted.
+    """
+    stopping = Stopping()
+    with ExitStack() as stack:
+        stack.enter_context(stopping.watching())
+        known_study(plan.folder)  # refuses a damaged study before its data is prepared
+        refuse_unreadable(plan)
+        _refuse_missing_steps(plan)
+        pending = {planned.fingerprint for planned in plan.pending}
+        prepare_data(plan, console)
+        for caution in cautions(plan):
+            console.print(escape(caution), style="yellow", soft_wrap=True)
+        if plan.pending:
+            connect(stopping)
+        for planned in plan.pending:
+            stack.enter_context(trial_lock(planned.folder))
+        names = [planned.trial.name for planned in plan.pending]
+        stack.enter_context(announced(plan.folder, names, command, stopping))
+        repair(plan, console)
+        plan = plan.read_again()
+        _refuse_other_copies(plan, pending)
+        with FileLock(plan.folder / ".locks" / "study"):
+            write_study(recorded(plan, command))
+        console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
+        with syncing(plan.trials[0].settings, console):
+            yield plan, stopping
+
+
+def _refuse_missing_steps(plan: Plan) -> None:
+    """Refuse to score a trained trial again over steps whose checkpoints are not there."""
+    problems: list[Problem] = []
+    for planned in plan.pending:
+        name, needed = planned.trial.name, planned.task.keep(planned.config).steps
+        if needed and planned.folder.finished_result(planned.trial.key):
+            there = saved_steps(planned.checkpoints, planned.trial.key)
+            missing, others = ([*map(str, steps)] for steps in (sorted({*needed} - there), sorted(there)))
+            found = f"would be scored over the steps {', '.join(missing)}, which were not kept"
+            allowed = f"must be steps with a checkpoint: {', '.join(others) or 'there is none'}"
+            problems += [Problem(name, found, allowed)] if missing else []
+    if problems:
+        raise RefusedError(problems)
+
+
+def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
+    """Refuse the plan unless its trials with the same data share one prepared copy.
+
+    Finished trials are checked too: a trial whose record was damaged must not resume with another copy.
+    """
+    problems: list[Problem] = []
+    for planned in plan.trials:
+        if planned.fingerprint in prepared:
+            check = partial(check_data, planned.folder, planned.prepared_as(), planned.prepared_folder)
+            problems += unless_damaged(check, [])  # still damaged: another process runs that trial and repairs it
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+
+
+def prepare_data(plan: Plan, console: Console) -> None:
+    """Prepare all data of the plan's pending trials. Raises RefusedError with all problems of what they cannot use.
+
+    Reads no file of a trial: damaged files are repaired under its lock, and a refused study creates no lock.
+    """
+    problems: list[Problem] = []
+    for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
+        sharing = [planned for planned in plan.pending if planned.fingerprint == fingerprint]
+        try:
+            problems += _prepare(sharing, console)
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise RefusedError(dict.fromkeys(problems))
+
+
+def _prepare(sharing: list[PlannedTrial], console: Console) -> list[Problem]:
+    """Prepare or open the data of these trials; what is wrong with it for them."""
+    planned, configs = sharing[0], configurations(sharing)
+    task, place = planned.task, planned.prepared_folder
+    if task.prepare is None:
+        return []
+    with _shown(task.title(planned.config) or task.name, not place.is_dir(), console) as told:
+        prepare_once(task, configs, place, planned.fingerprint, told)
+        return [problem for config in configs for problem in task.data_problems(config, place)]
+
+
+@contextmanager
+def _shown(name: str, new: bool, console: Console) -> Iterator[Told]:
+    """A bar for each step in a terminal; elsewhere one line at the start of a preparation, and one at its end."""
+    columns = SpinnerColumn(), TextColumn("Preparing {task.description}"), BarColumn(), TimeElapsedColumn()
+    began = time.monotonic()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(escape(name), total=None)
+
+        def told(step: str, done: float | None) -> None:
+            description = escape(f"{name}: {step}")
+            progress.update(task, description=description, total=None if done is None else 1.0, completed=done or 0.0)
+
+        if new and not console.is_terminal:
+            console.print(f"Preparing {escape(name)}")
+        yield told
+    if new and not console.is_terminal:
+        console.print(f"Prepared {escape(name)} in {time.monotonic() - began:.1f} s")
+
+
+NO_IDENTITY = "its record of the data is lost, so only other trials of the study can reveal another copy"
+WHAT_FOLLOWS = {
+    "result.json": "the trial resumes from its last checkpoint and writes it again",
+    "config.yaml": "it is written again",
+    "provenance.json": f"the next attempt writes it again; {NO_IDENTITY}",
+    "journal.jsonl": "a resume restores the reports that its checkpoint holds",
+}
+FINISHED = {
+    "provenance.json": f"the trial is finished, so it is not written again; {NO_IDENTITY}",
+    "journal.jsonl": "the trial is finished, so these reports cannot be recovered",
+}
+"""The same for a finished trial, which has no further attempt."""
+
+
+def readable(plan: Plan, console: Console) -> Plan:
+    """The plan without its pending trials that have an unreadable file; prints a line for each of them.
+
+    Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
+    """
+    left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
+    kept = replace(plan, trials=tuple(planned for planned in plan.trials if planned.trial.name not in left_out))
+    if left_out and (plan.before is None or not kept.pending):
+        refuse_unreadable(plan)
+    for name, errors in left_out.items():
+        faults = ", ".join(error.note for error in errors)
+        console.print(escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"), soft_wrap=True)
+    return kept
+
+
+def refuse_unreadable(plan: Plan) -> None:
+    """Raises RefusedError if a pending trial has an unreadable file: it may be intact, so nothing replaces it."""
+    if problems := [damaged(error) for planned in plan.pending for error in _unreadable(planned)]:
+        raise RefusedError(problems)
+
+
+def repair(plan: Plan, console: Console) -> None:
+    """Make every trial of the plan readable. Pending trials must be locked.
+
+    Skips a finished trial that another process has locked, and a trial with an unreadable file.
+    """
+    for planned in plan.trials:
+        if _is_whole(planned) or _unreadable(planned):
+            continue
+        with suppress(RefusedError), trial_lock(planned.folder) if planned.finished else nullcontext():
+            for line in _repaired(planned):
+                console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
+
+
+def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:
+    return [error for error in planned.folder.damage() if isinstance(error, UnreadableError)]
+
+
+def _is_whole(planned: PlannedTrial) -> bool:
+    return not planned.folder.damage() and (planned.folder.config_path.exists() or not planned.finished)
+
+
+def _repaired(planned: PlannedTrial) -> Iterator[str]:
+    folder, follows = planned.folder, WHAT_FOLLOWS | (FINISHED if planned.finished else {})
+    for error in folder.damage():
+        parts = [error.note, salvage(folder, error), follows.get(error.path.name, "")]
+        yield "; ".join(filter(None, parts))
+    if folder.path.is_dir() and not folder.config_path.exists():
+        write_atomic(folder.config_path, yaml.safe_dump(config_dict(planned), sort_keys=False, allow_unicode=True))

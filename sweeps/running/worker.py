@@ -1,0 +1,221 @@
+"""One worker of a trial on Ray, and what its process prints.
+
+Its process imports this. It needs no Ray Tune, so it starts a second sooner; torch follows with the first trial.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from queue import Empty, Queue
+from typing import TypeVar
+
+import ray
+from ray.util import get_node_ip_address
+
+from sweeps.events import Assignment, Event, Failed, Lost, Printed
+from sweeps.preflight.node_facts import Packages, packages
+from sweeps.processes.storage import signs
+from sweeps.running.failures import STDERR, StackTimer, ended_by
+from sweeps.task import RefusedError
+from sweeps.worker.calls import printable
+from sweeps.worker.checkpoints import Start
+from sweeps.worker.driver import Driver
+
+LAST_LINES = 60
+"""Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
+EVENTS_AHEAD = 500
+"""How many events a worker may be ahead of the sweep; then it and its peers wait."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker runs. ``log`` is the file of its standard error there.
+
+    ``packages`` are those of this worker, if they are compared.
+    """
+
+    host: str
+    node: str
+    pid: int
+    log: Path
+    packages: Packages | None
+
+    def last_lines(self) -> list[str]:
+        """The last lines of its standard error, without Ray's own lines; none from another node."""
+        if self.node != ray.get_runtime_context().get_node_id():
+            return []
+        with suppress(OSError):
+            lines = self.log.read_text("utf-8", "replace").splitlines()
+            return [line for line in lines if line.strip() and not line.startswith(":")][-LAST_LINES:]
+        return []
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether its work is over."""
+
+    events: list[Event]
+    signs: int
+    over: bool
+
+
+@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
+class WorkerActor:
+    """One process of a worker group, for all trials that Tune gives the group. It answers polls while it works."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.held: socket.socket | None = None
+        self.driver: Driver | None = None
+
+    def __repr__(self) -> str:
+        """As Ray's tools show it."""
+        return f"worker {self.rank}"
+
+    def place(self, compared: bool) -> Place:
+        """Where this worker runs, and the packages that are ``compared``."""
+        node = ray.get_runtime_context().get_node_id()
+        log = Path(f"/proc/self/fd/{STDERR}").resolve()
+        return Place(socket.gethostname(), node, os.getpid(), log, _packages() if compared else None)
+
+    def address(self) -> str:
+        """host:port on this worker's node where the group can meet. The port is held until the next call."""
+        from sweeps.worker.peers import held_port
+
+        self.held, address = held_port(get_node_ip_address())
+        return address
+
+    def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
+        """Take the assignment."""
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop, self.over = threading.Event(), threading.Event()
+        self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
+        return _caught(partial(self._take, assignment))
+
+    def newest(self) -> Start | Failed | Lost | None:
+        """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
+        return None if self.driver is None else _caught(self.driver.newest)
+
+    def load(self, start: Start | None) -> Failed | Lost | None:
+        """Read the checkpoint that rank zero found."""
+        return None if self.driver is None else _caught(partial(self.driver.load, start))
+
+    def run(self, world: int, address: str) -> None:
+        """Work; its end is an event, too."""
+        assert self.driver is not None
+        ended = _caught(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
+        if ended is not None:
+            self.events.put(ended)
+        self.stacks.close()
+        self.over.set()
+        self.events.put(None)  # wakes a poll that waits
+
+    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
+    def poll(self, stop: bool, recorded: int, wait_s: float) -> Answer:
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop, and up to which step
+        the sweep has recorded the reports."""
+        if stop:
+            self.stop.set()
+        if self.driver is not None:
+            self.driver.recorded(recorded)
+        self.stacks.look()  # before the wait, too: this process may hang within it
+        events = self._said(0.0 if self.over.is_set() else wait_s)
+        over = self.over.is_set() and self.events.empty()
+        text = self.printed()
+        self.stacks.look()
+        return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
+
+    def _take(self, assignment: Assignment) -> None:
+        self.driver = Driver(assignment, self.events.put)
+
+    def _said(self, wait_s: float) -> list[Event]:
+        """All events within that time; sooner once the work is over, or if many have come."""
+        found: list[Event] = []
+        deadline = time.monotonic() + wait_s
+        with suppress(Empty):
+            while len(found) < EVENTS_AHEAD // 2:
+                event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
+                if event is None:
+                    break
+                found.append(event)
+        return found
+
+
+def _caught(act: Callable[[], T]) -> T | Failed | Lost:
+    """What ``act`` returns, or why it failed."""
+    try:
+        return act()
+    except RefusedError as error:
+        return Failed(printable(str(error.problems[0])), printable(str(error)))
+    except BaseException as error:  # nobody else would hear of it
+        return ended_by(error)
+
+
+@cache
+def _packages() -> Packages:
+    """Once per process: it has imported these files."""
+    return packages()
+
+
+MOST_BYTES = 1 << 16
+"""Of one call and one stream: a worker that prints without end keeps only the newest lines."""
+
+
+class Prints:
+    """What this process prints from now on."""
+
+    def __init__(self) -> None:
+        self._streams = [OwnStream(descriptor) for descriptor in (1, 2)]
+
+    def __call__(self) -> str:
+        """Since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self._streams)
+
+
+class OwnStream:
+    """A standard stream of this process that goes to a file. A terminal or a pipe gives nothing: its reader sees it."""
+
+    def __init__(self, descriptor: int) -> None:
+        target = Path(f"/proc/self/fd/{descriptor}")
+        self._path = target.resolve() if target.exists() and target.is_file() else None
+        self._at = self._size()
+
+    def new(self) -> str:
+        """The complete lines since the last call, without Ray's own."""
+        end = self._size()
+        if self._path is None or end <= self._at:
+            self._at = min(self._at, end)
+            return ""
+        with suppress(OSError), self._path.open("rb") as file:
+            start = max(self._at, end - MOST_BYTES)
+            file.seek(start)
+            content = file.read(end - start)
+            whole = content[: content.rfind(b"\n") + 1] if len(content) < MOST_BYTES else content
+            self._at = start + len(whole)
+            return _without_marks(whole.decode("utf-8", "replace"))
+        return ""
+
+    def _size(self) -> int:
+        with suppress(OSError):
+            return os.stat(self._path).st_size if self._path else 0  # noqa: PTH116 - the path may be None
+        return 0
+
+
+def _without_marks(text: str) -> str:
+    """Ray marks its files with lines such as ":actor_name:WorkerActor"."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith((":actor_name:", ":job_id:")))

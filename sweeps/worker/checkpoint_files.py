@@ -1,0 +1,212 @@
+"""The files of checkpoints at any fsspec place: parts, the manifest, which is written last, and whose they are."""
+
+import errno
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from sweeps.events import Report
+from sweeps.processes.storage import alive, unless_in_use
+
+MANIFEST = "manifest.json"
+TEMPORARY = ".part"  # suffix of a file that is being written
+SUM = "sha256"  # of the manifest's other fields
+
+
+class DamagedCheckpointError(ValueError):
+    """A checkpoint that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``files``: bytes and SHA-256 by name. ``reports``: those up to the step that the journal may lack on disk.
+
+    ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own ``save``.
+    """
+
+    key: str
+    step: int
+    seconds: float  # of training so far
+    score: float | None = None
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    outline: Any = None
+    reports: tuple[Report, ...] = ()
+
+    def content(self) -> bytes:
+        fields = asdict(self)
+        return _canonical(fields | {SUM: hashlib.sha256(_canonical(fields)).hexdigest()})
+
+    @property
+    def digest(self) -> str:
+        """Tells this checkpoint from any other one."""
+        return hashlib.sha256(self.content()).hexdigest()
+
+    @staticmethod
+    def of(content: bytes) -> "Manifest":
+        """Raises DamagedCheckpointError."""
+        try:
+            fields = json.loads(content)
+            expected = fields.pop(SUM)
+            if hashlib.sha256(_canonical(fields)).hexdigest() != expected:
+                raise DamagedCheckpointError(f"{MANIFEST} does not match its checksum")
+            files = {name: (int(size), str(digest)) for name, (size, digest) in fields["files"].items()}
+            reports = tuple(Report(**report) for report in fields["reports"])
+            return Manifest(**fields | {"files": files, "reports": reports})
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, DamagedCheckpointError):
+                raise
+            raise DamagedCheckpointError(f"{MANIFEST} cannot be read") from None
+
+
+def _canonical(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def finite(score: float | None) -> float | None:
+    """None for a score that decides nothing."""
+    return score if score is not None and math.isfinite(score) else None
+
+
+class CheckpointFiles:
+    """Reads and writes checkpoints by their folder."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self.filesystem = filesystem
+
+    def write(self, folder: str, manifest: Manifest, parts: Mapping[str, bytes]) -> None:
+        """A folder without a manifest was never finished."""
+        self.filesystem.makedirs(folder, exist_ok=True)
+        for name, content in parts.items():
+            self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
+            self._put(f"{folder}/{name}", content)
+            alive()  # who waits for the write does not hang
+        self._put(f"{folder}/{MANIFEST}", manifest.content())
+
+    def manifest(self, folder: str) -> Manifest | None:
+        """None if the checkpoint was never finished. Raises DamagedCheckpointError."""
+        try:
+            return Manifest.of(self.filesystem.cat_file(f"{folder}/{MANIFEST}"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except IsADirectoryError:
+            raise DamagedCheckpointError(f"{MANIFEST} is a folder") from None
+
+    def parts(self, folder: str, manifest: Manifest) -> dict[str, bytes]:
+        """The content of each file, whole. Raises DamagedCheckpointError."""
+        return {name: self._whole(folder, name, *about) for name, about in manifest.files.items()}
+
+    def remove(self, folder: str) -> None:
+        """The manifest first: what a crash or an open file leaves is an unfinished checkpoint, not a damaged one."""
+        for path in (f"{folder}/{MANIFEST}", folder):
+            with unless_in_use():
+                self.filesystem.rm(path, recursive=True)
+
+    def numbers(self, folder: str, prefix: str) -> Iterator[int]:
+        """The numbers of the entries ``<prefix><number>``."""
+        try:
+            paths = self.filesystem.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for path in paths:
+            name = path.rstrip("/").rpartition("/")[2]
+            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                yield int(name[len(prefix) :])
+
+    def _whole(self, folder: str, name: str, size: int, digest: str) -> bytes:
+        try:
+            content: bytes = self.filesystem.cat_file(f"{folder}/{name}")
+        except (FileNotFoundError, IsADirectoryError):
+            raise DamagedCheckpointError(f"{name} is missing") from None
+        if len(content) != size:
+            raise DamagedCheckpointError(f"{name} has {len(content)} bytes, but {size} were written")
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise DamagedCheckpointError(f"{name} does not match its checksum")
+        return content
+
+    def _put(self, path: str, content: bytes) -> None:
+        """On a local disk a file has its name once all of it is on the disk, so that a power cut takes no file of
+        which an older one is removed."""
+        if not isinstance(self.filesystem, LocalFileSystem):
+            self.filesystem.pipe_file(path, content)
+            return
+        temporary = Path(f"{path}{TEMPORARY}")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(temporary.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)  # without it, a power cut may lose the new name
+    finally:
+        os.close(descriptor)
+
+
+def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
+    """Bytes and SHA-256 of each file."""
+    return {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in parts.items()}
+
+
+OWNER = "owner.json"
+"""Next to the folders of attempts: the newest one, which owns them."""
+
+
+class SupersededError(Exception):
+    """A newer attempt owns the checkpoints, in one line."""
+
+
+class Owner:
+    """The claim of one attempt. ``run`` is the same for all attempts of one sweep, and new for the next.
+
+    A worker that was cut off may live on and write while its successor trains. Once it sees the successor's claim, it
+    neither writes nor removes anything.
+    """
+
+    def __init__(self, filesystem: Any, root: str, attempt: int, run: str) -> None:
+        self.filesystem, self.path = filesystem, f"{root}/{OWNER}"
+        self.root, self.mine, self.claimed = root, {"attempt": attempt, "run": run}, False
+
+    def claim(self) -> None:
+        """Own the checkpoints from now on. Raises SupersededError if this attempt starts after its own successor."""
+        found = self._found()
+        if found and found["run"] == self.mine["run"] and found["attempt"] > self.mine["attempt"]:
+            raise self._superseded(found)
+        self.filesystem.makedirs(self.root, exist_ok=True)
+        self.filesystem.pipe_file(f"{self.path}.part", json.dumps(self.mine).encode())
+        self.filesystem.mv(f"{self.path}.part", self.path)
+        self.claimed = True
+
+    def check(self) -> None:
+        """Raises SupersededError once another attempt has claimed the checkpoints.
+
+        The claim of an earlier attempt of this sweep is one from before ours: the storage shows an older state.
+        Raises OSError if the claim of this process is gone: the storage is away or was emptied.
+        """
+        found = self._found()
+        if found is None and self.claimed and not self.filesystem.exists(self.path):
+            raise OSError(errno.ESTALE, "the claim of this attempt is gone", self.path)
+        earlier = found and found["run"] == self.mine["run"] and found["attempt"] < self.mine["attempt"]
+        if found and found != self.mine and not earlier:
+            raise self._superseded(found)
+
+    def _found(self) -> dict[str, Any] | None:
+        """The newest claim; None without one, or if its file is damaged."""
+        try:
+            found = json.loads(self.filesystem.cat_file(self.path))
+            return {"attempt": int(found["attempt"]), "run": str(found["run"])}
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+            return None
+
+    def _superseded(self, found: dict[str, Any]) -> SupersededError:
+        return SupersededError(f"attempt {found['attempt']} owns {self.root}, so attempt {self.mine['attempt']} ends")

@@ -1,0 +1,145 @@
+"""A trained model on one set: perplexity of the references, and scores of the model's translation.
+
+While training, greedy translations of the first dev sentences give BLEU and chrF curves. They only observe: no random
+number is drawn, and the model is left as it was. The final scores come from beam search over all of dev, so these have
+names of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from transformer.config import TrialConfig
+from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.vocabulary import Vocabulary
+from transformer.decoding.score import read_set, text_scores
+from transformer.decoding.search import Hypothesis
+from transformer.decoding.translator import Translator, best_texts, search
+from transformer.faults import Fault, FaultyError, NotFiniteError, sentences_of
+from transformer.model.encoder_decoder import Transformer
+from transformer.training.loss import mean_nll, perplexity, sentence_nats
+from transformer.training.meter import Metrics
+from transformer.training.worker_group import Worker
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Sentences with references. ``references`` is the original target text, ``language`` its language."""
+
+    name: str
+    pairs: ParallelSet
+    references: list[str]
+    language: str
+
+    @staticmethod
+    def of(prepared: Prepared, name: str, language: str) -> "EvaluationSet":
+        return EvaluationSet(name, prepared.pairs(name), prepared.references(name), language)
+
+    @staticmethod
+    def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
+        """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
+        data, longest = config.data, config.model.max_positions
+        sides = read_set(name, data.source, data.target)
+        pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
+        if (found := int(pairs.longest_sides.max())) > longest:
+            allowed = f"must fit into the {longest} positions of the model"
+            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
+        return EvaluationSet(name, pairs, sides[1], data.target)
+
+
+@dataclass(frozen=True)
+class SetEvaluation:
+    """Scores with their signatures, the hypotheses, and of each sentence what the scores follow from.
+
+    An entry of ``samples`` has ``nats`` and ``pieces`` of the reference, and the counts of ``score.text_scores``.
+    """
+
+    scores: dict[str, Any]
+    hypotheses: list[str]
+    samples: list[dict[str, Any]]
+
+
+def evaluate_set(translator: Translator, evaluated: EvaluationSet, worker: Worker) -> SetEvaluation | None:
+    """Evaluate on one set; the workers share the work, and rank zero gets the scores.
+
+    Raises NotFiniteError and StopRequested, on every worker.
+    """
+    with sentences_of(evaluated.name), translator.efficient():
+        nats = sentence_nats(translator.model, evaluated.pairs, translator.precision, worker)
+        hypotheses = translate_set(translator, evaluated.pairs, worker)
+    if not worker.is_rank_zero:
+        return None
+    nll = mean_nll(nats, evaluated.pairs)
+    words, counts = text_scores(hypotheses, evaluated.references, evaluated.language)
+    scores = {"nll": nll, "ppl": perplexity(nll), **words}
+    lines = zip(nats, evaluated.pairs.target.lengths.tolist(), counts, strict=True)
+    return SetEvaluation(scores, hypotheses, [{"nats": n, "pieces": m, **each} for n, m, each in lines])
+
+
+def translate_set(translator: Translator, pairs: ParallelSet, worker: Worker) -> list[str]:
+    """The best hypothesis of every sentence, in order, as text on one line; on every worker.
+
+    Raises NotFiniteError and StopRequested, on every worker.
+    """
+    found = dict(worker.gather_unless_stopped(_own_hypotheses(translator, pairs, worker)))
+    if lost := [place for place, best in found.items() if best is None]:
+        raise NotFiniteError(lost)
+    return best_texts(translator.vocabulary, [best for _, best in sorted(found.items()) if best is not None])
+
+
+def _own_hypotheses(
+    translator: Translator, pairs: ParallelSet, worker: Worker
+) -> Iterator[tuple[int, Hypothesis | None]]:
+    """The number and the best hypothesis of each sentence of this worker's share. At NaN it ends with None for the
+    sentences of that batch: the other workers must learn of them, or they would wait for the rest."""
+    try:
+        for place, hypotheses in search(translator, pairs.source, worker.rank, worker.world, n_best=1):
+            yield place, hypotheses[0]
+    except NotFiniteError as error:
+        yield from ((place, None) for place in error.places)
+
+
+SENTENCES = 200
+SCORES = ("bleu", "chrf")
+
+
+@dataclass(frozen=True)
+class GreedyScores:
+    """What ``fit`` calls every ``train.score_every`` steps, on every worker: they share the sentences."""
+
+    config: TrialConfig
+    vocabulary: Vocabulary
+    pairs: ParallelSet
+    references: list[str]
+    worker: Worker
+
+    @staticmethod
+    def of(config: TrialConfig, prepared: Prepared, worker: Worker) -> "GreedyScores":
+        """For the first ``SENTENCES`` sentences of dev, or all of them if there are fewer."""
+        pairs = _first(prepared.pairs("dev"), SENTENCES)
+        return GreedyScores(config, prepared.vocabulary, pairs, prepared.references("dev")[: len(pairs)], worker)
+
+    def __call__(self, model: Transformer) -> Metrics:
+        """``dev_greedy/bleu`` and ``dev_greedy/chrf``, 0 to 100, on rank zero; the other workers get {}.
+
+        ``model`` is in training mode afterwards. A stop request waits for the end, since all workers must leave
+        training after the same step. Raises NotFiniteError.
+        """
+        greedy = replace(self.config.decode, beam=1)
+        translator = Translator(model.eval(), self.vocabulary, greedy, self.config.train.precision)
+        with sentences_of("dev"):
+            hypotheses = translate_set(translator, self.pairs, self.worker.persistent)
+        model.train()
+        if not self.worker.is_rank_zero:
+            return {}
+        scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
+        return {f"dev_greedy/{name}": scores[name] for name in SCORES}
+
+
+def _first(pairs: ParallelSet, size: int) -> ParallelSet:
+    return ParallelSet(*(_first_sentences(side, size) for side in (pairs.source, pairs.target)))
+
+
+def _first_sentences(sentences: Sentences, size: int) -> Sentences:
+    offsets = sentences.offsets[: size + 1]
+    return Sentences(sentences.pieces[: offsets[-1]], offsets)
