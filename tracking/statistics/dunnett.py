@@ -36,6 +36,17 @@ def dunnett_p(base: Sequence[float], rows: Groups) -> dict[str, float]:
     return {row: min(1.0, max(0.0, 1.0 - _inside(t, loadings, df))) for row, t in found.items()}
 
 
+def critical_t(seeds: Sequence[int], alpha: float = 0.05) -> float:
+    """The |t| that any row exceeds with probability ``alpha`` though none differs; seeds of the reference first."""
+    base, *rows = seeds
+    loadings = Counter(math.sqrt(n / (n + base)) for n in rows)
+    low, high = 0.0, 100.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _inside(middle, loadings, sum(seeds) - len(seeds)) < 1 - alpha else (low, middle)
+    return high
+
+
 def welch_p(base: Sequence[float], rows: Groups) -> dict[str, float]:
     """Welch's t-test with Holm's correction over the rows. Without any spread p is 1 for equal means, 0 for others."""
     below = np.var(base, ddof=1) / len(base)

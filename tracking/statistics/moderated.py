@@ -1,4 +1,4 @@
-"""The test behind every mark: variances that rows lend each other, Satterthwaite's t, Holm's and Bonferroni's corrections.
+"""The test behind every mark: moderated variances, Satterthwaite's t, Holm's and Bonferroni's corrections.
 
 Three seeds tell little of a row's variance, and one variance for all rows is wrong where one row is noisier. So each
 row's variance moves towards those of the others, as far as the rows agree (empirical Bayes: Smyth, Stat. Appl. Genet.
@@ -119,7 +119,7 @@ def holm(p: Any) -> Any:
 
 
 def critical(df: Any, rows: int, alpha: float = ALPHA) -> Any:
-    """The |t| beyond which one of ``rows`` differences lies by chance in less than ``alpha`` of studies (Bonferroni)."""
+    """The |t| beyond which any of ``rows`` differences lies by chance in at most ``alpha`` of studies (Bonferroni)."""
     return -special.stdtrit(df, alpha / 2 / rows)
 
 
@@ -129,9 +129,7 @@ def intervals(found: Tests, alpha: float = ALPHA) -> tuple[Any, Any]:
     return found.difference - reach, found.difference + reach
 
 
-def exponential_intervals(
-    found: Tests, means: Any, rounds: int = 60, alpha: float = ALPHA
-) -> tuple[Any, Any]:
+def exponential_intervals(found: Tests, means: Any, rounds: int = 60, alpha: float = ALPHA) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested; ``means`` are […, R] logarithms.
 
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0 exactly where the

@@ -5,6 +5,7 @@ prior are accounted for: without them the power at three seeds would be told too
 Shapes: S draws, R rows with the reference first, K = R − 1 compared rows.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,11 @@ from tracking.statistics.moderated import critical, moderated, satterthwaite
 
 POWER = 0.8
 LEAST_SEEDS = 3
-MOST_SEEDS = 1000
+CANDIDATES = (
+    *range(3, 21),
+    *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),
+)
+"""Numbers of seeds that are told: no estimate of a variance is worth more digits."""
 DRAWS = 200
 SEED = 20_170_612
 
@@ -45,21 +50,14 @@ class Power:
 
     def seeds_needed(self, base_seeds: int, difference: float, row: int = 0) -> int | None:
         """Seeds of every row, and at least as many of the reference as now, that mark a true difference of this
-        compared row with probability 0.8. None if 1 000 are too few, as for a difference of 0."""
+        compared row with probability 0.8. None if 1000 are too few, as for a difference of 0."""
 
         def is_enough(seeds: int) -> bool:
             each = [max(seeds, base_seeds), *[seeds] * (len(self.variances) - 1)]
             return bool(self.of(each, difference)[row] >= POWER)
 
-        low, high = LEAST_SEEDS - 1, LEAST_SEEDS
-        while not is_enough(high):
-            if high == MOST_SEEDS:
-                return None
-            low, high = high, min(2 * high, MOST_SEEDS)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_enough(middle) else (middle, high)
-        return high
+        place = bisect_left(CANDIDATES, True, key=is_enough)
+        return CANDIDATES[place] if place < len(CANDIDATES) else None
 
     def _reaches(self, seeds: tuple[int, ...]) -> tuple[Any, Any]:
         """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
