@@ -14,8 +14,8 @@ from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.planning.task_files import changes
 from sweeps.standings_table import ONE_LINE_EACH, counted
 from tracking import formats
-from tracking.statistics.findings import find, with_tested
-from tracking.statistics.seeds_needed import seeds_needed_lines
+from tracking.statistics.findings import find
+from tracking.statistics.needed import seeds_needed_lines
 from tracking.study import read_study
 from tracking.table import printed as tables
 from tracking.table.caption import size_note
@@ -146,7 +146,7 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped:
     study = read_study(planned.folder)
     rows = tables.table(study)
     findings = find(study, rows, tables.BASE)
-    OUT.print(tables.render(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
+    OUT.print(tables.render(study, rows, OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -11,7 +11,7 @@ from tracking.metrics import NAME, Metric, SetScores
 
 COSTS = ("params", "flops", "seconds")
 TAKEN = (
-    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "delta_seeds", "paper_params_m"),
+    *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
     *("cells", "decode", "mixed_decode", "other_decode", "note"),
 )
 """Fields of the table that are no metrics."""

@@ -56,6 +56,12 @@ class Metric:
         known = [value for value in values if value is not None]
         return (min if self.better == "down" else max)(known, default=None)
 
+    def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
+        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of another one."""
+        if self.exp_of is None:
+            return values
+        return {seed: math.log(value) if value is not None and value > 0 else None for seed, value in values.items()}
+
     def decided_by(self, settings: Iterable[str]) -> bool:
         """Whether any of these settings for scoring can change it."""
         return any(self.changed_by is None or name in self.changed_by for name in settings)

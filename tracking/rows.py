@@ -48,7 +48,7 @@ class TableRow:
     own_change: str  # the change in the row's own words, where they are shown; "" where it follows from `cells`
     stopped: tuple[int, ...]  # finished seeds whose training ended before its steps
     size: str  # in words, where the model is of another size than base's although the row changes no size; or ""
-    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | "1 of 3 diverged …" | ""
+    note: str  # missing | FAILED: why | damaged: file | running | interrupted | "2 of 3 seeds; …" | diverged seeds | ""
 
     @property
     def status(self) -> str:

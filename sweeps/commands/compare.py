@@ -20,7 +20,7 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
     """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.comparing.sides import by_output, chosen_metrics, named_sides
+    from sweeps.comparing.sides import by_output, chosen_metrics, families, named_sides
     from sweeps.comparing.texts import with_texts
 
     overrides = [text for text in arguments if "=" in text]
@@ -29,7 +29,7 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     from sweeps.comparing import shown
     from tracking.statistics.compared import compared, differing
 
-    found = [compared(*pair, metrics, set_name) for pair in sides.pairs]
+    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)
     samples = with_texts(samples, sides.pairs[0], Path(sides.settings.paths.data))
     if as_json:

@@ -35,6 +35,9 @@ Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; t
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
 Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
+Sentences = Annotated[
+    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
@@ -52,6 +55,7 @@ def table(
     best: Best = False,
     intervals: Intervals = False,
     verdict: Verdict = False,
+    sentences: Sentences = False,
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
@@ -62,7 +66,7 @@ def table(
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
-    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
+    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
     if methods:
         print(methods_of(made))

@@ -1,6 +1,6 @@
 """The two sides of a comparison: trials, rows or whole studies, as they are named on the command line."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +10,12 @@ from sweeps.planning.naming import must_finish
 from sweeps.planning.stored_study import known_study, study_names
 from sweeps.schema import Problem, RefusedError, nearest
 from tracking.metrics import Metric
-from tracking.statistics.side import Side
+from tracking.rows import table
+from tracking.statistics.compared import Side
+from tracking.statistics.family import Family
+from tracking.statistics.findings import find
 from tracking.study import STUDY_FILE, Study, Trial
+from tracking.table.view import study_of_metrics
 
 KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
@@ -89,6 +93,15 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
     if problems:
         raise RefusedError(problems)
     return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
+
+
+def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    reference, row = first.trials[0].row, second.trials[0].row
+    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, reference), reference).seeds
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:

@@ -9,8 +9,7 @@ from sweeps.planning.task_of import source_of_study
 from sweeps.schema import RefusedError
 from sweeps.worker.prepared import check_whole, data_place
 from tracking.damage import DamagedFileError, decoded, read_whole
-from tracking.statistics.compared import Differing, SampleCompared
-from tracking.statistics.side import Side
+from tracking.statistics.compared import Differing, SampleCompared, Side
 from tracking.study import Study, Trial
 
 Lines = Mapping[str, Sequence[str]]

@@ -283,11 +283,13 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     """
     before = known_study(plan.folder) or Study(plan.folder, (), {}, (), task=task_card(plan.task))
     _refuse_changed_settings(plan, before)
+    now = {planned.trial.name: planned.trial for planned in plan.trials}
+    known = {trial.name for trial in before.trials}
     asked = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(map(without_password, command)),
+        "added": [name for name in now if name not in known],
     }
-    now = {planned.trial.name: planned.trial for planned in plan.trials}
     merged = {trial.name: trial for trial in before.trials} | now
     ordered = tuple(sorted(merged.values(), key=_table_order(plan, before)))
     rows = plan.composition.rows

@@ -10,7 +10,6 @@ from tracking.metrics import Metric
 from tracking.report.row_entries import Entry
 from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
-from tracking.statistics.tested import words
 from tracking.table import cells
 from tracking.table.columns import COST_LABELS, published_names
 
@@ -62,7 +61,7 @@ def _score(card: Card, row: TableRow, metric: Metric, findings: Findings, publis
     paper = cells.published_delta(row, metric) if published else None
     if not row.seeds:
         return Score(row.status if metric == card.tabled[0] else NONE, published=paper)
-    said = words(row, metric, findings) if metric.name in findings.seeds else ""
+    said = findings.words(row, metric)
     value, _, sd = cells.score(card, row, metric).partition("±")
     return Score(
         value,

@@ -10,7 +10,7 @@ import numpy as np
 from tracking.metrics import Metric
 from tracking.statistics.dunnett import dunnett_p, welch_p
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
-from tracking.statistics.moderated import exponential_intervals, intervals, moderated, tests
+from tracking.statistics.moderated import differences, exponential_intervals, intervals, moderated
 from tracking.statistics.power import LEAST_SEEDS, Power
 
 Values = Mapping[str, Mapping[int, float | None]]
@@ -30,6 +30,7 @@ class RowTest:
     p_dunnett: float
     p_welch: float
     finding: Finding
+    tested: tuple[float, float, float]  # difference, low and high as tested: of logarithms, where those are tested
 
     @property
     def marked(self) -> bool:
@@ -50,8 +51,6 @@ class Family:
     tests: dict[str, RowTest] = field(default_factory=dict)  # by row, without the reference
     untested: dict[str, str] = field(default_factory=dict)  # the other rows, each with its reason
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and of the tested rows
-    means: dict[str, float] = field(default_factory=dict)  # of the same rows, as logarithms if they are tested
-    variances: dict[str, float] = field(default_factory=dict)  # likely ones of one seed, of the same
     detectable: tuple[float, float] | None = None  # true differences marked with probability 0.8: least, largest row
 
 
@@ -112,8 +111,9 @@ def _tested(
     seeds = np.array([len(of) for of in ordered.values()])
     means = np.array([_mean(of) for of in ordered.values()])
     variances = np.array([np.var(of, ddof=1) for of in ordered.values()])
-    found, power = tests(means, variances, seeds), Power(moderated(variances, seeds).likely)
-    lows, highs = exponential_intervals(found, means) if metric.exp_of else intervals(found)
+    found, power = differences(means, variances, seeds), Power(moderated(variances, seeds).likely)
+    ends = intervals(found)
+    lows, highs = exponential_intervals(found, means) if metric.exp_of else ends
     dunnett, welch = dunnett_p(base, rows), welch_p(base, rows)
     each: dict[str, RowTest] = {}
     for place, row in enumerate(rows):
@@ -125,10 +125,11 @@ def _tested(
             effect = _effect(metric, cost.margin, float(means[0]), float(found.difference[place]))
             needed = power.seeds_needed(len(base), effect, place)
             finding = replace(finding, **_price(needed, (row, len(rows[row])), (reference, len(base)), cost))
-        each[row] = RowTest(difference, low, high, p, dunnett[row], welch[row], finding)
-    ends = [_in_units(metric, float(means[0]), float(end)) for end in power.detectable(seeds.tolist())]
-    of_rows = [dict(zip(ordered, of.tolist(), strict=True)) for of in (seeds, means, power.variances)]
-    return Family(metric, reference, each, reasons, *of_rows, (min(ends), max(ends)))
+        tested = float(found.difference[place]), float(ends[0][place]), float(ends[1][place])
+        each[row] = RowTest(difference, low, high, p, dunnett[row], welch[row], finding, tested)
+    least = [_in_units(metric, float(means[0]), float(end)) for end in power.detectable(seeds.tolist())]
+    sizes = {row: len(of) for row, of in ordered.items()}
+    return Family(metric, reference, each, reasons, sizes, (min(least), max(least)))
 
 
 def _differences(metric: Metric, means: Any) -> Any:

@@ -39,26 +39,40 @@ class Moderated:
 
 
 @dataclass(frozen=True)
-class Tests:
-    """Differences, row minus reference, with what chance makes of them; each […, K], ``errors`` […, R]."""
+class Chance:
+    """How far chance alone moves means, and differences from the reference."""
+
+    errors: Any  # […, R] standard errors of means
+    error: Any  # […, K] of differences
+    df: Any  # […, K]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Row minus reference, with what chance makes of it; each […, K]."""
 
     difference: Any
-    errors: Any  # the standard error of each row's mean
-    error: Any  # and of the difference
-    df: Any
+    chance: Chance
     p: Any  # two-sided, of the row alone
     p_holm: Any  # corrected over the rows
 
 
-def tests(means: Any, variances: Any, seeds: Any) -> Tests:
+def differences(means: Any, variances: Any, seeds: Any) -> Differences:
     """Every row against the first one. Args: […, R] means and sample variances; [R] seeds, each at least two."""
+    chance = chance_of(variances, seeds)
+    difference_K = means[..., 1:] - means[..., :1]
+    p_K = 2 * special.stdtr(chance.df, -np.abs(difference_K) / chance.error)
+    return Differences(difference_K, chance, p_K, holm(p_K))
+
+
+def chance_of(variances: Any, seeds: Any) -> Chance:
+    """By the moderated variances. No difference has more degrees of freedom than all rows have together: two variances
+    that were moved to one prior are no independent ones, as Satterthwaite's formula takes them to be."""
     found = moderated(variances, seeds)
     parts_R = found.variance / seeds
-    error_K = np.sqrt(parts_R[..., 1:] + parts_R[..., :1])
     df_K = satterthwaite(parts_R[..., 1:], parts_R[..., :1], found.df[..., 1:], found.df[..., :1])
-    difference_K = means[..., 1:] - means[..., :1]
-    p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
-    return Tests(difference_K, np.sqrt(parts_R), error_K, df_K, p_K, holm(p_K))
+    error_K = np.sqrt(parts_R[..., 1:] + parts_R[..., :1])
+    return Chance(np.sqrt(parts_R), error_K, np.minimum(df_K, (np.asarray(seeds) - 1).sum()))
 
 
 def moderated(variances: Any, seeds: Any) -> Moderated:
@@ -82,7 +96,10 @@ def moved(variance: Any, df: Any, common: Any, common_df: Any) -> Any:
 
 
 def prior(variances: Any, df: Any) -> Prior:
-    """From the mean and the variance of the rows' log variances (Smyth 2004, section 6.2)."""
+    """From the mean and the variance of the rows' log variances (Smyth 2004, section 6.2).
+
+    Where they vary no more than equal variances would, the prior is the pooled variance.
+    """
     positive = np.where(variances > 0, variances, np.nan)
     floor = FLOOR * np.nanmedian(positive, axis=-1, keepdims=True)
     logs_R = np.log(np.maximum(variances, floor)) - special.digamma(df / 2) + np.log(df / 2)
@@ -90,8 +107,9 @@ def prior(variances: Any, df: Any) -> Prior:
     excess = np.asarray(logs_R.var(axis=-1, ddof=1) - special.polygamma(1, df / 2).mean())
     varies = excess > LEAST_EXCESS
     half = inverse_trigamma(np.where(varies, excess, 1.0))
-    shift = np.where(varies, special.digamma(half) - np.log(half), 0.0)
-    return Prior(np.exp(mean + shift), np.where(varies, 2 * half, np.inf))
+    apart = np.exp(mean + special.digamma(half) - np.log(half))
+    alike = (variances * df).sum(axis=-1) / df.sum()
+    return Prior(np.where(varies, apart, alike), np.where(varies, 2 * half, np.inf))
 
 
 def inverse_trigamma(values: Any) -> Any:
@@ -123,22 +141,23 @@ def critical(df: Any, rows: int, alpha: float = ALPHA) -> Any:
     return -special.stdtrit(df, alpha / 2 / rows)
 
 
-def intervals(found: Tests, alpha: float = ALPHA) -> tuple[Any, Any]:
+def intervals(found: Differences, alpha: float = ALPHA) -> tuple[Any, Any]:
     """[…, K] lower and upper ends. All true differences lie within theirs in 1 − ``alpha`` of studies."""
-    reach = critical(found.df, found.p.shape[-1], alpha) * found.error
+    reach = critical(found.chance.df, found.p.shape[-1], alpha) * found.chance.error
     return found.difference - reach, found.difference + reach
 
 
-def exponential_intervals(found: Tests, means: Any, rounds: int = 60, alpha: float = ALPHA) -> tuple[Any, Any]:
+def exponential_intervals(found: Differences, means: Any, rounds: int = 60, alpha: float = ALPHA) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested; ``means`` are […, R] logarithms.
 
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0 exactly where the
     interval of the logarithms does, and takes the reference's own error in.
     """
-    reach = critical(found.df, found.p.shape[-1], alpha)
+    reach = critical(found.chance.df, found.p.shape[-1], alpha)
     row, reference = means[..., 1:], means[..., :1]
-    spans = reach * found.errors[..., 1:], reach * found.errors[..., :1]
-    return tuple(_extreme(row, reference, *spans, sign, rounds) for sign in (-1.0, 1.0))  # type: ignore[return-value]
+    spans = reach * found.chance.errors[..., 1:], reach * found.chance.errors[..., :1]
+    low, high = (_extreme(row, reference, *spans, sign, rounds) for sign in (-1.0, 1.0))
+    return low, high
 
 
 def _extreme(row: Any, reference: Any, span: Any, other: Any, sign: float, rounds: int) -> Any:

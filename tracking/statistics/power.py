@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.moderated import critical, moderated, satterthwaite
+from tracking.statistics.moderated import chance_of, critical
 
 POWER = 0.8
 LEAST_SEEDS = 3
@@ -21,7 +21,7 @@ CANDIDATES = (
     *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),
 )
 """Numbers of seeds that are told: no estimate of a variance is worth more digits."""
-DRAWS = 200
+DRAWS = 400
 SEED = 20_170_612
 
 
@@ -63,10 +63,9 @@ class Power:
         """[K] true standard errors, and for each draw the difference from which a row is marked, [S, K]."""
         if seeds not in self._known:
             number = np.array(seeds, float)
-            chance = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
-            found = moderated(self.variances * chance / (number - 1), number)
-            parts, true = found.variance / number, self.variances / number
-            df = satterthwaite(parts[:, 1:], parts[:, :1], found.df[:, 1:], found.df[:, :1])
-            reach = critical(df, len(number) - 1) * np.sqrt(parts[:, 1:] + parts[:, :1])
+            drawn = np.random.default_rng(SEED).chisquare(number - 1, (DRAWS, len(number)))
+            true = self.variances / number
+            seen = chance_of(self.variances * drawn / (number - 1), number)
+            reach = critical(seen.df, len(number) - 1) * seen.error
             self._known[seeds] = np.sqrt(true[1:] + true[0]), reach
         return self._known[seeds]

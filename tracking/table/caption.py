@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
-from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow, decode_of
 from tracking.statistics.findings import NONE, Findings
 from tracking.table.cells import MIXED_SETTINGS
@@ -19,7 +18,13 @@ def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, vie
     notes = [f"{metric.label}: {metric.note}" for metric in card.tabled if metric.note]
     costs = [f"{COST_LABELS[name]}: {_cost_note(card, rows, name)}" for name in ("seconds", "params", "flops")]
     spread = ["±: standard deviation over seeds"] * any(value is not None for row in rows for value in row.sd.values())
-    about = [*_measured(card, rows), *notes, *costs, f"Δ: difference from {findings.reference}", *spread]
+    about = [
+        *_measured(card, rows),
+        *notes,
+        *costs,
+        f"Δ: difference from {findings.reference}, between means over all seeds of both",
+        *spread,
+    ]
     text = " ".join(filter(None, [f"{'; '.join(about)}.", card.published_note, seeds_note(rows, findings)]))
     names = scaling_note(card, {row.row: row.before_scaling for row in rows if row.before_scaling})
     sizes = size_note({row.row: row.size for row in rows if row.size})
@@ -45,8 +50,6 @@ def seeds_note(rows: Sequence[TableRow], findings: Findings = NONE) -> str:
         return "No seed is finished."
     spread = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     text = f"Seeds per row: {spread}."
-    if any((row.delta_seeds and row.seeds != len(row.delta_seeds)) or NO_SEED_IN_COMMON in row.note for row in rows):
-        text += f" Δ is over the seeds that a row shares with {findings.reference}."
     return text if counts[0] > 1 else f"{text} With one seed: differences not tested."
 
 

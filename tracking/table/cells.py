@@ -3,13 +3,12 @@
 from tracking.card import Card
 from tracking.formats import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 from tracking.metrics import Metric
-from tracking.row_means import NO_SEED_IN_COMMON
 from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
 
-OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED = "other settings", "mixed settings", "no seed in common"
+OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
 NOT_REPORTED = "not reported"
-EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NO_COMMON_SEED)
+EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS)
 """The words that the row's note explains, for tables without room for them."""
 
 
@@ -44,7 +43,7 @@ def missing_delta(card: Card, row: TableRow, metric: Metric, reference: str) -> 
         return missing_score(card, row, metric)
     if metric.decided_by(row.other_decode):
         return OTHER_SETTINGS
-    return NO_COMMON_SEED if NO_SEED_IN_COMMON in row.note else f"no {reference}"
+    return f"no {reference}"
 
 
 def costs(card: Card, row: TableRow) -> list[str]:

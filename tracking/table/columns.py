@@ -10,8 +10,7 @@ from tracking.card import Card
 from tracking.formats import number
 from tracking.metrics import Metric
 from tracking.rows import BASE, TableRow
-from tracking.statistics.findings import Findings
-from tracking.statistics.tested import test_columns, tested_fields, verdict_of
+from tracking.statistics.findings import Findings, test_columns, tested_fields
 from tracking.table import cells
 
 PARAMS = "params_m"
@@ -69,7 +68,7 @@ def csv_names(card: Card, rows: Sequence[TableRow], findings: Findings) -> list[
     return [
         *("row", "group", "change", "seeds", "steps", *names, "params", "flops"),
         *(*(f"paper_{name}" for name in published), "seconds", *(f"delta_{name}" for name in names)),
-        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "delta_seeds"),
+        *(*(f"paper_delta_{name}" for name in published if name != PARAMS), "asked", "note", "diverged"),
         *(f"sd_{name}" for name in names),
         *(*test_columns(card, findings), *best, *(f"{name}_s{seed}" for name in names for seed in seeds_of(rows))),
     ]
@@ -177,8 +176,8 @@ def _about(card: Card, findings: Findings) -> Iterator[Column]:
     yield Column("asked", "asked", lambda row: str(row.asked), attrgetter("asked"))
     yield Column("steps", "steps", _steps, attrgetter("steps"), missing=attrgetter("status"))
     yield _words("note", attrgetter("note"))
-    seeds = attrgetter("delta_seeds")
-    yield Column("delta_seeds", "Δ seeds", lambda row: " ".join(map(str, row.delta_seeds)), seeds, "text")
+    seeds = attrgetter("diverged")
+    yield Column("diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), seeds, "text")
 
 
 def _cell(name: str, row: TableRow) -> str:
@@ -207,8 +206,8 @@ def _of_metric(
     yield Column(name, metric.label, score, partial(_get, "scores", name), missing=missing, best=is_best)
     missing = partial(cells.missing_delta, card, metric=metric, reference=findings.reference)
     yield Column(f"delta_{name}", f"Δ{metric.label}", difference, partial(_get, "deltas", name), missing=missing)
-    verdict = partial(verdict_of, metric=name, findings=findings)
-    yield _words(f"verdict_{name}", verdict, f"{metric.label}: verdict")
+    yield _words(f"verdict_{name}", lambda row: findings.verdict(row, name), f"{metric.label}: verdict")
+    yield _words(f"finding_{name}", lambda row: findings.words(row, metric), f"{metric.label}: finding")
     spread = partial(_get, "sd", name)
     yield Column(f"sd_{name}", f"sd {metric.label}", lambda row: number(row.sd[name], metric.decimals), spread)
     for seed in seeds_of(rows):
@@ -245,7 +244,7 @@ def _published(card: Card) -> Iterator[Column]:
 
 def _tests(card: Card, findings: Findings) -> Iterator[Column]:
     for name in test_columns(card, findings):
-        if not name.startswith("verdict_"):
+        if not name.startswith(("verdict_", "finding_")):
             yield _plain(name, partial(_test, card, findings, name))
 
 
