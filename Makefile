@@ -13,10 +13,10 @@ test: install
 
 # The tests to run while working, in under two minutes: planning, model, text, the study on disk.
 # The longest of these folders are left out, and so is whatever trains, decodes or starts processes.
-LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_prepare transformer/test_averaging \
+LONG := $(patsubst %,tests/%.py,transformer/data/test_synthetic transformer/data/test_preparation transformer/test_averaging \
 	tracking/test_sync_process tracking/test_store_faults tracking/test_mlflow_in_browser \
 	tracking/test_report_browser tracking/test_report_page)
-FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/test_%.py,plan refusals rows scaling) \
+FAST := tests/test_imports.py tests/test_readme.py $(patsubst %,tests/sweeps/%.py,planning/test_plan planning/test_refusals config/test_rows config/test_scaling) \
 	$(filter-out $(LONG),$(wildcard $(patsubst %,tests/%/test_*.py,transformer transformer/model transformer/data tracking)))
 
 test-fast: install
@@ -36,7 +36,7 @@ faults: install
 # how long training takes to go on after the loss of a worker, a node, a link.
 SEED ?= 1
 chaos: install
-	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/sweeps $(BIN)/python tests/chaos --seed $(SEED) $(ARGS)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/shared $(BIN)/python tests/chaos --seed $(SEED) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
@@ -55,7 +55,7 @@ install: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -q sweeps tracking transformer  # for where Python keeps no bytecode
+	$(BIN)/python -m compileall -q allelse sweeps tracking transformer  # for where Python keeps no bytecode
 	touch $@
 
 .venv/bench: .venv/installed

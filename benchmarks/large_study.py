@@ -21,15 +21,15 @@ from pathlib import Path
 
 import psutil
 
-from sweeps.events import Finished, Started
 from sweeps.planning.continued import plan_sweep
 from sweeps.planning.plan import PlannedTrial, recorded
 from sweeps.running.recorder import Recorder
-from sweeps.starter.new_task import create
+from sweeps.verbs.new_task import create
+from sweeps.worker.events import Finished, Started
 from tracking.files import to_json
 from tracking.journal import journal_line
 from tracking.study import STUDY_FILE, write_study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 ALLELSE = [sys.executable, "-m", "sweeps.cli"]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.schema import Problem, RefusedError
-from tracking import formats
 from tracking.files import write_atomic
 from tracking.provenance import CODE, changes, collect
+from tracking.words import time as as_time
 
 RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]
@@ -51,7 +51,7 @@ def heading(title: str, result: Result) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
     return [
         f"# {title}",
-        f"`{result['command']}`, commit {commit}, {result['date']}, {formats.time(result['seconds'])} in all.",
+        f"`{result['command']}`, commit {commit}, {result['date']}, {as_time(result['seconds'])} in all.",
         f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless noted otherwise. {versions}.",
     ]
 

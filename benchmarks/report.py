@@ -9,7 +9,7 @@ from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import OURS
 from benchmarks.record import Result, heading
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
-from tracking import formats
+from tracking.words import signed
 
 Line = dict[str, Any]
 SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
@@ -62,7 +62,7 @@ def _models(lines: list[Line]) -> list[Sheet]:
 
 
 def _counts(line: Line, ours: int) -> tuple[str, str, str]:
-    return f"{line['parameters']:,}", formats.signed(line["parameters"] - ours, 0), str(line["draws"])
+    return f"{line['parameters']:,}", signed(line["parameters"] - ours, 0), str(line["draws"])
 
 
 def _training(lines: list[Line]) -> list[Sheet]:

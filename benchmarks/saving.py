@@ -17,11 +17,11 @@ import fsspec
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sweeps.events import Assignment, Event, Report
 from sweeps.task import Metric, Task, Trial
-from sweeps.worker.driver import Driver
+from sweeps.worker.attempt import Driver
+from sweeps.worker.events import Assignment, Event, Report
 from sweeps.worker.plain_state import TENSORS
-from tracking import formats
+from tracking.words import time as as_time
 
 SPAN = 100
 """Steps of about 10 ms: a write ends within its span."""
@@ -101,7 +101,7 @@ def main() -> None:
     for name, seconds in taken.items():
         ratios = [own / silent for own, silent in zip(seconds, taken[SILENT], strict=True)]
         spread = f"{min(ratios):.3f}–{max(ratios):.3f}"
-        print(f"| {name} | {formats.time(median(seconds))} | {median(ratios):.3f} | {spread} |")
+        print(f"| {name} | {as_time(median(seconds))} | {median(ratios):.3f} | {spread} |")
 
 
 if __name__ == "__main__":

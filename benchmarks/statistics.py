@@ -20,7 +20,7 @@ from scipy import special
 
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.dunnett import critical_t
 from tracking.statistics.family import family
 from tracking.statistics.moderated import (

@@ -21,13 +21,13 @@ from statistics import median
 
 import psutil
 
-from tracking import formats
+from tracking.attempts import Process
 from tracking.journal import journal_line
-from tracking.liveness import Process
 from tracking.mlflow.server import answers, free_port, ui_command, ui_environment
 from tracking.study import Study, Trial, write_study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from tracking.uri import URI_VARIABLE, default_uri
+from tracking.words import time as as_time
 from transformer.card import CARD
 
 METRICS, STEPS = 5, 2000
@@ -59,7 +59,7 @@ def print_training(server: str, place: Path, steps: int, rounds: int) -> None:
     for name, seconds in taken.items():
         ratios = [own / up for own, up in zip(seconds, taken["up"], strict=True)]
         spread = f"{min(ratios):.3f}–{max(ratios):.3f}"
-        print(f"| {name} | {formats.time(median(seconds))} | {median(ratios):.3f} | {spread} |")
+        print(f"| {name} | {as_time(median(seconds))} | {median(ratios):.3f} | {spread} |")
 
 
 def journals(folder: Path, trials: int) -> Study:
@@ -72,7 +72,7 @@ def journals(folder: Path, trials: int) -> Study:
         where = study.trial_folder(trial)
         where.begin_attempt(1, Process("another-machine", 1))
         where.journal_path.write_text("".join(f"{line}\n" for line in _lines(trial.seed)))
-        where.end_attempt(1, "failed")
+        where.attempts.end(1, "failed")
     return study
 
 

@@ -14,7 +14,7 @@ from sweeps.planning.compose import compose_row
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.journal import JournalLine
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step

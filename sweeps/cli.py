@@ -8,17 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sweeps.commands.begin import init
-from sweeps.commands.check import config, doctor
-from sweeps.commands.compare import compare
-from sweeps.commands.follow import logs, stop
-from sweeps.commands.read import status, studies, sync, ui
-from sweeps.commands.remove import drop, rm
-from sweeps.commands.report import report
-from sweeps.commands.run import plan, sweep, train
-from sweeps.commands.table import table
-from sweeps.commands.task_verbs import Verbs
-from sweeps.verbs import TAKES_ALL, print_version
+from sweeps.verbs.command import TAKES_ALL, print_version
+from sweeps.verbs.read import logs, status, stop, studies, sync, ui
+from sweeps.verbs.remove import drop, rm
+from sweeps.verbs.results import compare, report, table
+from sweeps.verbs.run import config, doctor, init, plan, sweep, train
+from sweeps.verbs.task_verbs import Verbs
 
 app = typer.Typer(
     cls=Verbs,

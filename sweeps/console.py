@@ -15,14 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.discarded import discard
-from sweeps.planning.stored_study import damaged
+from sweeps.planning.naming import damaged
 from sweeps.processes.storage import FIXES
-from sweeps.running.stopping import Interrupted
+from sweeps.running.stopping import Interrupted, discard
 from sweeps.schema import RefusedError
 from tracking.damage import DamagedFileError
-from tracking.shell import shell_line
 from tracking.uri import without_password
+from tracking.words import shell_line
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 STREAMS = {"stdout": "standard output", "stderr": "standard error"}

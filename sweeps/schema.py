@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sweeps.versions import field_types, neutral_of
+from sweeps.roles import field_types, neutral_of
 
 T = TypeVar("T")
 UNKNOWN_KEY = "is not a key"

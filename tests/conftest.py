@@ -13,6 +13,8 @@ import pytest
 from sweeps.config.hydra import Composed, Hydra
 
 PROJECT = Path(__file__).resolve().parent.parent
+# Ray gives its workers only what other processes leave of the CPUs: beside other work a test would wait for minutes
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -44,6 +44,15 @@ def test_transformer_is_a_task_like_any_other(path: Path) -> None:
     assert not imported(path) & {"ray", "hydra", "omegaconf"}
 
 
+def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> None:
+    (facade,) = modules("allelse")
+    known = {module for module in our_modules(facade) if "." in module}
+    assert known == {"sweeps.task", "tracking.frames"}
+    assert len(facade.read_text("utf-8").splitlines()) <= 40
+    users = [name(path) for package in OURS for path in modules(package) if "allelse" in imported(path)]
+    assert users == ["sweeps/verbs/template/starter.py"]
+
+
 @pytest.mark.parametrize("path", modules("tracking"), ids=name)
 def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path: Path) -> None:
     assert not imported(path) & (OURS - {"tracking"} | {"torch", "ray", "hydra", "omegaconf"})
@@ -61,7 +70,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler(path
         ("pandas", ("tracking/frames.py",)),
         ("scipy", ("tracking/statistics",)),
         ("matplotlib", ("tracking/report",)),
-        ("plotext", ("sweeps/curves.py",)),
+        ("plotext", ("sweeps/status/curves.py",)),
     ],
 )
 def test_an_outside_library_has_its_place(library: str, places: tuple[str, ...]) -> None:
@@ -121,7 +130,7 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     assert circles(folders) == []
 
 
-@pytest.mark.parametrize("room", ["planning", "processes", "trained", "worker"])
+@pytest.mark.parametrize("room", ["planning", "processes", "worker"])
 def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray(room: str) -> None:
     for path in modules(f"sweeps/{room}"):
         assert not {module for module in our_modules(path) if module.startswith("sweeps.running")}, path

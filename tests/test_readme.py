@@ -13,12 +13,12 @@ from faulty_task import undisturbed
 from written_files import GUIDE, write_files
 
 from sweeps.cli import app
-from sweeps.commands.task_verbs import commands as verbs_of
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continued import plan_row, plan_sweep
-from sweeps.starter.new_task import create
-from sweeps.trained.request import read_request
+from sweeps.verbs.named_trials import read_request
+from sweeps.verbs.new_task import create
+from sweeps.verbs.task_verbs import commands as verbs_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_verb() -> str:
     """The code of the guide's verb."""
-    (found,) = re.findall(r"^```python\n(from sweeps.task import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
+    (found,) = re.findall(r"^```python\n(from allelse import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS)
     return str(found)
 
 

@@ -61,9 +61,9 @@ def test_it_writes_a_task_to_start_from(site: Path, tmp_path: Path) -> None:
     assert len(json.loads(typed(site, tmp_path, "plan", "task=fresh", "--json"))) == 3
 
 
-def test_only_our_three_packages_stand_on_top_each_with_its_types(site: Path) -> None:
+def test_only_our_packages_stand_on_top_each_with_its_types(site: Path) -> None:
     """A package `conf` or `tests` in site-packages would collide with other projects."""
-    packages = {"sweeps", "tracking", "transformer"}
+    packages = {"allelse", "sweeps", "tracking", "transformer"}
     assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == packages
     assert all((site / package / "py.typed").is_file() for package in packages)
 

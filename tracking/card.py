@@ -1,14 +1,39 @@
-"""What the files and tables of a study know of its task. It is stored in `study.json`, so that a study is read without
-the task's own code."""
+"""What the files and tables of a study know of its task, such as its metrics. It is stored in `study.json`, so that a
+study is read without the task's own code."""
 
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from tracking.metrics import NAME, Metric, SetScores
+from tracking.words import number
 
+NAME = re.compile(r"\w[\w.-]*")
+FORMULAS = {
+    "mean": 1,
+    "ratio": 2,
+    "exp_ratio": 2,
+    "ngram_precision": 1,
+    "ngram_precision_unsmoothed": 1,
+    "ngram_f": 1,
+}
+"""How a set's score follows from its samples: the formulas that ``from_counts`` may name, with their numbers of fields.
+
+A sample is one line of ``statistics/<set>.jsonl``. A formula takes fields of these lines, sums them over the samples,
+and makes the score of the sums. So a score of any other choice of samples needs no new evaluation.
+
+- ``mean``: of a number per sample.
+- ``ratio``: the sum of the first field over the sum of the second.
+- ``exp_ratio``: e to that power.
+- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all n-grams by order. The
+  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match counts as 2^-k
+  matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
+- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
+  recall, 0 to 100.
+"""
 COSTS = ("params", "flops", "seconds")
 TAKEN = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, "diverged", "paper_params_m"),
@@ -18,6 +43,124 @@ TAKEN = (
 TEXTS = ("published_note", "tags", "sample")
 LISTS = ("groups", "artifacts")
 TABLES = ("scoring", "symbols", "change_phrases", "setting_phrases", "cost_notes")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One score of a set. Its value is None if it was not finite, or if it was not measured."""
+
+    name: str  # its key in result.json and statistics; `final/<name>` in MLflow
+    label: str = ""  # in tables; without one, the name
+    unit: str = ""
+    better: Literal["up", "down"] = "up"
+    decimals: int = 3
+    set: str = "dev"  # the table shows its value on this set
+    tabled: bool = True  # whether it is a column of the table
+    table_decimals: int | None = None  # if the table has other decimals
+    printed: bool = True  # by `allelse evaluate` and in a model's card
+    signature: str | None = None  # the key of its signature, if it has one
+    changed_by: tuple[str, ...] | None = None  # the settings for scoring that change it; None: all of them
+    note: str = ""  # below the table
+    from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
+    exp_of: str | None = None  # the metric whose exponential it is: tests and means are made on that one
+    negligible: float = 0.0  # a published difference up to this counts as none
+    margin: float | None = None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+
+    @staticmethod
+    def of(content: Mapping[str, Any]) -> "Metric":
+        """From JSON. Unknown keys are ignored, missing ones have their defaults."""
+        known = {field.name: content[field.name] for field in fields(Metric) if field.name in content}
+        plain: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in known.items()}
+        return Metric(**plain)
+
+    def text(self, value: float | None) -> str:
+        return number(value, self.decimals)
+
+    @property
+    def places(self) -> int:
+        """The decimals in the table."""
+        return self.decimals if self.table_decimals is None else self.table_decimals
+
+    def best(self, values: Iterable[float | None]) -> float | None:
+        """None without a finite value."""
+        known = [value for value in values if value is not None]
+        return (min if self.better == "down" else max)(known, default=None)
+
+    def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
+        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of another one."""
+        if self.exp_of is None:
+            return values
+        return {seed: math.log(value) if value is not None and value > 0 else None for seed, value in values.items()}
+
+    def decided_by(self, settings: Iterable[str]) -> bool:
+        """Whether any of these settings for scoring can change it."""
+        return any(self.changed_by is None or name in self.changed_by for name in settings)
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with it, such as a direction that does not exist."""
+        called = f"metric {self.name!r}"
+        texts = {name: getattr(self, name) for name in ("label", "unit", "set", "note", "signature", "exp_of")}
+        wrong = [name for name, value in texts.items() if not isinstance(value, str | None)]
+        found = [f"{called} must have text as its {name}" for name in wrong]
+        if not (isinstance(self.name, str) and NAME.fullmatch(self.name)):
+            found.append(f"{called} must have a name of letters, digits, _, - and .")
+        if self.better not in ("up", "down"):
+            found.append(f"{called} must be better up or down, but is better {self.better!r}")
+        if not all(type(places) is int and places >= 0 for places in (self.decimals, self.places)):
+            found.append(f"{called} must have a whole number of decimals")
+        bounds = {"negligible": self.negligible} | ({} if self.margin is None else {"margin": self.margin})
+        found += [f"{called} must have a number from 0 as its {name}" for name, of in bounds.items() if not _bound(of)]
+        if not (self.changed_by is None or isinstance(self.changed_by, tuple)):
+            found.append(f"{called} must have a list of settings as changed_by")
+        wrong_counts = (
+            formula_fault(self.from_counts)
+            if isinstance(self.from_counts, tuple)
+            else "must have a list as from_counts"
+        )
+        found += [f"{called} {wrong_counts}"] if wrong_counts else []
+        return found
+
+
+def formula_fault(from_counts: Sequence[object]) -> str | None:
+    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no counts."""
+    if not from_counts:
+        return None
+    if not all(isinstance(word, str) for word in from_counts):
+        return "must have text in from_counts: a formula, then fields of a sample"
+    formula, fields = from_counts[0], from_counts[1:]
+    if formula not in FORMULAS:
+        return f"must have one of {', '.join(FORMULAS)} as the formula of from_counts, but has {formula}"
+    expected = FORMULAS[str(formula)]
+    if len(fields) != expected:
+        return f"must have {expected} field{'s' * (expected > 1)} after {formula} in from_counts, but has {len(fields)}"
+    return None
+
+
+def _bound(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """One set's scores, as `result.json` and the first line of `statistics/<set>.jsonl` hold them."""
+
+    values: dict[str, float | None]  # of every metric, by name
+    signatures: dict[str, str]  # by the metric's name
+    decode: dict[str, Any]  # the settings for scoring behind them
+
+    @staticmethod
+    def of(content: Mapping[str, Any], metrics: Iterable[Metric]) -> "SetScores":
+        """From JSON; {} means a set without scores."""
+        known = tuple(metrics)
+        signed = {metric.name: content.get(metric.signature) for metric in known if metric.signature}
+        return SetScores(
+            {metric.name: content.get(metric.name) for metric in known},
+            {name: signature for name, signature in signed.items() if signature is not None},
+            content.get("decode", {}),
+        )
 
 
 @dataclass(frozen=True)

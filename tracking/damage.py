@@ -1,7 +1,6 @@
 """Damaged and unreadable files of a study: which file, where and why."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,39 +76,6 @@ def unless_lost(read: Callable[[], Found], otherwise: Other) -> Found | Other:
         raise
     except DamagedFileError:
         return otherwise
-
-
-def read_whole(path: Path) -> bytes | None:
-    """The file's bytes; None without a file. Raises DamagedFileError if the path is not a file."""
-    try:
-        with naming(path):
-            return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn errors of the system into errors that name the file. A missing file still raises FileNotFoundError."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except IsADirectoryError:
-        raise DamagedFileError(path, "is a folder, but must be a file") from None
-    except NotADirectoryError:
-        raise DamagedFileError(path.parent, "is a file, but must be a folder") from None
-    except OSError as error:
-        raise UnreadableError(path, error) from None
-
-
-def decoded(path: Path, content: bytes) -> str:
-    """The bytes as text. Raises DamagedFileError if they are not UTF-8."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DamagedFileError(path, f"not UTF-8: byte 0x{content[error.start]:02x}", line) from None
 
 
 def set_aside(path: Path) -> Path:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import COSTS
 from tracking.damage import unless_damaged
-from tracking.formats import stopped_at
-from tracking.studies import study_folders
-from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study
+from tracking.study import STUDY_FILE, Study, StudyMissing, Trial, read_study, study_folders
+from tracking.words import stopped_at
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -80,7 +79,7 @@ def _trial(study: Study, trial: Trial, state: str, result: Mapping[str, Any]) ->
         "key": trial.key,
         "state": state,
         "note": "; ".join(filter(None, notes)),
-        "attempts": len(unless_damaged(folder.attempts, [])),
+        "attempts": len(unless_damaged(folder.attempts.all, [])),
         **{name: result.get(name) for name in ("step", *COSTS)},
     }
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tracking.shapes as shapes
-from tracking.lines import NEWEST, Lines
+from tracking.files import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
+NUMBERS = {int, float}
+"""As JSON is parsed: true and false are neither."""
 NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
@@ -32,7 +33,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, window: int | None = None) -> None:
-        self._lines = Lines(path, shapes.journal_line, window)
+        self._lines = Lines(path, report_fault, window)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -67,6 +68,18 @@ class Journal:
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so a few lines tell."""
         return bisect_right(range(len(self)), step, key=lambda place: self[place].step)
+
+
+def report_fault(line: dict[str, Any]) -> str | None:
+    """What is wrong with a line of the journal."""
+    metrics, checkpoint = line.get("metrics"), line.get("checkpoint")
+    if not (type(line.get("step")) is type(line.get("attempt")) is int and type(line.get("ts")) in NUMBERS):
+        return "must have a step, an attempt and its time, ts"
+    if not isinstance(metrics, dict) or not NUMBERS.issuperset(map(type, metrics.values())):
+        return "must have metrics, each a number"
+    if not (checkpoint is None or type(checkpoint) is int):
+        return "must have a step, or nothing, as its checkpoint"
+    return None
 
 
 def reports_behind(path: Path, after: int, everything: bool) -> int:

@@ -1,95 +1,26 @@
-"""Who runs a study's trials, and who lives: processes, attempts, one record per process, requests to stop it.
+"""Who runs a study's trials, and who lives: one record per process, and requests to stop it.
 
 A process that holds the locks of trials keeps its record in `<study>/.running/`, and writes it again every ``BEAT_S``
 seconds: other machines cannot ask whether it lives. A request to stop lies next to the record.
-
-Containers may share a host name, and each counts its own pids. So a process is known by its birth: by which boot of
-which kernel and in which pid namespace its pid is counted, and when it started there.
 """
 
-import hashlib
 import json
-import os
-import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 
+from tracking.attempts import Attempt, Process
 from tracking.damage import unless_damaged
 from tracking.files import read_object, to_json, write_atomic
-from tracking.formats import time as span
+from tracking.words import time as span
 
 FOLDER = ".running"
 BEAT_S = 10.0
 """Between two signs of life: a small file, on a folder that may be shared by many."""
 SILENT_S = 120.0
 """A process on another machine that gave no sign for so long may be gone: a shared folder may lag by a minute."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process of any machine. ``birth`` is the pid space, the pid, and the start in clock ticks since boot."""
-
-    host: str
-    pid: int
-    birth: str = ""
-
-    def __str__(self) -> str:
-        return f"pid {self.pid} on {self.host}"
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it runs, or ran, on this machine, outside other containers."""
-        return self.birth.partition("-")[0] == _pid_space()
-
-    @property
-    def lives_here(self) -> bool:
-        """A zombie counts as dead. A process that got the same pid later has another birth."""
-        if not self.is_here:
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return False
-        except PermissionError:  # another user's
-            pass
-        try:
-            state, ticks = _state_and_ticks(self.pid)
-        except (OSError, ValueError, IndexError):  # macOS has no /proc
-            return True
-        return state != "Z" and self.birth == _birth(self.pid, ticks)
-
-
-def own_process() -> Process:
-    """This one."""
-    pid, ticks = os.getpid(), 0
-    with suppress(OSError, ValueError, IndexError):
-        _, ticks = _state_and_ticks(pid)
-    return Process(socket.gethostname(), pid, _birth(pid, ticks))
-
-
-def has_ended(birth: str) -> bool:
-    """Whether the process of this birth is known to have ended: not if it ran elsewhere."""
-    space, _, pid_and_ticks = birth.partition("-")
-    return space == _pid_space() and not Process("", int(pid_and_ticks.partition("-")[0]), birth).lives_here
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a trial. Times are in Unix seconds; `ended` and `reason` are None until it ends."""
-
-    number: int
-    began: float
-    process: Process
-    ended: float | None = None
-    reason: str | None = None
-
-    def lives(self) -> bool:
-        """Whether it is open and its process runs on this machine."""
-        return self.ended is None and self.process.lives_here
 
 
 @dataclass(frozen=True)
@@ -214,24 +145,3 @@ def _record(study: Path, runner: Runner) -> Path:
 
 def _requests(study: Path, runner: Runner) -> Path:
     return _record(study, runner).with_suffix(".stop")
-
-
-@cache
-def _pid_space() -> str:
-    """Where a pid means one process: this boot and this container. Without /proc (macOS), this host."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        space = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        space = socket.gethostname()
-    return hashlib.sha256(space.encode()).hexdigest()[:12]
-
-
-def _birth(pid: int, ticks: int) -> str:
-    return f"{_pid_space()}-{pid}-{ticks}"
-
-
-def _state_and_ticks(pid: int) -> tuple[str, int]:
-    """The process's state letter and its start in ticks since boot; see proc_pid_stat(5)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return fields[0], int(fields[19])

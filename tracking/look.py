@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, TypeVar
 
+from tracking.attempts import Attempt
+from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.journal import Journal, JournalLine
-from tracking.liveness import Attempt
-from tracking.metrics import Metric
-from tracking.trial_folder import TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
 
 Read = TypeVar("Read")
 CLOCK_WAS_SET = 30.0
@@ -22,6 +22,8 @@ WINDOW = 1 << 16
 """Bytes at the end of a journal that are looked at: some hundred reports."""
 PACED = 50
 """Reports of a running trial over which its pace is measured."""
+Stamps = tuple[object, ...]
+"""Of files: whether they changed since they were last read."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def look(folder: TrialFolder, key: str) -> Look:
     """Of the trial with this key. Of its journal only the end is read, of its configuration only the key."""
     state, result = folder.standing(key)
     read = _Reader()
-    attempts = tuple(read(folder.attempts) or ())
+    attempts = tuple(read(folder.attempts.all) or ())
     reports = read(partial(_newest, folder, 1 if state == "finished" else PACED)) or []
     headline = folder.card.headline
     score = _score(headline, result) if result else read(partial(_reported_score, headline, folder))
@@ -82,6 +84,25 @@ def look(folder: TrialFolder, key: str) -> Look:
     pace = _pace(reports, attempts[-1]) if attempts and attempts[-1].ended is None else None
     note = "; ".join(filter(None, [cause, *(error.note for error in faults)]))
     return Look(state, result, attempts, next(iter(reports), None), score, pace, note)
+
+
+def stamps_of(folder: TrialFolder) -> Stamps:
+    """Of all files behind a trial's run."""
+    return *settled_stamps(folder), _stamp(folder.journal_path)
+
+
+def settled_stamps(folder: TrialFolder) -> Stamps:
+    """Of those that do not grow while the trial trains."""
+    settled = folder.attempts_path, folder.result_path, folder.error_path, folder.config_path, folder.provenance_path
+    return tuple(map(_stamp, settled))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:  # the file's reader reports the fault
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 class _Reader:

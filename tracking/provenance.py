@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.shell import shell_line
 from tracking.uri import without_password
+from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
 CODE = ("sweeps", "tracking", "transformer")

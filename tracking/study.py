@@ -1,15 +1,18 @@
-"""A study on disk: the ordered trials of a sweep, and the commands that requested them."""
+"""A study on disk: the ordered trials of a sweep, and the commands that requested them; all studies of a folder."""
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tracking.card import Card
-from tracking.damage import DamagedFileError, UnreadableError, naming
-from tracking.files import read_object, write_atomic
-from tracking.trial_folder import TrialFolder
+from tracking.damage import DamagedFileError, UnreadableError, unless_damaged
+from tracking.files import naming, read_object, write_atomic
+from tracking.trial import TrialFolder
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -126,17 +129,67 @@ def write_study(study: Study) -> None:
     write_atomic(study.folder / STUDY_FILE, text + "\n")
 
 
+def study_folders(runs: Path) -> list[Path]:
+    """The folders with a study, by name."""
+    return [path.parent for path in sorted(runs.glob(f"*/{STUDY_FILE}"))]
+
+
+def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
+    """Every study, the one that was active last first; and the faults of studies that cannot be read."""
+    found, faults = list[Study](), list[DamagedFileError]()
+    for folder in study_folders(runs):
+        try:
+            found.append(read_study(folder))
+        except DamagedFileError as error:
+            faults.append(error)
+        except StudyMissing:  # it was moved a moment ago
+            continue
+    return sorted(found, key=last_active, reverse=True) if len(found) > 1 else found, faults
+
+
+def last_active(study: Study) -> float:
+    """When a command asked for the study, or a trial reported, in Unix seconds. Copying a study does not change it."""
+    return max([0.0, *_times(study)])
+
+
+def last_asked(study: Study) -> float | None:
+    """When the last command asked for the study, in Unix seconds."""
+    return max(_asked(study), default=None)
+
+
+def _times(study: Study) -> Iterator[float]:
+    yield from _asked(study)
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        if attempt := folder.newest_attempt():
+            yield attempt.ended or attempt.began
+        if report := unless_damaged(folder.newest_report, None):
+            yield report.ts
+
+
+def _asked(study: Study) -> Iterator[float]:
+    yield from filter(None, (seconds(asked["ts"]) for asked in study.asked))
+
+
+def seconds(ts: str) -> float | None:
+    """A command's time in Unix seconds; None if it is no time."""
+    with suppress(ValueError):
+        when = datetime.fromisoformat(ts)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     trials = tuple(_trial(fields) for fields in content["trials"])
     shared = [{group: dict(of) for group, of in content[name].items()} for name in ("settings", "chosen")]
     rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
-    asked = tuple(map(_asked, content["asked"]))
+    asked = tuple(map(_command, content["asked"]))
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
     task = Card.of(content["task"])
     return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task=task)
 
 
-def _asked(fields: dict[str, Any]) -> dict[str, Any]:
+def _command(fields: dict[str, Any]) -> dict[str, Any]:
     trials = {name: list(map(str, fields[name])) for name in ("added", "dropped") if fields.get(name)}
     return {name: str(fields[name]) for name in ("ts", "command")} | trials
 

@@ -7,7 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from sweeps.task import Costs, Divided, Metric, Observes, Range, Symbol, Task, Trial
+from allelse import Costs, Divided, Metric, Observes, Range, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)

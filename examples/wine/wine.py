@@ -5,7 +5,7 @@ from typing import Literal
 
 from sklearn import datasets, ensemble, model_selection, pipeline, preprocessing, svm
 
-from sweeps.task import Metric, Task, Trial
+from allelse import Metric, Task, Trial
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""What can be configured for the task of a command: groups with their options, and the keys of the schema."""
+"""What can be configured for the task of a command: groups with their options, keys, and the line that set a value."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from sweeps.config.files import examined
-from sweeps.config.folders import BASE, Folders
+from sweeps.config.files import examined, line_of, root_of
+from sweeps.config.folders import BASE, CONFIG, Folders
 from sweeps.config.hydra import Hydra
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
@@ -66,3 +67,36 @@ class Library:
         if misplaced := self.folders.misplaced("", BASE):
             return Problem(BASE, f"is missing, but there is {self.folders.show(misplaced)}", f"rename it to {file}")
         return Problem(BASE, f"is missing: there is no {file}", f"create it with the keys of {groups}")
+
+
+COMMAND_LINE = "command line"
+
+
+def place_of(key: str, hydra: Hydra, *options: str) -> str | None:
+    """file:line of the file whose value of the key counts in this composition; None if none sets it."""
+    return next(_lines(key, hydra, options), None)
+
+
+def place_of_missing(key: str, hydra: Hydra, *options: str) -> str | None:
+    """Where a missing key should stand: the line of its group, or the start of the file that is about it."""
+    group = key.partition(".")[0]
+    files = _files(hydra, options)
+    about = next((file for file, package in files if group in (package, file.parent.name)), None)
+    file = about or hydra.folders.find(BASE) or hydra.folders.find(CONFIG)
+    return next(_lines(group, hydra, options), None) or (f"{hydra.folders.show(file)}:1" if file else None)
+
+
+def _lines(key: str, hydra: Hydra, options: tuple[str, ...]) -> Iterator[str]:
+    for file, package in _files(hydra, options):
+        inner = key.removeprefix(f"{package}.") if package else key
+        line = line_of(root_of(file), inner) if inner != key or not package else None
+        if line:
+            yield f"{hydra.folders.show(file)}:{line}"
+
+
+def _files(hydra: Hydra, options: tuple[str, ...]) -> list[tuple[Path, str]]:
+    """The last one first; none if they cannot be composed."""
+    try:
+        return hydra.files(*options)[::-1]
+    except RefusedError:
+        return []

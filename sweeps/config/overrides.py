@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import Override, listed, parsed
-from sweeps.config.library import FIXED, Library
-from sweeps.config.places import COMMAND_LINE
+from sweeps.config.library import COMMAND_LINE, FIXED, Library
 from sweeps.config.settings import MAKERS
 from sweeps.config.suggest import other_name, unknown_key
 from sweeps.schema import Problem, kind_of, nearest
-from tracking.shell import for_shell
+from tracking.words import for_shell
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")

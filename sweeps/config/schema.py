@@ -7,10 +7,21 @@ from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from sweeps.roles import Divided, Fingerprinted, Observes, Role, Scores, Seed, Symbol, fields_with
+from sweeps.roles import (
+    Divided,
+    Fingerprinted,
+    Observes,
+    Role,
+    Scores,
+    Seed,
+    Symbol,
+    field_types,
+    fields_with,
+    neutral_values,
+    settled,
+)
 from sweeps.schema import RefusedError, parse
 from sweeps.task import Task
-from sweeps.versions import field_types, neutral_values, settled
 from tracking.card import Card
 
 Values = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sweeps.config.schema import PLATFORM, task_card
 from sweeps.processes.storage import FIXES
+from sweeps.roles import field_types
 from sweeps.task import Costs, Keep, Metric, Problem, RefusedError, Task
-from sweeps.versions import field_types
 
 TAKEN = (*PLATFORM, "task")
 """Groups of the files that are none of a task's."""

@@ -2,14 +2,15 @@
 
 import importlib
 import re
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from sweeps.config.task_checks import checked_functions, failed, task_faults
-from sweeps.config.task_folder import enter
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Task
 
@@ -38,9 +39,11 @@ GROUP = "allelse.tasks"
 """The group of entry points under which a package offers its tasks."""
 ATTRIBUTE = "task"
 """The attribute of a module that is named alone."""
+PACKAGES = ("allelse", "sweeps", "tracking")
+"""What a task's file or its process imports of ours."""
 REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
-MAKES_TASK = re.compile(r"^(from|import) (sweeps|tracking)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
+MAKES_TASK = re.compile(r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL)
 """The text of a module that declares a task."""
 
 
@@ -52,8 +55,18 @@ def source_of(name: str, here: Path) -> TaskSource:
 def load_task(name: str, here: Path) -> Task[Any]:
     """Import the task. Raises RefusedError with the reason and, for an error in the file, its line."""
     if name not in OURS:
+        _refuse_hidden_packages(here)
         enter(str(here))
     return _loaded(name, str(here))
+
+
+def _refuse_hidden_packages(here: Path) -> None:
+    """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
+    found = [file for package in PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
+    ours = Path(__file__).parents[2]
+    if found and here.resolve() != ours:
+        names = ", ".join(found)
+        raise RefusedError([Problem("task", f"lies next to {names}, which hides a package of allelse", "rename it")])
 
 
 @cache
@@ -136,7 +149,7 @@ def _no_task(name: str, content: Any, attribute: str) -> RefusedError:
     what = (
         f"whose {attribute} is {_kind(found)}, not a Task" if found is not None else f"but {module} has no {attribute}"
     )
-    allowed = "must name a sweeps.task.Task" + (f", such as {module}:{near}" if near else "")
+    allowed = "must name an allelse.Task" + (f", such as {module}:{near}" if near else "")
     meant = f"task={module if near == ATTRIBUTE else f'{module}:{near}'}" if near else None
     return RefusedError([Problem("task", f'is "{name}", {what}', allowed, meant)])
 
@@ -148,3 +161,49 @@ def _kind(found: Any) -> str:
 def _place(content: Any, here: str) -> str | None:
     file = Path(getattr(content, "__file__", None) or here)
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
+
+
+@dataclass
+class _Folder:
+    """``before`` are the modules that were loaded before any from here; ``left`` are its own, while it is left."""
+
+    place: Path
+    before: frozenset[str]
+    left: dict[str, ModuleType] = field(default_factory=dict)
+
+    def leave(self) -> None:
+        """Take its modules out of ``sys.modules``: another folder may have others of the same names."""
+        self.left = {name: module for name, module in list(sys.modules.items()) if self._has(name)}
+        for name in self.left:
+            del sys.modules[name]
+        if str(self.place) in sys.path:
+            sys.path.remove(str(self.place))
+
+    def enter(self) -> None:
+        """Put them back, as pickles name them."""
+        sys.modules.update(self.left)
+        if str(self.place) not in sys.path:
+            sys.path.insert(0, str(self.place))
+        importlib.invalidate_caches()
+
+    def _has(self, name: str) -> bool:
+        """Whether the module, or the package that holds it, lies directly in the folder."""
+        top = name.partition(".")[0]
+        file = getattr(sys.modules.get(top), "__file__", None)
+        if top in self.before or file is None:
+            return False
+        return self.place in (Path(file).parent, Path(file).parent.parent) and Path(file).stem in (top, "__init__")
+
+
+_folders: dict[str, _Folder] = {}
+_current: list[_Folder] = []
+
+
+def enter(here: str) -> None:
+    """Import from this folder, besides installed packages, until another one is entered."""
+    if _current and str(_current[0].place) == here:
+        return
+    for folder in _current:
+        folder.leave()
+    _current[:] = [_folders.setdefault(here, _Folder(Path(here), frozenset(sys.modules)))]
+    _current[0].enter()

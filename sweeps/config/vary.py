@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from sweeps.config.library import Library
-from sweeps.config.places import COMMAND_LINE
+from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.settings import MAKERS
 from sweeps.config.suggest import unknown_key
 from sweeps.schema import UNKNOWN_KEY, Problem, kind_of, nearest

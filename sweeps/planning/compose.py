@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.folders import BASE
-from sweeps.config.found import Found
-from sweeps.config.library import Library
+from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.places import COMMAND_LINE
-from sweeps.config.rows import ALL, Rows, Scaled
-from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings
-from sweeps.config.study_problems import study_problems
+from sweeps.config.rows import ALL, Found, Rows, Scaled
+from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
 from sweeps.config.trees import Tree, assigned, differences, dotted, merged, nested
 from sweeps.config.vary import RowMaker
 from sweeps.planning.composition import ComposedRow, Composition

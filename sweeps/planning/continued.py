@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.hydra import option
-from sweeps.config.library import Library
+from sweeps.config.library import COMMAND_LINE, Library, place_of
 from sweeps.config.overrides import parse_overrides
-from sweeps.config.places import COMMAND_LINE, place_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.config.trees import Values
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import ComposedRow, Composition
-from sweeps.planning.naming import naming, other_study
+from sweeps.planning.naming import known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
 from sweeps.planning.recorded import Record, decides_weights, read_record, values_of
-from sweeps.planning.stored_study import known_study
 from sweeps.planning.task_of import KEY, library_of, source_of_study
 from sweeps.schema import Problem, RefusedError
-from tracking.shell import shell_line
 from tracking.study import Study
+from tracking.words import shell_line
 
 RowSeed = tuple[str, int]
 NAMING_KEYS = ("sweep.name", "task", "data", "scale", "paths.runs")

@@ -3,14 +3,24 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.planning.compose import settings_to_read
-from sweeps.planning.naming import by_name, names_study
-from sweeps.planning.stored_study import damaged, known_study, studies_there, study_names
+from sweeps.planning.naming import (
+    DECODING,
+    FREE,
+    by_name,
+    chosen,
+    damaged,
+    known_study,
+    names_study,
+    studies_there,
+    study_names,
+)
+from sweeps.planning.task_of import source_named
 from sweeps.schema import Problem, RefusedError, nearest
-from tracking.shell import shell_line
-from tracking.studies import studies
-from tracking.study import Study
+from tracking.study import Study, studies
+from tracking.words import shell_line
 
 
 @dataclass(frozen=True)
@@ -73,3 +83,19 @@ def _choice(found: list[Study]) -> list[str]:
         return []
     chosen = f"Study {found[0].name}, the most recently active of {len(found)}"
     return [f"{chosen}; sweep.name=NAME takes another, and `allelse studies` lists them"]
+
+
+def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
+    """The overrides for a verb that runs the study: its name, and the settings that may change."""
+    observing, scoring = _keys(overrides)
+    kinds = [(*kind, *scoring) if kind is DECODING else kind for kind in more]
+    return [by_name(study), *chosen(overrides, (*FREE, *observing), *kinds)]
+
+
+def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:
+    """The keys of the task that only observe, and those that only score; none if the task cannot be imported."""
+    try:
+        schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
+    except RefusedError:
+        return [], []
+    return [f"{key}=" for key in sorted(schema.observes)], [f"{key}=" for key in sorted(schema.scores)]

@@ -1,12 +1,12 @@
-"""The overrides that identify a study, and the overrides of the next command on it."""
+"""The overrides that name a study, those of the next command on it, and the study on disk."""
 
 import re
 from pathlib import Path
 
-from sweeps.config.schema import Schema
-from sweeps.task import RefusedError
-from tracking.shell import shell_line
-from tracking.studies import study_folders
+from sweeps.schema import Problem, RefusedError
+from tracking.damage import DamagedFileError
+from tracking.study import Study, StudyMissing, read_study, study_folders
+from tracking.words import shell_line
 
 PLACES = ("paths.", "tracking")
 NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")
@@ -78,19 +78,27 @@ def _unless_only(study: Path) -> list[str]:
     return [by_name(study)] if len(study_folders(study.parent)) > 1 else []
 
 
-def going_on(study: Path, overrides: list[str] | None, *more: tuple[str, ...]) -> list[str]:
-    """The overrides for a verb that runs the study: its name, and the settings that may change."""
-    observing, scoring = _keys(overrides)
-    kinds = [(*kind, *scoring) if kind is DECODING else kind for kind in more]
-    return [by_name(study), *chosen(overrides, (*FREE, *observing), *kinds)]
-
-
-def _keys(overrides: list[str] | None) -> tuple[list[str], list[str]]:
-    """The keys of the task that only observe, and those that only score; none if the task cannot be imported."""
-    from sweeps.planning.task_of import source_named  # imports Hydra, which `--help` does not need
-
+def known_study(folder: Path) -> Study | None:
+    """The study on disk, if there is one. Raises RefusedError if its file is damaged."""
     try:
-        schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
-    except RefusedError:
-        return [], []
-    return [f"{key}=" for key in sorted(schema.observes)], [f"{key}=" for key in sorted(schema.scores)]
+        return read_study(folder)
+    except StudyMissing:
+        return None
+    except DamagedFileError as error:
+        raise RefusedError([damaged(error)]) from None
+
+
+def damaged(error: DamagedFileError) -> Problem:
+    """What is wrong with a damaged file, and its remedy."""
+    return Problem(error.path.name, str(error), error.remedy)
+
+
+def study_names(runs: Path) -> list[str]:
+    """The studies recorded in this folder."""
+    return [folder.name for folder in study_folders(runs)]
+
+
+def studies_there(runs: Path) -> str:
+    """A hint for a person who named a study that does not exist."""
+    names = study_names(runs)
+    return f"studies there: {', '.join(names)}" if names else "`allelse sweep` creates one"

@@ -10,21 +10,18 @@ from typing import Any
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.trees import dotted
-from sweeps.planning.changes import cells, like_base, shown_change
-from sweeps.planning.composition import Composition
-from sweeps.planning.recorded import values_of
-from sweeps.planning.recording import recording
-from sweeps.planning.sizes import size_notes
-from sweeps.planning.stored_study import damaged, known_study
+from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
+from sweeps.planning.naming import damaged, known_study
+from sweeps.planning.recorded import recording, values_of
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
-from tracking.shell import shell_line
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
 from tracking.uri import without_password, without_passwords
+from tracking.words import shell_line
 
 GROUPS = ("base", "A", "B", "C", "D", "E", "big")
 

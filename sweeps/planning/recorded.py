@@ -1,16 +1,19 @@
-"""A study as recorded: the values that decide its results, its rows, and its overrides."""
+"""A study as `study.json` records it: the values that decide its results, its rows, and its overrides."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
-from sweeps.config.schema import Schema
+from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.config.trees import Values, dotted
-from sweeps.planning.moved import moved_value
-from tracking.study import Study
-from tracking.trial_config import recorded_runs
+from sweeps.config.trees import Values, dotted, nested
+from sweeps.planning.composition import ComposedRow, Composition
+from tracking.study import Study, Trial
+from tracking.trial import recorded_runs
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,47 @@ def decides_weights(schema: Schema, key: str) -> bool:
 def _about(row: dict[str, Any]) -> dict[str, Any]:
     """The row's line in the table."""
     return {name: row[name] for name in ("group", "change", "published")}
+
+
+def recording(composition: Composition, before: Study, trials: Sequence[Trial], sizes: Mapping[str, str]) -> Study:
+    """The study with these settings, and its rows in the order of its trials. All other fields stay.
+
+    ``sizes`` has words on rows whose model is of another size than base's.
+    """
+    base = values_of(composition.base)
+    now = {row.name: _row(row, base, sizes.get(row.name, "")) for row in composition.rows}
+    rows = {row["row"]: row for row in before.rows} | now
+    names = dict.fromkeys(trial.row for trial in trials)
+    seeds = dict.fromkeys([*before.seeds, *(trial.seed for trial in trials)])
+    given, source = composition.overrides, composition.base.source
+    options = {**composition.defaults, **given.choices}
+    deciding = (*Schema.of(source.task).groups, "scale")
+    chosen = {
+        "options": {"task": source.name} | {group: name for group, name in options.items() if group in deciding},
+        "values": {key: base[key] for key in given.values if key in base},
+    }
+    ordered = tuple(rows[name] for name in names if name in rows)
+    card = task_card(source.task)
+    return replace(before, settings=nested(base), rows=ordered, seeds=tuple(seeds), chosen=chosen, task=card)
+
+
+def _row(row: ComposedRow, base: Values, size: str) -> dict[str, Any]:
+    about, values = asdict(row.settings.row), values_of(row.settings)
+    differing = {key: value for key, value in values.items() if value != base[key]}
+    return {"row": row.name, **about, "values": differing, "before_scaling": row.before_scaling, "size": size}
+
+
+def moved(path: str, before: str | None, now: Path) -> str:
+    """A recorded path if it exists; otherwise the same path relative to today's runs, if that exists.
+
+    ``before`` and ``now`` are the folders of the runs when the path was recorded, and today.
+    """
+    if before is None or "://" in path or Path(path).exists():
+        return path
+    there = os.path.normpath(now / os.path.relpath(path, before))
+    return there if Path(there).exists() else path
+
+
+def moved_value(value: Any, before: str | None, now: Path) -> Any:
+    """``moved`` for each file of a list; None stays None."""
+    return [moved(name, before, now) for name in value] if isinstance(value, list) else value

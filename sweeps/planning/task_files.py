@@ -11,9 +11,9 @@ from sweeps.planning.task_of import source_of_study
 from sweeps.task import RefusedError
 from tracking.damage import unless_damaged
 from tracking.study import Study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
-PACKAGES = ("sweeps", "tracking", "transformer")
+PACKAGES = ("allelse", "sweeps", "tracking", "transformer")
 """Ours, which a task may lie next to."""
 
 

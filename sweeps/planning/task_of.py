@@ -4,11 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.hydra import parsed
-from sweeps.config.library import Library
-from sweeps.config.places import COMMAND_LINE
+from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
+from sweeps.planning.naming import known_study
 from sweeps.planning.recorded import Record
-from sweeps.planning.stored_study import known_study
 from sweeps.task import Problem, RefusedError
 from tracking.study import Study
 

@@ -9,8 +9,8 @@ from filelock import FileLock, Timeout
 from sweeps.planning.naming import by_name, placed
 from sweeps.schema import Problem, RefusedError
 from tracking.liveness import holder_of
-from tracking.shell import shell_line
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
+from tracking.words import shell_line
 
 UNKNOWN = "another process"
 """One without a record: it does not run the study, such as `allelse evaluate`."""

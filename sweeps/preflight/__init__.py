@@ -1,0 +1,1 @@
+"""What is looked at before anything starts: places, the tracking store, the nodes. Nothing here leaves a file."""

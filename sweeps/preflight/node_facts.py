@@ -21,8 +21,8 @@ def facts(question: dict[str, Any]) -> dict[str, Any]:
     unlocked = [key for key, file in question["files"].items() if _gets_lock(file)]
     found |= {"seen": seen, "unlocked": unlocked, "problems": []}
     if found["digest"] == question["digest"]:  # else ours cannot be asked here
-        trial_here = importlib.import_module("sweeps.preflight.trial_here")
-        found["problems"] = trial_here.problems(question["trials"], seen)
+        asked = importlib.import_module("sweeps.preflight.question")
+        found["problems"] = asked.problems(question["trials"], seen)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The machines of a study: this one, or the nodes of a cluster and what they answer; or why a cluster does not."""
+"""The machines of a study: this one, or the nodes of a cluster, what they answer and what they lack."""
 
 import json
 import math
@@ -7,25 +7,21 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from sweeps.config.settings import Cluster
-from sweeps.config.study_problems import address_problems
-from sweeps.preflight import machine
-from sweeps.preflight.question import Question
+from sweeps.config.settings import Cluster, Settings, address_problems
+from sweeps.preflight.node_facts import Packages, packages
+from sweeps.preflight.question import Question, checkpoint_place, locking_folders
+from sweeps.processes.ray_private import LOGS, REQUEST_S
+from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 from sweeps.schema import Problem, RefusedError
 
-CONNECT_S = 3.0
-"""How long the head of a cluster may take to accept a connection."""
 MODULE = "-P", "-m", "sweeps.preflight.ask_cluster"  # -P: files of the current folder hide none of ours
 MARK = "nodes: "
-NODES_S = 20
-"""How long it may take to list its nodes."""
-JOINED_S = 10
-"""How long Ray looks for its node on this machine. Less than NODES_S, so that this cause is known."""
-ANSWER_S = 60.0
-"""How long a node may take to answer. It starts a process and may import the task, perhaps from a slow disk."""
 COUNTED_BY_RAY = 0.7  # of a machine's memory; the rest is for Ray's own objects
 NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
 WRONG_TOKEN = "its token is missing or incorrect"
@@ -51,7 +47,7 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
-def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = ANSWER_S) -> list[Node]:
+def nodes_of(cluster: Cluster, question: Question | None = None, answer_s: float = NODE_ANSWER_S) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
     Each node on which a worker fits is asked the ``question``.
@@ -81,9 +77,9 @@ def _node(found: dict[str, Any]) -> Node:
 
 
 def this_machine(with_gpus: bool) -> Node:
-    gpus = machine.gpu_memories() if with_gpus else []
-    total = {"CPU": float(machine.cpus()), "GPU": float(len(gpus))}
-    return Node(total, total, machine.memory(), max(gpus, default=0))
+    gpus = gpu_memories() if with_gpus else []
+    total = {"CPU": float(cpus()), "GPU": float(len(gpus))}
+    return Node(total, total, memory(), max(gpus, default=0))
 
 
 def _refuse_silent_head(address: str) -> None:
@@ -92,7 +88,7 @@ def _refuse_silent_head(address: str) -> None:
     if not port.isdecimal():  # auto: Ray looks for a cluster on this machine
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD_CONNECTS_S).close()
     except OSError as error:
         raise _unreached(address, f"nothing answers there: {error.strerror or error}") from None
 
@@ -106,7 +102,7 @@ def _asked(address: str, question: Question | None, answer_s: float) -> list[dic
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "RAY_gcs_server_request_timeout_seconds": str(JOINED_S)},
+        env={**os.environ, REQUEST_S: str(JOINED_S)},
     )
     for line in answer.stdout.splitlines():
         if line.startswith(MARK):  # even if it could not leave the cluster in order
@@ -135,3 +131,132 @@ def _unjoined(address: str, printed: str) -> RefusedError:
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
     return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
+
+
+GIB = 2**30
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def cpus() -> int:
+    """CPUs that this process may run on, within the limit of its container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = (CGROUP / "cpu.max").read_text().split()
+        if quota != "max":
+            allowed = min(allowed, max(1, int(quota) // int(period)))
+    return allowed
+
+
+def memory() -> int:
+    """Bytes of memory, within the limit of this container."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # "max" is no number
+        total = min(total, int((CGROUP / "memory.max").read_text()))
+    return total
+
+
+def gpu_memories() -> list[int]:
+    """Bytes of each GPU that CUDA shows. Imports torch."""
+    import torch
+
+    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+
+
+NAMED = 3
+"""How many nodes are named before the rest is counted."""
+
+
+def node_problems(nodes: list[Node], shared: Settings, answer_s: float = NODE_ANSWER_S) -> list[Problem]:
+    """Nodes without our packages or with others, without the study's checkpoints, and where its trials cannot run."""
+    ours = packages()
+    having: dict[Problem, list[str]] = {}
+    for node in nodes:
+        for problem in [*_problems(node, ours, answer_s), *_unshared_checkpoints(node, shared)]:
+            having.setdefault(problem, []).append(node.name)
+    return [_on(problem, names) for problem, names in having.items()]
+
+
+def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """Lines on a cluster on which trials run nevertheless."""
+    yield from _unshared(nodes, shared)
+    yield from _unlocked(nodes, shared)
+
+
+def _unshared(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """A line if some nodes do not see the folder of the data."""
+    key, task = "paths.data", shared.source.task
+    effect = "the data must lie there, too" if task.prepare is None else "the data is prepared there once more"
+    if names := [node.name for node in nodes if not _sees(node, key)]:
+        where = f"{key}: {shared.paths.data} is not shared by {_listed(names)}"
+        yield f"{where}: {effect}. Share that folder, or name another."
+
+
+def _unshared_checkpoints(node: Node, shared: Settings) -> Iterator[Problem]:
+    """A trial that loses its node could not go on where its checkpoints are not seen."""
+    key, place = checkpoint_place(shared.paths)
+    if not _sees(node, key):
+        allowed = "must be a folder that all nodes share, or paths.checkpoints an object store: s3://bucket/allelse"
+        yield Problem(key, f"{place} is not shared", allowed)
+
+
+def _sees(node: Node, key: str) -> bool:
+    """Whether the node sees the folder of this key, as far as it was asked."""
+    return not node.answer or bool(node.answer.get("seen", {}).get(key, True))
+
+
+def _unlocked(nodes: list[Node], shared: Settings) -> Iterator[str]:
+    """A line for each folder whose locks do not hold between machines."""
+    effects = {
+        "paths.runs": "two sweeps could train one trial",
+        "paths.data": "two workers could prepare the same data",
+    }
+    for key, folder in locking_folders(shared.paths).items():
+        names = [node.name for node in nodes if node.answer and key in node.answer.get("unlocked", ())]
+        if names:
+            found = f"{key}: {folder} has no locks between this machine and {_listed(names)}"
+            yield f"{found}: {effects[key]}. Mount it with locks (flock) for all."
+
+
+def _problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
+    answer = node.answer
+    if answer is None:
+        found = f"no answer within {answer_s:g} s"
+        yield Problem("cluster.address", found, "type `ray stop` there, or wait until Ray drops the node")
+    elif "failed" in answer:
+        yield Problem("cluster.address", answer["failed"], f"see Ray's logs there, in {LOGS}")
+    elif answer:
+        yield from other_packages(answer, ours)
+        for problem in answer["problems"]:
+            yield Problem(**problem)
+
+
+def _on(problem: Problem, names: list[str]) -> Problem:
+    found = f"on {_listed(names)}: {problem.found}"
+    return Problem(problem.key, found, problem.allowed, problem.nearest, problem.place)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = _shortened(list(names))
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _shortened(names: list[str]) -> list[str]:
+    return names if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more nodes"]
+
+
+def other_packages(theirs: Packages, ours: Packages) -> Iterator[Problem]:
+    key, version, torch = "cluster.address", ours["allelse"] or "this version", ours["torch"]
+    if theirs["digest"] is None:
+        fix = f"install allelse {version} for the Python that starts Ray there"
+        yield Problem(key, "allelse is not installed", fix)
+    elif theirs["digest"] != ours["digest"]:
+        found = f"allelse {theirs['allelse']} in {theirs['place']} differs from {version} in {ours['place']} here"
+        yield Problem(key, found, "must be the same version or commit on every node, and unchanged while a sweep runs")
+    if _public(theirs["torch"]) != _public(torch):
+        found = f"torch is {theirs['torch']}" if theirs["torch"] else "torch is not installed"
+        yield Problem(key, found, f"must be {torch}, as here")
+
+
+def _public(version: str | None) -> str | None:
+    """Without the build, such as cpu or cu128: nodes may have different hardware."""
+    return version and version.partition("+")[0]

@@ -1,6 +1,7 @@
-"""What every node of a cluster is asked, with the files that it should see."""
+"""What every node of a cluster is asked, the files that it should see, and whether trials can run there."""
 
 import fcntl
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -8,11 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.schema import Schema
 from sweeps.config.settings import Paths, Settings
+from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.task_files import task_files
+from sweeps.planning.task_files import root_of, task_files
 from sweeps.preflight.node_facts import packages
-from sweeps.preflight.places import local, nearest_existing
+from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
+from sweeps.schema import Problem, RefusedError
+from sweeps.task import Task
+from sweeps.worker.prepared import data_place
 
 Question = dict[str, Any]
 """Plain data, which a node can read that lacks our packages."""
@@ -68,7 +74,7 @@ def locking_folders(paths: Paths) -> dict[str, Path]:
 
 
 def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
-    """For ``trial_here``: task, its files and data. Without a plan, the task itself may be wrong."""
+    """For ``problems`` there: task, its files and data. Without a plan, the task itself may be wrong."""
     if plan is None:
         return {"checkpoints": checkpoint_place(shared.paths), "task": None}
     source = shared.source
@@ -89,3 +95,43 @@ def _data(planned: PlannedTrial) -> dict[str, Any]:
         "folder": settings.paths.data,
         "fingerprint": planned.fingerprint,
     }
+
+
+def problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:
+    """As plain data: where checkpoints cannot be saved, a task that differs, data that cannot be prepared here."""
+    found = [*checkpoint_problems(*trials["checkpoints"]), *_task_problems(trials, seen)]
+    return [asdict(problem) for problem in dict.fromkeys(found)]
+
+
+def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Problem]:
+    if trials["task"] is None:
+        return []
+    try:
+        source = source_of(trials["task"], Path(trials["folder"]))
+        if other := list(_other_files(source, trials["files"])):
+            return other
+        shared = seen.get("paths.data", True)
+        return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
+    except RefusedError as error:
+        return error.problems
+
+
+def _other_files(source: TaskSource, files: dict[str, str]) -> Iterator[Problem]:
+    """A problem if files of the task differ from those of the sweep, which are given by their SHA-256."""
+    root = root_of(source)
+    other = [name for name, digest in files.items() if root is None or _sha256(root / name) != digest]
+    if other:
+        found = f'is "{source.name}", whose {", ".join(other)} differ{"s" * (len(other) == 1)}'
+        yield Problem("task", found, "must be the same files on every node", None, str(root))
+
+
+def _sha256(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:
+    """What keeps this node from preparing the data, if it neither shares nor has it."""
+    place = data_place(task, Path(data["folder"]), data["fingerprint"])
+    if shared or (task.prepare is not None and place.is_dir()):
+        return []
+    return list(task.data_problems(Schema.of(task).config(data["config"]), None))

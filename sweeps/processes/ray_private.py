@@ -3,6 +3,7 @@
 A Ray that is made in another way goes without: each of these then does nothing, and says what follows.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",  # with the new one Tune prints tables of its own
+    "RAY_gcs_server_port_wait_time_s": "60",  # Ray gives up after 30: a busy machine needs longer
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU keeps CUDA_VISIBLE_DEVICES
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the study holds the results, in no format of Tune's
@@ -21,6 +23,16 @@ ENVIRONMENT = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
 }
 """Switches of Ray and Tune. What a user has set stays."""
+REQUEST_S = "RAY_gcs_server_request_timeout_seconds"
+"""The variable for how long Ray looks for its node on this machine."""
+JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""The variable that Ray sets for the command of `ray job submit`."""
+COPIED_FOR_A_JOB = "/runtime_resources/working_dir_files/"
+"""In the path of the folder where Ray unpacks what `ray job submit --working-dir` sends."""
+LATEST = "session_latest"
+"""The link beside the folders of Ray's sessions."""
+LOGS = f"/tmp/ray/{LATEST}/logs"
+"""On the machine of a node that did not start."""
 
 
 def set_environment() -> None:
@@ -74,6 +86,21 @@ def own_groups() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = popen
+
+
+def silent_progress() -> Any:
+    """In the place of Tune's own reporter, which prints a line for each trial that a stop leaves unbegun.
+
+    Tune's log is silenced, too: our own lines say which trials failed, and why. Another Tune prints.
+    """
+    from ray.tune.progress_reporter import TrialProgressCallback
+
+    class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
+        def _print(self, msg: str) -> None:
+            """Nothing."""
+
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    return SilentProgress()
 
 
 @contextmanager

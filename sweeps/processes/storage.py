@@ -14,7 +14,7 @@ from threading import Event
 from typing import TypeVar
 
 from sweeps.processes.times import STORAGE_PAUSE_S, STORAGE_S
-from tracking.liveness import has_ended, own_process
+from tracking.attempts import has_ended, own_process
 
 _signs = 0
 

@@ -1,4 +1,7 @@
-"""How long the parts of a running sweep wait for each other, in seconds, and why so long."""
+"""How long the parts of a sweep wait for each other, in seconds, and why so long.
+
+The beat of a process's record stands with it, in `tracking/liveness.py`.
+"""
 
 POLL_S = 0.5
 """One poll of a worker. Shorter ones cost the sweep's process more, longer ones delay a stop."""
@@ -34,6 +37,12 @@ LOOK_FOR_STOPS_S = 1.0
 """Between two looks for requests to stop: a small file on a folder that may be shared."""
 ECHO_S = 0.5
 """Between the two signals of one stop: timeout(1) signals process and group, systemd sends SIGTERM and SIGHUP."""
+LINE_EVERY_S = 30.0
+"""Between two lines of progress where no table is shown: a log of hours should stay readable."""
+LOOK_AT_TRIALS_S = 1.0
+"""Between two looks at the files of running trials, or longer; a file is read only once it has changed."""
+WATCH_S = 2.0
+"""The same for `allelse status --watch`, of which there may be many."""
 LOOK_AT_LOG_S = 0.5
 """Between two looks of `allelse logs --follow` for new lines: it should seem immediate."""
 FIRST_PAUSE_S = 1.0
@@ -58,3 +67,15 @@ FORMING_S = 120.0
 """Until all workers of a trial have met. One that died meanwhile never comes."""
 PEERS_S = 7 * 24 * 3600.0
 """For the others later: one may evaluate alone for hours. `sweep.stall_minutes` ends a hang, a death any wait."""
+HEAD_CONNECTS_S = 3.0
+"""Until a cluster's head accepts a connection, before anything starts. Ray alone would try for minutes."""
+NODES_S = 20
+"""Until a cluster has listed its nodes."""
+JOINED_S = 10
+"""How long Ray looks for its node on this machine. Less than ``NODES_S``, so that this cause is known."""
+NODE_ANSWER_S = 60.0
+"""An answer of a node. It starts a process and may import the task, perhaps from a slow disk."""
+PLACE_ANSWER_S = 8.0
+"""Until a remote filesystem has written and removed one small file."""
+STORE_CONNECTS_S = 2.0
+"""Until a tracking server accepts a connection: one that is down is only told, since journals wait."""

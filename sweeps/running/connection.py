@@ -21,14 +21,11 @@ import psutil
 from rich.console import Console
 
 from sweeps.config.settings import Cluster
-from sweeps.discarded import discard
-from sweeps.preflight import machine
+from sweeps.preflight.nodes import cpus
+from sweeps.processes.ray_private import LATEST, LOGS, own_groups, print_no_messages, set_environment, sweep_job
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
-from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.running.stopping import Interrupted, Stopping, discard
 from sweeps.schema import Problem, RefusedError
-
-LATEST = "session_latest"
-"""The link beside the folders of Ray's sessions."""
 
 
 class Connection:
@@ -46,8 +43,6 @@ class Connection:
 
     def open(self, stopping: Stopping) -> None:
         """Start Ray on this machine alone, or join the cluster at ``cluster.address``. Raises RefusedError."""
-        from sweeps.processes.ray_private import own_groups, print_no_messages, set_environment
-
         set_environment()
         here = self._cluster.address is None
         print_no_messages()
@@ -94,13 +89,11 @@ class Connection:
     def _init(self) -> Any:
         import ray
 
-        from sweeps.processes.ray_private import sweep_job
-
         here = self._cluster.address is None
         return ray.init(
             address=self._cluster.address or "local",
             job_config=sweep_job(),
-            num_cpus=machine.cpus() if here else None,
+            num_cpus=cpus() if here else None,
             include_dashboard=self._cluster.dashboard if here else None,
             log_to_driver=False,
             logging_level="ERROR",
@@ -109,7 +102,7 @@ class Connection:
     def _problem(self, error: Exception) -> Problem:
         address = self._cluster.address
         if address is None:
-            looking = "free up memory, CPUs and space in /tmp, or read the logs in /tmp/ray/session_latest/logs"
+            looking = f"free up memory, CPUs and space in /tmp, or read the logs in {LOGS}"
             return Problem("cluster.address", f"Ray did not start on this machine: {error}", looking)
         allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
         return Problem("cluster.address", f"{address}: {error}", allowed)

@@ -14,15 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from sweeps.events import Failed, Lost
 from sweeps.processes.storage import AWAY, BUSY, StorageError, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
+from sweeps.worker.events import Failed, Lost
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
-UNREACHABLE = re.compile(
-    r"\bgloo\b|\bnccl|Connection (closed|reset|refused)|EADDRINUSE|Address already in use|TCPStore|rendezvous", re.I
-)
+UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)
+"""In the words of torch's errors of a process group. A task's own "Connection refused", of a database, has none."""
 LOST_GPU = re.compile(
     r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
     r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",

@@ -1,30 +1,122 @@
-"""The workers of a trial on Ray, one per bundle of its placement group; they outlive the trial, for the next one.
+"""A trial's process, which Ray Tune steps: it polls the workers of a trial, one per bundle of its placement group.
 
-Imports no torch: only the workers need it.
+Process and workers outlive the trial, for the next one. Imports no torch: only the workers need it.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import ray
+from ray import tune
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.events import Assignment, Event, Failed, Lost, Noticed, Printed, Report, Started
 from sweeps.preflight.node_facts import Packages
-from sweeps.preflight.other_packages import other_packages
+from sweeps.preflight.nodes import other_packages
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import Silence, died, silent
+from sweeps.running.orders import Order, order_of
 from sweeps.running.worker import Answer, Place, WorkerActor
+from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Noticed, Printed, Report, Started, Stopped
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll, and the event with which it fails."""
+
+
+class LostWorkersError(RuntimeError):
+    """The attempt lost a worker: Tune ends this process, with its place."""
+
+
+class TrialProcess(tune.Trainable):  # type: ignore[misc]
+    """Runs trials one after another, with the same workers as long as these are well."""
+
+    def setup(self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
+        self._group = WorkerGroup(cluster, stall_s, packages)
+        self._turn = Turn(self._group, partial(order_of, self.trial_id))
+        self._lost: str | None = None
+        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next trial."""
+        self._turn = Turn(self._group, partial(order_of, self.trial_id))
+        self._process = ray.get_runtime_context().current_actor
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
+        if self._lost is not None:
+            raise LostWorkersError(self._lost)
+        said = self._turn.step()
+        self._lost = said.lost.cause if said.lost else None
+        told, self._process = {"process": self._process} if self._process else {}, None
+        return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
+
+    def cleanup(self) -> None:
+        """End the workers with this process."""
+        self._group.close()
+
+
+@dataclass(frozen=True)
+class Said:
+    """The events of an attempt since the last step. ``over``: it has ended. ``lost``: because it lost a worker."""
+
+    attempt: int
+    events: Sequence[Event] = ()
+    over: bool = False
+    lost: Lost | None = None
+
+
+class Turn:
+    """Runs the attempt that ``ask`` names; without an answer the last one stands."""
+
+    def __init__(self, group: "WorkerGroup", ask: Callable[[], Order | None]) -> None:
+        self._group, self._ask = group, ask
+        self._order: Order | None = None
+        self._attempt = 0  # the number of the attempt that has begun
+        self._finished = False
+
+    def step(self) -> Said:
+        """One poll."""
+        self._order = order = self._ask() or self._order
+        if order is None:
+            return Said(0)
+        if order.assignment is None and self._attempt:  # what it does is wanted no more
+            return self._closed([])
+        if order.assignment is None or (order.stop and not self._attempt):
+            return Said(0, over=True)
+        if not self._attempt:
+            self._attempt = order.assignment.attempt
+            self._group.begin(order.assignment)
+        if order.stop and not self._group.begun:
+            return self._closed([])
+        return self._told(self._group.poll(order.stop, order.poll_s))
+
+    def _told(self, events: Sequence[Event]) -> Said:
+        end = next((event for event in events if isinstance(event, Failed | Lost)), None)
+        if end is not None and self._finished:  # the result stands, but these workers are not used again
+            return self._closed([Noticed(f"a worker did not exit cleanly after the result: {end.cause}")])
+        if isinstance(end, Lost):
+            return self._closed(events, end)
+        if end is not None or any(isinstance(event, Stopped) for event in events):
+            return self._closed(events)
+        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
+        if not self._group.over:
+            return Said(self._attempt, events)
+        if self._finished:  # what workers print may follow the result
+            return Said(self._attempt, events, over=True)
+        lost = Lost("worker 0 ended without a result", "")
+        return self._closed([*events, lost], lost)
+
+    def _closed(self, events: Sequence[Event], lost: Lost | None = None) -> Said:
+        self._group.close()
+        return Said(self._attempt, events, over=True, lost=lost)
 
 
 class WorkerGroup:
@@ -44,10 +136,12 @@ class WorkerGroup:
 
     @property
     def begun(self) -> bool:
+        """Whether all of them work."""
         return self._beginning is None
 
     @property
     def over(self) -> bool:
+        """Whether all of them have ended the attempt."""
         return self.begun and not self._unfinished
 
     def begin(self, assignment: Assignment) -> None:
@@ -55,7 +149,7 @@ class WorkerGroup:
         self._beginning, self._unfinished, self._polls = self._begin(assignment), set(), {}
 
     def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
-        """What was told by the last poll is recorded by now."""
+        """What they tell; what the last poll told is recorded by now. ``Lost`` or ``Failed`` ends the attempt."""
         if self._beginning is not None:
             return self._go_on(self._beginning, within_s)
         events = self._polled(stop, within_s)

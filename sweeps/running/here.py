@@ -6,7 +6,6 @@ from functools import partial
 
 from rich.console import Console
 
-from sweeps.events import Event, Failed, Report
 from sweeps.planning.plan import Plan
 from sweeps.running.failures import ended_if_it_hangs
 from sweeps.running.open import open_study
@@ -14,8 +13,9 @@ from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, recorded, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
 from sweeps.task import RefusedError
+from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.driver import Driver
+from sweeps.worker.events import Event, Failed, Report
 from tracking.damage import DamagedFileError
 
 

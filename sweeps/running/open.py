@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
-from sweeps.planning.stored_study import damaged, known_study
 from sweeps.planning.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
@@ -22,7 +22,7 @@ from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.prepared import check_data, prepare_once
 from tracking.damage import UnreadableError, unless_damaged
 from tracking.files import write_atomic
-from tracking.salvage import salvage
+from tracking.repair import salvage
 from tracking.study import write_study
 
 
@@ -43,7 +43,7 @@ def open_study(
     with ExitStack() as stack:
         stack.enter_context(stopping.watching())
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
-        refuse_unreadable(plan)
+        plan = _readable(plan, console)
         _refuse_missing_steps(plan)
         pending = {planned.fingerprint for planned in plan.pending}
         prepare_data(plan, console)
@@ -154,25 +154,19 @@ FINISHED = {
 """The same for a finished trial, which has no further attempt."""
 
 
-def readable(plan: Plan, console: Console) -> Plan:
-    """The plan without its pending trials that have an unreadable file; prints a line for each of them.
+def _readable(plan: Plan, console: Console) -> Plan:
+    """The plan without its pending trials that have an unreadable file: it may be intact, so nothing replaces it.
 
-    Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
+    Prints a line for each. Raises RefusedError if no other trial is pending, or if the study is not recorded yet.
     """
     left_out = {planned.trial.name: errors for planned in plan.pending if (errors := _unreadable(planned))}
     kept = replace(plan, trials=tuple(planned for planned in plan.trials if planned.trial.name not in left_out))
     if left_out and (plan.before is None or not kept.pending):
-        refuse_unreadable(plan)
+        raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
         console.print(escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"), soft_wrap=True)
     return kept
-
-
-def refuse_unreadable(plan: Plan) -> None:
-    """Raises RefusedError if a pending trial has an unreadable file: it may be intact, so nothing replaces it."""
-    if problems := [damaged(error) for planned in plan.pending for error in _unreadable(planned)]:
-        raise RefusedError(problems)
 
 
 def repair(plan: Plan, console: Console) -> None:

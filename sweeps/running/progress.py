@@ -11,23 +11,22 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from sweeps.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
 from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.standings import Line
-from sweeps.standings_table import progress_of
-from sweeps.watching import Watched, below_live_view
-from tracking import formats
+from sweeps.status.live import Watched, below_live_view
+from sweeps.status.standings import Line
+from sweeps.status.tables import progress_of
+from sweeps.worker.events import Evaluating, Event, Failed, Finished, Lost, Noticed, Report, Resumed, Started, Stopped
+from tracking.card import Metric
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.look import Look
-from tracking.metrics import Metric
 from tracking.study import read_study
+from tracking.words import number, stopped_at
+from tracking.words import time as as_time
 
-LINE_EVERY_SECONDS = 30
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
-LOOK_S = 1.0
-"""Between two looks at the files of running trials, or longer; a file is read only once it has changed."""
 
 
 @dataclass
@@ -61,7 +60,9 @@ class Progress:
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
-        self.live = Live(get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_S, transient=True)
+        self.live = Live(
+            get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
+        )
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:
@@ -188,7 +189,7 @@ class Progress:
 
     def tick(self) -> None:
         """Print one line of progress if no table is shown and the last line is old enough."""
-        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_SECONDS:
+        if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_S:
             return
         self._said = time.monotonic()
         self._look()
@@ -207,13 +208,13 @@ class Progress:
         states = list(self._states.values())
         words = [f"{states.count('finished')} of {len(states)} finished"]
         words += [f"{states.count('FAILED')} failed"] * ("FAILED" in states)
-        words.append(f"{formats.time(time.monotonic() - self.began)} so far")
+        words.append(f"{as_time(time.monotonic() - self.began)} so far")
         if self.stopping:
             return ", ".join([*words, "stopping"])
         if self.waiting:
             return ", ".join([*words, f"waiting for {self.waiting}"])
         left = self.seconds_left()
-        return ", ".join([*words, f"about {formats.time(left)} left"] if left else words)
+        return ", ".join([*words, f"about {as_time(left)} left"] if left else words)
 
     def seconds_left(self) -> float | None:
         """Extrapolated from where the trials stand on disk."""
@@ -232,8 +233,8 @@ class Progress:
             return
         tabled = [metric for metric in self.plan.task.metrics if metric.tabled]
         scores = [_score(metric, event, first=tabled[0]) for metric in tabled]
-        took = formats.time(time.monotonic() - self.began)
-        ended = ", ".join(filter(None, [f"finished at {took}", formats.stopped_at(vars(event))]))
+        took = as_time(time.monotonic() - self.began)
+        ended = ", ".join(filter(None, [f"finished at {took}", stopped_at(vars(event))]))
         self._say(f"{name}: {ended}: {tabled[0].set} {', '.join(scores)}")
 
     def _say(self, text: str) -> None:
@@ -246,7 +247,7 @@ class Progress:
             if self._watched is None:
                 study = read_study(self.plan.folder)
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
-                self._watched = Watched(replace(study, trials=ours), LOOK_S)
+                self._watched = Watched(replace(study, trials=ours), LOOK_AT_TRIALS_S)
                 self._watched.look()
             elif self._watched.is_due():
                 running = {name for name, state in self._states.items() if state in ACTIVE}
@@ -260,7 +261,7 @@ class Progress:
 
 def _score(metric: Metric, event: Finished, first: Metric) -> str:
     """With the name of its set, unless that is the first metric's."""
-    value = formats.number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
+    value = number(event.scores.get(metric.set, {}).get(metric.name), metric.places)
     return f"{metric.label if metric.set == first.set else f'{metric.set} {metric.label}'} {value}"
 
 

@@ -10,18 +10,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sweeps.events import Event, Lost
-from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
+import ray
+from ray import tune
+from ray.exceptions import RayError
+from ray.tune.search import Searcher
+
+from sweeps.processes.times import ANSWER_S, POLL_S, POLLS_PER_S, REPEAT_S
+from sweeps.running.failures import died
+from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, RemovedError, recorded
 from sweeps.running.stopping import Stopping
-from sweeps.running.turn import Order
+from sweeps.worker.events import Event, Lost
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
 NOTHING = Order(None)
+NEVER_BEGAN = "the trial's process ended before it began"
+NO_START = "no process of a trial starts; Ray's logs have the cause"
+FAILED_STARTS = 5
+"""After so many, one after another, there is no hope."""
 
 
 class Queue:
@@ -191,3 +201,88 @@ class Queue:
                 self._orders[process] = NOTHING
                 self._send([process])
             return None
+
+
+class Places(Searcher):  # type: ignore[misc]
+    """Lets Tune look for room for as many processes as trials wait."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+        self.asked: set[str] = set()  # processes that are not there yet
+
+    def suggest(self, trial_id: str) -> Any:
+        if self.queue.over:
+            return Searcher.FINISHED
+        if len(self.asked) >= self.queue.waiting:
+            return None
+        self.asked.add(trial_id)
+        return {"place": trial_id}
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.asked.discard(trial_id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty: Tune stores its searcher to restore an experiment, but we restore from the study on disk."""
+        return {}
+
+
+class TuneCallback(tune.Callback):  # type: ignore[misc]
+    """Tells the queue what becomes of its processes.
+
+    ``wait`` says for what trials wait, and ``unfit`` why nodes cannot run them.
+    """
+
+    def __init__(
+        self, queue: Queue, places: Places, wait: Callable[[list[Any]], str], unfit: Callable[[], Sequence[str]]
+    ) -> None:
+        self.queue, self.places, self.wait, self.unfit = queue, places, wait, unfit
+        self.handles: dict[str, Any] = {}
+        self.failed_starts = 0  # since a process last started
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty, for the same reason."""
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self.places.asked.discard(trial.trial_id)
+        self.failed_starts = 0
+        self.queue.start(trial.trial_id)
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+        if "process" in result:
+            self.handles[trial.trial_id] = result.pop("process")
+        self.queue.take(trial.trial_id, result["attempt"], result["events"])
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self.handles.pop(trial.trial_id, None)
+        self.queue.end(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        if self.queue.knows(trial.trial_id):
+            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id, None)))
+        else:
+            self._did_not_start()
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self.queue.stopping.waiting = self.wait(trials)
+        self.queue.progress.wait(self.queue.stopping.waiting)
+        self.queue.tick()
+
+    def _did_not_start(self) -> None:
+        """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
+        self.failed_starts += 1
+        fault = next(iter(self.unfit()), None)
+        if fault or self.failed_starts >= FAILED_STARTS:
+            self.queue.stopping.end(fault or NO_START)
+
+
+def _death(process: Any) -> Lost:
+    """Why this process died, as Ray tells who asks it."""
+    if process is None:
+        return Lost(NEVER_BEGAN, "")
+    try:
+        ray.get(process.get_current_ip_pid.remote(), timeout=ANSWER_S)
+    except RayError as error:
+        return died(error, "the trial's process")
+    return Lost("the trial's process was ended", "")

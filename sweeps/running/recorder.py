@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import yaml
 
-from sweeps.events import (
+from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.planning.task_files import task_files
+from sweeps.processes.storage import patiently, telling
+from sweeps.worker.events import (
     About,
     Assignment,
     Evaluated,
@@ -23,13 +26,10 @@ from sweeps.events import (
     Started,
     Stopped,
 )
-from sweeps.planning.plan import PlannedTrial, config_dict
-from sweeps.planning.task_files import task_files
-from sweeps.processes.storage import patiently, telling
+from tracking.attempts import own_process
 from tracking.damage import DamagedFileError
 from tracking.files import to_json, write_atomic
-from tracking.liveness import own_process
-from tracking.log_file import append_log, begin_log, marked
+from tracking.log import append_log, begin_log, marked
 from tracking.provenance import collect
 from tracking.study import STUDY_FILE
 
@@ -49,7 +49,7 @@ class Recorder:
         self.process = own_process()
         self.stopped = False  # as requested
         self.lost: Lost | None = None  # why it ended, if its own process could still report that
-        self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts()), default=0)
+        self.attempt = 1 + max((attempt.number for attempt in self.folder.attempts.all()), default=0)
 
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it."""
@@ -83,7 +83,7 @@ class Recorder:
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier ones is gone."""
         if self.attempt > 1:
-            self.folder.check_begun(self.attempt - 1)  # an unmounted folder may be writable
+            self.folder.attempts.check_begun(self.attempt - 1)  # an unmounted folder may be writable
         write_atomic(self.folder.config_path, _yaml(config_dict(self.planned)))
         self.folder.begin_attempt(self.attempt, self.process)
         with suppress(OSError):
@@ -112,7 +112,7 @@ class Recorder:
         if attempt > self.attempt or not self.began:
             name = self.planned.trial.name
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
-        self.folder.check_running(attempt, self.process)
+        self.folder.attempts.check_running(attempt, self.process)
         match event:
             case Started(device, _, hosts):
                 content = collect(device, self.planned.fingerprint, hosts) | {"data_identity": self.prepared_as}
@@ -161,9 +161,11 @@ class Recorder:
 
     def end(self, reason: str) -> None:
         """Record the end of the attempt, unless it never began or already ended."""
-        now = [each for each in self.folder.attempts() if (each.number, each.process) == (self.attempt, self.process)]
+        now = [
+            each for each in self.folder.attempts.all() if (each.number, each.process) == (self.attempt, self.process)
+        ]
         if any(each.ended is None for each in now):
-            self.folder.end_attempt(self.attempt, reason)
+            self.folder.attempts.end(self.attempt, reason)
 
     def _finish(self, event: Finished) -> None:
         trial, before = self.planned.trial, self.folder.result()

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from sweeps.discarded import discard
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.liveness import BEAT_S, Runner, announce, own_process, request_stop, stop_requests, withdraw
-from tracking.shell import shell_line
+from tracking.attempts import own_process
+from tracking.liveness import BEAT_S, Runner, announce, request_stop, stop_requests, withdraw
+from tracking.words import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again to quit at once."
@@ -204,3 +204,12 @@ def _stop_this_process() -> None:
     """As Ctrl-C does. A process in the background of a script ignores SIGINT."""
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
+
+
+def discard(*descriptors: int) -> None:
+    """Drop what is written there from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    if nowhere not in descriptors:  # one of them may have been closed
+        os.close(nowhere)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -12,12 +13,14 @@ from sweeps.planning.plan import Plan
 from sweeps.preflight.node_facts import packages
 from sweeps.processes.storage import at_place, own_temporary
 from sweeps.running.connection import Connection
-from sweeps.running.open import open_study, readable
+from sweeps.running.open import open_study
 from sweeps.running.progress import Progress
-from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
-from tracking.shell import shell_line
+from tracking.words import shell_line
+
+if TYPE_CHECKING:
+    from sweeps.running.queue import Queue  # it imports Tune, which reads its environment
 
 
 def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]:
@@ -25,7 +28,6 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
 
     Raises RefusedError, Interrupted, OSError.
     """
-    plan = readable(plan, console)
     with (
         unrecorded_as_error(),
         Connection(plan.composition.shared.cluster, console) as connection,
@@ -40,8 +42,9 @@ def run_plan(plan: Plan, command: list[str], console: Console) -> frozenset[str]
 def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: list[str], connection: Connection) -> None:
     """Run the pending trials."""
     from sweeps.processes.ray_private import uncounted
+    from sweeps.running.orders import start_orders
+    from sweeps.running.queue import Queue
     from sweeps.running.tune import run_on_tune
-    from sweeps.running.turn import start_orders
 
     settings = plan.trials[0].settings
     recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
@@ -61,7 +64,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
 
 
 @contextmanager
-def _watched(queue: Queue, leave: Callable[[], None], command: str) -> Iterator[None]:
+def _watched(queue: "Queue", leave: Callable[[], None], command: str) -> Iterator[None]:
     """Within it, the end of Ray ends this process with one line, which ends with the command to type."""
     from sweeps.running.connection import RayWatch
 
@@ -84,7 +87,7 @@ def _leave(study: Path, storage: Path) -> None:
 
 
 @contextmanager
-def _interruptible(queue: Queue) -> Iterator[None]:
+def _interruptible(queue: "Queue") -> Iterator[None]:
     """On an interruption, end the open attempts and raise Interrupted with one line per running trial."""
     try:
         yield

@@ -15,8 +15,8 @@ from sweeps.config.settings import Settings
 from sweeps.planning.naming import by_name, hydra_text, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
-from tracking.shell import shell_line
 from tracking.uri import URI_VARIABLE, without_password
+from tracking.words import shell_line
 
 
 def sync_command(settings: Settings) -> list[str]:

@@ -1,9 +1,5 @@
-"""Ray Tune finds room for the processes of trials, starts them, keeps them for the next trial, and tells of their end.
+"""Ray Tune as we run it: it finds room for the processes of trials, starts them, and keeps them for the next trial."""
 
-A process takes a trial when it is there (``Queue``), and polls its workers (``Turn``): each step of Tune is one poll.
-"""
-
-import logging
 import time
 from functools import partial
 from pathlib import Path
@@ -11,141 +7,21 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.exceptions import RayError
-from ray.tune.progress_reporter import TrialProgressCallback
-from ray.tune.search import Searcher
 
 from sweeps.config.settings import Cluster, Settings
-from sweeps.events import Lost
 from sweeps.preflight.checks import node_faults
 from sweeps.preflight.node_facts import Packages
+from sweeps.processes.ray_private import silent_progress
 from sweeps.processes.storage import FIXES
-from sweeps.processes.times import ANSWER_S, ASK_FREE_S, EXPLAINED_AFTER_S
-from sweeps.running.failures import died
-from sweeps.running.group import WorkerGroup
-from sweeps.running.queue import Queue
-from sweeps.running.turn import Turn, order_of
-
-NEVER_BEGAN = "the trial's process ended before it began"
-NO_START = "no process of a trial starts; Ray's logs have the cause"
-FAILED_STARTS = 5
-"""After so many, one after another, there is no hope."""
-
-
-class LostWorkersError(RuntimeError):
-    """The attempt lost a worker: Tune ends this process, with its place."""
-
-
-class TrialProcess(tune.Trainable):  # type: ignore[misc]
-    """Runs trials one after another, with the same workers as long as these are well."""
-
-    def setup(self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
-        self._group = WorkerGroup(cluster, stall_s, packages)
-        self._turn = Turn(self._group, partial(order_of, self.trial_id))
-        self._lost: str | None = None
-        self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next trial."""
-        self._turn = Turn(self._group, partial(order_of, self.trial_id))
-        self._process = ray.get_runtime_context().current_actor
-        return True
-
-    def step(self) -> dict[str, Any]:
-        """One poll: its events, and whether the trial is over. Raises LostWorkersError after a loss was told."""
-        if self._lost is not None:
-            raise LostWorkersError(self._lost)
-        said = self._turn.step()
-        self._lost = said.lost.cause if said.lost else None
-        told, self._process = {"process": self._process} if self._process else {}, None
-        return {"attempt": said.attempt, "events": said.events, "done": said.over and said.lost is None, **told}
-
-    def cleanup(self) -> None:
-        """End the workers with this process."""
-        self._group.close()
-
-
-class Places(Searcher):  # type: ignore[misc]
-    """Lets Tune look for room for as many processes as trials wait."""
-
-    def __init__(self, queue: Queue) -> None:
-        super().__init__()
-        self.queue = queue
-        self.asked: set[str] = set()  # processes that are not there yet
-
-    def suggest(self, trial_id: str) -> Any:
-        if self.queue.over:
-            return Searcher.FINISHED
-        if len(self.asked) >= self.queue.waiting:
-            return None
-        self.asked.add(trial_id)
-        return {"place": trial_id}
-
-    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        self.asked.discard(trial_id)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Empty: Tune stores its searcher to restore an experiment, but we restore from the study on disk."""
-        return {}
-
-
-class SilentProgress(TrialProgressCallback):  # type: ignore[misc]
-    """In the place of Tune's own, which prints a line for each trial that a stop leaves unbegun."""
-
-    def _print(self, msg: str) -> None:
-        """Nothing."""
-
-
-class TuneCallback(tune.Callback):  # type: ignore[misc]
-    """Tells the queue what becomes of its processes."""
-
-    def __init__(self, queue: Queue, places: Places, settings: Settings) -> None:
-        self.queue, self.places, self.settings = queue, places, settings
-        self.wait = Wait(settings.cluster)
-        self.handles: dict[str, Any] = {}
-        self.failed_starts = 0  # since a process last started
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Empty, for the same reason."""
-        return {}
-
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self.places.asked.discard(trial.trial_id)
-        self.failed_starts = 0
-        self.queue.start(trial.trial_id)
-
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
-        if "process" in result:
-            self.handles[trial.trial_id] = result.pop("process")
-        self.queue.take(trial.trial_id, result["attempt"], result["events"])
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self.handles.pop(trial.trial_id, None)
-        self.queue.end(trial.trial_id)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        if self.queue.knows(trial.trial_id):
-            self.queue.lose(trial.trial_id, partial(_death, self.handles.pop(trial.trial_id, None)))
-        else:
-            self._did_not_start()
-
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self.queue.stopping.waiting = self.wait.words(trials)
-        self.queue.progress.wait(self.queue.stopping.waiting)
-        self.queue.tick()
-
-    def _did_not_start(self) -> None:
-        """Another process follows. A node on which none can start ends the sweep: each trial would wait for it."""
-        self.failed_starts += 1
-        fault = next(iter(node_faults(self.settings)), None)
-        if fault or self.failed_starts >= FAILED_STARTS:
-            self.queue.stopping.end(fault or NO_START)
+from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
+from sweeps.running.group import TrialProcess
+from sweeps.running.queue import Places, Queue, TuneCallback
 
 
 def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # our own lines say which trials failed, and why
     cluster, places = settings.cluster, Places(queue)
+    callback = TuneCallback(queue, places, Wait(cluster).words, partial(node_faults, settings))
     given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages}
     process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
@@ -155,7 +31,7 @@ def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packa
         run_config=tune.RunConfig(
             storage_path=str(storage),
             verbose=0,
-            callbacks=[TuneCallback(queue, places, settings), SilentProgress()],
+            callbacks=[callback, silent_progress()],
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
@@ -176,17 +52,6 @@ def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory(
         [{}] + [{k: v for k, v in worker.items() if v}] * cluster.workers, strategy=strategy(cluster)
     )
-
-
-def _death(process: Any) -> Lost:
-    """Why this process died, as Ray tells who asks it."""
-    if process is None:
-        return Lost(NEVER_BEGAN, "")
-    try:
-        ray.get(process.get_current_ip_pid.remote(), timeout=ANSWER_S)
-    except RayError as error:
-        return died(error, "the trial's process")
-    return Lost("the trial's process was ended", "")
 
 
 def strategy(cluster: Cluster) -> str:

@@ -19,14 +19,14 @@ from typing import TypeVar
 import ray
 from ray.util import get_node_ip_address
 
-from sweeps.events import Assignment, Event, Failed, Lost, Printed
 from sweeps.preflight.node_facts import Packages, packages
 from sweeps.processes.storage import signs
 from sweeps.running.failures import STDERR, StackTimer, ended_by
 from sweeps.task import RefusedError
+from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
-from sweeps.worker.driver import Driver
+from sweeps.worker.events import Assignment, Event, Failed, Lost, Printed
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""

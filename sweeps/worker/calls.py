@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from sweeps.task import Costs
-from tracking.artifacts import is_artifact_name, statistics_name, statistics_text
+from tracking.trial import is_artifact_name, statistics_name, statistics_text
 
 NAME_BYTES = 200
 """Of a file's name: a filesystem takes 255, and a temporary file has a longer one."""

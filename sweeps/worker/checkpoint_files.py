@@ -12,8 +12,8 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.events import Report
 from sweeps.processes.storage import alive, unless_in_use
+from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".part"  # suffix of a file that is being written

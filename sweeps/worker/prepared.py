@@ -17,7 +17,7 @@ from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task, Told
 from tracking.provenance import prepared_place
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 MANIFEST = "prepared.json"
 

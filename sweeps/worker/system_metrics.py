@@ -6,8 +6,8 @@ import time
 
 import psutil
 
-from sweeps.events import Metrics
 from sweeps.processes.times import SAMPLED_EVERY_S
+from sweeps.worker.events import Metrics
 
 
 class SystemMetrics:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_names
 def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS), "--record", str(record)]
-    paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "sweeps")])
+    paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "shared")])
     done = subprocess.run(
         ["unshare", "--mount", "--", sys.executable, *words],  # its mounts go with it
         cwd=PROJECT,

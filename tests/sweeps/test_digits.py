@@ -18,7 +18,7 @@ import torch
 from saved_state import saved_state
 from studies import Running, allelse, lines, mlflow_runs, wait_until
 
-import tracking
+from allelse import load
 from examples import copied
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -195,7 +195,7 @@ def test_status_curves_plan_and_frames_of_it(read: dict[str, Done], undisturbed:
     assert [(line["row"], line["state"], line["step"]) for line in listed] == [(row, "finished", STEPS) for row in ROWS]
     assert read["curves"].stdout.startswith("digits-full: train/loss over training steps")
     assert "0 of 2 trials" in read["plan"].stdout
-    frames = tracking.load(undisturbed)
+    frames = load(undisturbed)
     assert list(frames.scores["metric"]) == ["accuracy"] * 2
     assert list(frames.trials["params"]) == [2474, 626]
     measured = set(frames.curves["metric"])

@@ -7,7 +7,7 @@ import pytest
 from studies import allelse
 from typed import typed
 
-import tracking
+from allelse import load
 from examples import EXAMPLES, copied
 
 WATCHED = """
@@ -35,7 +35,7 @@ def folder(furnish: Callable[[Path], Path], tmp_path: Path) -> Path:
 def test_one_trial_in_this_process(folder: Path) -> None:
     done = typed(folder, "train", "task=wine", "row=raw")
     assert done.exit_code == 0, done.output
-    (score,) = tracking.load(folder / "runs" / "wine-full").scores["value"]
+    (score,) = load(folder / "runs" / "wine-full").scores["value"]
     assert 0.5 < score < 0.9
     again = typed(folder, "train", "sweep.name=wine-full", "row=raw")
     assert "0 of 1 trials to run" in again.stdout

@@ -7,7 +7,7 @@ from studies_on_disk import EXPERIMENT, Store, make_study
 
 from tracking.mlflow.store import open_store
 from tracking.study import Study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 from studies_on_disk import begin
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.study import Study, read_study
 
 ACCURACY = Metric("accuracy", "accuracy", unit="0 to 1", better="up", decimals=3, set="test")
@@ -66,7 +65,7 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
     for name, of_set in scores.items():
         folder.write_statistics(name, head | {"scores": of_set}, [{"right": 1}])
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
-    folder.end_attempt(attempt, "finished")
+    folder.attempts.end(attempt, "finished")
 
 
 def digits(folder: Path, *accuracies: float) -> Study:

@@ -6,8 +6,7 @@ from typing import Any
 
 import other_tasks
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.study import Study
 
 RIGHT = Metric("accuracy", "accuracy", "0 to 1", from_counts=("mean", "right"))

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from tracking.liveness import own_process
+from tracking.attempts import own_process
 from tracking.mlflow.store import Store as OpenStore
 from tracking.study import Study, Trial, write_study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from transformer.card import CARD
 
 EXPERIMENT = "tests"
@@ -38,7 +38,7 @@ def make_study(folder: Path, seeds: dict[str, list[int]]) -> Study:
 
 
 def begin(folder: TrialFolder) -> int:
-    number = 1 + max((attempt.number for attempt in folder.attempts()), default=0)
+    number = 1 + max((attempt.number for attempt in folder.attempts.all()), default=0)
     folder.begin_attempt(number, own_process())
     return number
 
@@ -69,7 +69,7 @@ def result(trial: Trial, attempt: int, step: int, **dev: Any) -> dict[str, Any]:
 def finish(study: Study, trial: Trial, attempt: int, step: int, **dev: Any) -> None:
     folder = study.trial_folder(trial)
     folder.write_result(result(trial, attempt, step, **dev))
-    folder.end_attempt(attempt, "finished")
+    folder.attempts.end(attempt, "finished")
 
 
 def runs_of(study: Study, store: Store) -> list[Any]:

@@ -8,8 +8,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 from studies_on_disk import begin, finish, make_study, report
 
-import tracking
+import allelse
 from tracking.damage import DamagedFileError
+from tracking.frames import StudyFrames
 from tracking.study import Study, StudyMissing
 
 TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
@@ -37,24 +38,24 @@ def study(tmp_path: Path) -> Study:
     report(study.trial_folder(base), attempt, range(10, 30, 10))
     finish(study, base, attempt, 30, bleu=None)
     begin(study.trial_folder(failed))
-    study.trial_folder(failed).end_attempt(1, "failed")
+    study.trial_folder(failed).attempts.end(1, "failed")
     study.trial_folder(failed).write_error("OutOfMemoryError: too wide\n")
     return study
 
 
-def types(frames: tracking.StudyFrames) -> dict[str, dict[str, str]]:
+def types(frames: StudyFrames) -> dict[str, dict[str, str]]:
     return {name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()} for name in COLUMNS}
 
 
 def test_the_columns_and_types_are_fixed(study: Study, tmp_path: Path) -> None:
-    frames = tracking.load(study.folder)
+    frames = allelse.load(study.folder)
     assert types(frames) == COLUMNS
-    assert types(tracking.load(make_study(tmp_path / "runs/empty", {}).folder)) == COLUMNS
+    assert types(allelse.load(make_study(tmp_path / "runs/empty", {}).folder)) == COLUMNS
     assert [list(types(frames)[name]) for name in COLUMNS] == [list(columns) for columns in COLUMNS.values()]
 
 
 def test_what_the_frames_hold(study: Study) -> None:
-    frames = tracking.load(str(study.folder))
+    frames = allelse.load(str(study.folder))
     assert frames.name == "mine"
     states = [(line.trial, line.state, line.note) for line in frames.trials.itertuples()]
     assert states == [
@@ -72,7 +73,7 @@ def test_what_the_frames_hold(study: Study) -> None:
 
 def test_a_damaged_trial_is_kept_and_named(study: Study) -> None:
     study.trial_folder(study.trials[0]).journal_path.write_text("{}\n")
-    frames = tracking.load(study.folder)
+    frames = allelse.load(study.folder)
     assert "journal.jsonl:1 is damaged" in frames.trials.note[0]
     assert (len(frames.curves), len(frames.scores) > 0) == (0, True)
 
@@ -87,22 +88,22 @@ def test_a_wrong_folder_is_one_clear_error(study: Study, monkeypatch: pytest.Mon
         (study.folder / "study.json", str(study.folder)),
     ):
         with pytest.raises(StudyMissing, match=r"^no study at /") as missing:
-            tracking.load(folder)
+            allelse.load(folder)
         assert hint in str(missing.value)
     (study.folder / "study.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"study\.json"):
-        tracking.load(study.folder)
+        allelse.load(study.folder)
     monkeypatch.chdir(study.folder)
     (study.folder / "study.json").unlink()
     with pytest.raises(StudyMissing):
-        tracking.load(".")
+        allelse.load(".")
 
 
 def test_a_relative_path_gives_the_same(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study.folder)
-    frames = tracking.load(".")
+    frames = allelse.load(".")
     assert frames.name == "mine"
-    assert_frame_equal(frames.trials, tracking.load(study.folder).trials)
+    assert_frame_equal(frames.trials, allelse.load(study.folder).trials)
 
 
 def test_the_import_is_light() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 
-from tracking.rows import table
 from tracking.statistics.findings import find
+from tracking.statistics.rows import table
 from tracking.study import Study
 from tracking.table.methods import methods
 

@@ -61,8 +61,8 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
         markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
     )
     assert markdown[-1] == (
-        "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base, between "
-        "means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
+        "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base, "
+        "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
     )
 
 

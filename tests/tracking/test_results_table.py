@@ -21,7 +21,7 @@ def mixed(tmp_path: Path) -> Study:
     for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
     failed = study.trial_folder(study.trials[3])
-    failed.end_attempt(begin(failed), "failed")
+    failed.attempts.end(begin(failed), "failed")
     failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
 
@@ -62,8 +62,8 @@ def test_a_difference_is_between_the_means_over_all_seeds_of_both(tmp_path: Path
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders = [study.trial_folder(trial) for trial in study.trials]
     begin(folders[0])
-    folders[1].end_attempt(begin(folders[1]), "interrupted")
-    folders[2].end_attempt(begin(folders[2]), "failed")
+    folders[1].attempts.end(begin(folders[1]), "interrupted")
+    folders[2].attempts.end(begin(folders[2]), "failed")
     folders[2].write_error("ValueError: no")
     assert [row.note for row in table(study)] == ["running", "interrupted", "FAILED: ValueError: no"]
 

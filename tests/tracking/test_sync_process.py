@@ -15,7 +15,7 @@ from studies_on_disk import EXPERIMENT, Store, begin, finish, history, only_run,
 
 from tracking.mlflow import sync
 from tracking.study import Study
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from tracking.uri import URI_VARIABLE
 
 ROOT = Path(sync.__file__).parents[2]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_trials import PAPER_BASE, SMALL, small_model
+from small_trials import PAPER_BASE, small_model
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.config import ModelConfig
@@ -81,6 +81,7 @@ def test_parameters_of_the_rows_with_37000_pieces(row: str, attention_bias: bool
         ("d_model 1024", "167.926", 168),
         ("d_ff 1024", "52.506", 53),
         ("d_ff 4096", "90.291", 90),
+        ("big", "218.282", 218),  # published as 213: the only one that does not fit
     ],
 )
 def test_published_parameters_are_those_of_40960_pieces_and_attention_biases(
@@ -89,10 +90,6 @@ def test_published_parameters_are_those_of_40960_pieces_and_attention_biases(
     counted = parameters(replace(PAPER_BASE, attention_bias=True, **ROWS[row]), 40_960) / 1e6
     assert f"{counted:.3f}" == millions
     assert round(counted) == published
-
-
-def test_only_big_does_not_fit_its_published_213_million() -> None:
-    assert f"{parameters(replace(BIG, attention_bias=True), 40_960) / 1e6:.1f}" == "218.3"
 
 
 @pytest.mark.parametrize(("n_heads", "width"), [(1, 512), (4, 128), (16, 32), (32, 16)])
@@ -108,12 +105,6 @@ def test_parameters_by_arithmetic_equal_those_of_the_built_row(row: str, attenti
     assert parameters(model, 37_000) == count(model, 37_000)
 
 
-@pytest.mark.parametrize("changes", SMALL_VARIANTS, ids=str)
-def test_parameters_by_arithmetic_equal_those_of_built_variants(changes: dict[str, Any]) -> None:
-    model = replace(SMALL, **changes)
-    assert parameters(model, 31) == count(model, 31)
-
-
 @pytest.mark.parametrize(
     ("model", "steps", "flops"), [(PAPER_BASE, 100_000, "9.52e+17"), (BIG, 300_000, "9.67e+18")], ids=["base", "big"]
 )
@@ -124,11 +115,6 @@ def test_training_flops_at_25000_tokens_of_length_25(model: ModelConfig, steps: 
 def test_planned_batches_are_filled_by_the_longer_side() -> None:
     lengths = planned_lengths(tokens_per_batch=100, steps=3, mean_source=10, mean_target=20)
     assert lengths == Lengths(150, 300, 1500, 6000, 3000)
-
-
-def test_lengths_are_the_sums_that_determine_flops() -> None:
-    assert Lengths.of([(2, 3), (5, 7)]) == Lengths(7, 10, 29, 58, 41)
-    assert Lengths.of([(2, 3)]) + Lengths.of([(5, 7)]) == Lengths.of([(2, 3), (5, 7)])
 
 
 @pytest.mark.parametrize("changes", SMALL_VARIANTS, ids=str)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_trials import DECODE, SMALL, SYNTHETIC, copy_data, prepared_text, small_trial
+from small_trials import DECODE, SMALL, copy_data, prepared_text, small_trial
 
 from sweeps.task import Keep
 from transformer.cost import parameters
@@ -62,17 +62,3 @@ def test_the_texts_of_a_set_are_its_sources_and_references(tmp_path: Path) -> No
     assert list(found) == ["source", "reference"]
     assert found["source"] == found["reference"] == prepared.sources("test")
     assert TRANSLATION.texts(prepared.folder, "wmt14") == {}
-
-
-def test_preparing_fills_a_folder(tmp_path: Path) -> None:
-    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
-    made = tmp_path / "made"
-    made.mkdir()
-    assert TRANSLATION.prepare is not None
-    TRANSLATION.prepare([small_trial(data), small_trial(data, seed=2)], made, lambda step, share: None)
-    assert TRANSLATION.texts is not None
-    assert len(TRANSLATION.texts(made, "dev")["source"]) == 12
-
-
-def test_the_first_row_is_named_after_its_corpus() -> None:
-    assert TRANSLATION.title(small_trial(SYNTHETIC)) == "synthetic"

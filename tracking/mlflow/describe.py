@@ -9,19 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tracking.attempts import Attempt
 from tracking.card import COSTS, Card
 from tracking.damage import unless_damaged
-from tracking.formats import stopped_at
 from tracking.journal import JournalLine
-from tracking.liveness import Attempt
 from tracking.mlflow import names
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
-from tracking.rows import BASE, TableRow, table
+from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, Trial
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TrialFolder
 from tracking.uri import without_password
+from tracking.words import stopped_at
 
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
 # trial is then scored again.
@@ -166,7 +166,7 @@ class Described:
         MLflow takes the newest value as the latest, so scores that replace others need a later time.
         """
         folders = [self.study.trial_folder(each) for each in (self.trial, self.base) if each is not None]
-        newest = [found[-1] for each in folders if (found := unless_damaged(each.attempts, []))]
+        newest = [found[-1] for each in folders if (found := unless_damaged(each.attempts.all, []))]
         ends = [to_ms(each.began if each.ended is None else each.ended) for each in newest]
         scored = [to_ms(each.result_path.stat().st_mtime) for each in folders if each.result_path.exists()]
         return max([*ends, *scored])

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from tracking.artifacts import TAKEN
-from tracking.damage import read_whole, unless_damaged
+from tracking.damage import unless_damaged
+from tracking.files import read_whole
 from tracking.journal import JournalLine
 from tracking.mlflow.describe import points_in
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings, with_verdicts
+from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.printed import to_csv, to_markdown
-from tracking.trial_folder import TrialFolder
+from tracking.trial import TAKEN, TrialFolder
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])

@@ -4,7 +4,7 @@ import colorsys
 from collections import Counter
 
 from tracking.card import Card
-from tracking.rows import BASE
+from tracking.statistics.rows import BASE
 from tracking.study import Study, Trial
 
 VAL, FINAL, BEST, LAST, DELTA, PUBLISHED = "val/", "final/", "best/", "last/", "delta/", "published/"

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracking.card import Card
-from tracking.formats import number
-from tracking.metrics import Metric
-from tracking.rows import BASE, TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study, Trial
 from tracking.table import cells
 from tracking.table.caption import caption
+from tracking.words import number
 
 NOTE = "mlflow.note.content"
 LONGEST = 20_000  # characters of an experiment's tag

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tracking.cause import cause_of
 from tracking.mlflow.database import connected, follow_move
 from tracking.mlflow.store import model_of, silence
 from tracking.uri import default_uri
+from tracking.words import cause_of
 
 VERSIONS = "mlflow.modelVersions"
 

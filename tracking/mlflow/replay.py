@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracking.cause import cause_of, out_of_reach
-from tracking.damage import DamagedFileError, read_whole, unless_damaged
+from tracking.attempts import Attempt
+from tracking.damage import DamagedFileError, unless_damaged
+from tracking.files import read_whole
 from tracking.journal import JournalLine
-from tracking.liveness import Attempt, Runner, runners, runs
-from tracking.looks import looks_of, settled_looks
+from tracking.liveness import Runner, runners, runs
+from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, points_in, to_ms
 from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
 from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent
@@ -25,10 +26,11 @@ from tracking.mlflow.names import ROW
 from tracking.mlflow.notes import NOTE, row_words, study_note
 from tracking.mlflow.store import Status, Store
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
-from tracking.rows import BASE, table
 from tracking.statistics.findings import find
+from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, Trial, read_study
-from tracking.trial_folder import TrialFolder, TrialState
+from tracking.trial import TrialFolder, TrialState
+from tracking.words import cause_of, out_of_reach
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
 STATUS: dict[TrialState, Status] = {"finished": "FINISHED", "failed": "FAILED", "running": "RUNNING"}
@@ -109,14 +111,14 @@ class Replay:
     def _replay_changes(self, study: Study, trial: Trial) -> int | None:
         """Points sent; None before the trial has started."""
         folder = study.trial_folder(trial)
-        attempts = folder.attempts()
+        attempts = folder.attempts.all()
         if not attempts:
             return None
         running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         self._running |= {trial.key} if running else set()
         base = base_of(study, trial)
-        compared = settled_looks(study.trial_folder(base)) if base is not None else ()
-        looks = (looks_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
+        compared = settled_stamps(study.trial_folder(base)) if base is not None else ()
+        looks = (stamps_of(folder), compared, running, (self._folder / STUDY_FILE).stat().st_mtime_ns)
         seen = self._seen.get(trial.key, {})
         if seen.get("run") == looks:
             return 0
@@ -211,10 +213,10 @@ class Replay:
     def _page(self, study: Study, trial: Trial) -> None:
         """A trial's artifacts."""
         folder, lives, seen = study.trial_folder(trial), trial.key in self._running, self._seen[trial.key]
-        looks, sent = (settled_looks(folder), lives), self._ledger.get(trial.key)
+        looks, sent = (settled_stamps(folder), lives), self._ledger.get(trial.key)
         if sent is not None and seen.get("page") != looks:
             files = run_files(folder, lives)
-            model = {} if lives else Described(study, trial, folder.attempts()).model
+            model = {} if lives else Described(study, trial, folder.attempts.all()).model
             tables = {"mlflow.loggedArtifacts": TABLES if SAMPLES in files else ""}
             self._send(trial.key, sent, {**_files(files), "tags of files": tables, "model": model})
             seen["page"] = looks

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
 from tracking.mlflow.store import quoted
 from tracking.study import Study

@@ -8,7 +8,7 @@ from tracking.report.drawing import Drawing, new_figure, plain, shortened, style
 from tracking.report.palette import INK, line_style
 from tracking.report.row_entries import Entry, panels
 from tracking.report.ticks import counted, label_ticks, late_range
-from tracking.rows import BASE
+from tracking.statistics.rows import BASE
 
 AXES, HEAD, LINE, FOOT = 1.62, 0.24, 0.12, 0.4  # inches: plot, title, a line of the legend, numbers of the steps
 LETTERS = 46

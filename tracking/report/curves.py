@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from tracking.card import Card
+from tracking.card import Card, Metric
 from tracking.damage import unless_damaged
 from tracking.journal import Journal
-from tracking.metrics import Metric
 from tracking.study import Study
 
 POINTS = 120

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracking.card import Card
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.curve_figures import curve_figures
 from tracking.report.curves import Curves
 from tracking.report.drawing import Drawing
 from tracking.report.forest import Difference, forest
 from tracking.report.row_entries import Entry
 from tracking.report.score_against_cost import scatters
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 
 
 @dataclass(frozen=True)

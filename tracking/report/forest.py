@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tracking.formats import signed
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
 from tracking.report.palette import BLUE, GREEN, INK, MUTED, PAPER, PURPLE, RULE, VERMILION
 from tracking.report.row_entries import Entry
 from tracking.statistics.finding import Kind
+from tracking.words import signed
 
 LINE, HEAD, TOP, FOOT, SECOND = 0.215, 0.26, 0.17, 0.58, 0.12
 """Inches: a row, the title, a second scale, numbers and legend, a second line of the legend."""

@@ -13,10 +13,9 @@ from tracking.report.row_entries import Entry
 from tracking.report.samples import Texts, samples
 from tracking.report.tables import costs, results
 from tracking.report.ticks import utc
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
-from tracking.studies import last_active
-from tracking.study import Study
+from tracking.statistics.rows import TableRow
+from tracking.study import Study, last_active
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),

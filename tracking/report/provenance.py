@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from tracking.damage import unless_damaged
-from tracking.formats import stopped_at, time
 from tracking.provenance import changes
 from tracking.report.ticks import utc
 from tracking.study import Study, Trial
+from tracking.words import stopped_at, time
 
 
 def provenance(study: Study) -> dict[str, Any]:
@@ -47,5 +47,5 @@ def _cells(study: Study, trial: Trial) -> tuple[object, ...]:
     folder = study.trial_folder(trial)
     state, result = folder.standing(trial.key)
     held = result or {}
-    attempts = len(unless_damaged(folder.attempts, []))
+    attempts = len(unless_damaged(folder.attempts.all, []))
     return state, attempts, stopped_at(held) or held.get("step", ""), time(held.get("seconds")), trial.key[:12]

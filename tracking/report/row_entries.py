@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracking.rows import BASE, TableRow
+from tracking.statistics.rows import BASE, TableRow
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracking.report.row_entries import Entry
-from tracking.rows import BASE
+from tracking.statistics.rows import BASE
 from tracking.study import Study, Trial
 
 SHOWN = 8

@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.card import Card
-from tracking.formats import flops, parameters
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.drawing import Drawing, new_figure, plain, shortened, styled
 from tracking.report.palette import PAPER, group_styles
 from tracking.report.row_entries import Entry
 from tracking.report.ticks import counted, label_ticks, place_costs
-from tracking.rows import BASE, TableRow
+from tracking.statistics.rows import BASE, TableRow
 from tracking.table.columns import PARAMS
+from tracking.words import flops, parameters
 
 PLOT, BETWEEN, HEAD, FOOT, LINE = 1.5, 0.5, 0.24, 0.42, 0.13  # inches
 MOST = 3  # metrics

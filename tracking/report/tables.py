@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracking.card import Card
-from tracking.formats import flops, millions, parameters, time
-from tracking.metrics import Metric
+from tracking.card import Card, Metric
 from tracking.report.row_entries import Entry
-from tracking.rows import TableRow
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.table import cells
 from tracking.table.columns import COST_LABELS, published_names
+from tracking.words import flops, millions, parameters, time
 
 NONE = "–"
 

@@ -10,8 +10,8 @@ from tracking.report.figures import Figures, draw
 from tracking.report.page import Content, page
 from tracking.report.row_entries import entries
 from tracking.report.samples import Texts
-from tracking.rows import BASE, TableRow, table
 from tracking.statistics.findings import Findings, find, with_verdicts
+from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.methods import methods

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.moderated import holm
 from tracking.statistics.samples import (
     Evaluated,

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.metrics import Metric
-from tracking.row_means import metric_mean, minus
 from tracking.statistics.bootstrap import DRAWS, SentenceTest, paired_tests
 from tracking.statistics.family import Family, RowTest, family
+from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.samples import Evaluated, UntestedError, evaluated, samples, scores
 from tracking.study import Study, Trial
 

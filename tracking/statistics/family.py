@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.dunnett import dunnett_p, welch_p
 from tracking.statistics.finding import ALPHA, HOUR, Finding, kind_of
 from tracking.statistics.moderated import differences, exponential_intervals, intervals, moderated

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 
 ALPHA = 0.05
 Kind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tracking.best_report import BestReport, best_reports
-from tracking.card import Card
-from tracking.metrics import Metric
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
+from tracking.statistics.best_report import BestReport, best_reports
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.finding import MARKS as OF_SEEDS
+from tracking.statistics.rows import TableRow
 from tracking.statistics.seeds import later
 from tracking.statistics.unlike import Unlike, unlike
 from tracking.study import Study

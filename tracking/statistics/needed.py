@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.seeds import finished_results, seed_values
 from tracking.study import Study
 

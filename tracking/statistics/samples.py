@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracking.card import Card
+from tracking.card import Card, Metric
 from tracking.damage import DamagedFileError, unless_damaged
-from tracking.metrics import Metric
 from tracking.study import Study, Trial
 
 FIRST = 2

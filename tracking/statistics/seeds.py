@@ -1,15 +1,13 @@
 """The seeds of a study: the scores of its finished trials, and seeds that were added after its first results."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from tracking.card import Metric
 from tracking.damage import unless_damaged
-from tracking.decode_settings import DecodeSettings
-from tracking.metrics import Metric
-from tracking.study import Study
+from tracking.statistics.means import DecodeSettings
+from tracking.study import Study, seconds
 
 SeedValues = dict[str, dict[int, float | None]]
 Results = dict[str, dict[int, dict[str, Any]]]
@@ -65,7 +63,7 @@ def later(study: Study) -> Later:
         new = [(trial.row, trial.seed) for trial in study.trials if trial.name in asked.get("added", ())]
         seeds = sorted({seed for row, seed in new if row in known})
         known |= {row for row, _ in new}
-        if first is not None and (_seconds(asked["ts"]) or 0.0) > first:
+        if first is not None and (seconds(asked["ts"]) or 0.0) > first:
             added += [seeds] * bool(seeds)
             drops += bool(asked.get("dropped"))
     return Later(len(added), tuple(dict.fromkeys(seed for seeds in added for seed in seeds)), drops)
@@ -74,16 +72,9 @@ def later(study: Study) -> Later:
 def _ends(study: Study) -> Iterator[float]:
     """When trials finished, in Unix seconds."""
     for trial in study.trials:
-        for attempt in unless_damaged(study.trial_folder(trial).attempts, []):
+        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, []):
             if attempt.ended is not None and attempt.reason == "finished":
                 yield attempt.ended
-
-
-def _seconds(ts: str) -> float | None:
-    with suppress(ValueError):
-        when = datetime.fromisoformat(ts)
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    return None
 
 
 def _often(times: int) -> str:

@@ -1,6 +1,6 @@
 """Our differences against the published ones: a verdict per row by a stated rule, and the agreement of the order.
 
-The rule's numbers belong to the metric: `negligible` and `margin` (tracking/metrics.py). Whether we show a difference
+The rule's numbers belong to the metric: `negligible` and `margin` (tracking/card.py). Whether we show a difference
 is what the table's mark says.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tracking.metrics import Metric
+from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
 
 Word = Literal["agrees", "disagrees", "not shown", "not tested"]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from tracking.card import Card
-from tracking.rows import TableRow, decode_of
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.rows import TableRow, decode_of
 from tracking.table.cells import MIXED_SETTINGS
 from tracking.table.chance_notes import chance_notes
 from tracking.table.columns import COST_LABELS, setting_words

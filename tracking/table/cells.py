@@ -1,10 +1,9 @@
 """The numbers of one row as text, and the word in place of a missing one."""
 
-from tracking.card import Card
-from tracking.formats import flops, millions, number, parameters, signed, signed_nonzero, spread, time
-from tracking.metrics import Metric
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
+from tracking.words import flops, millions, number, parameters, signed, signed_nonzero, spread, time
 
 OTHER_SETTINGS, MIXED_SETTINGS = "other settings", "mixed settings"
 NOT_REPORTED = "not reported"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Card
-from tracking.formats import spread
-from tracking.rows import TableRow
 from tracking.statistics.finding import ALPHA, MARKS, Kind
 from tracking.statistics.findings import OF_SAMPLES, STOPPED, UNLIKE, Findings
+from tracking.statistics.rows import TableRow
 from tracking.statistics.unlike import summary
 from tracking.table.view import View
+from tracking.words import spread
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family

@@ -6,12 +6,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
-from tracking.card import Card
-from tracking.formats import number
-from tracking.metrics import Metric
-from tracking.rows import BASE, TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings, test_columns, tested_fields
+from tracking.statistics.rows import BASE, TableRow
 from tracking.table import cells
+from tracking.words import number
 
 PARAMS = "params_m"
 COST_LABELS = {"params": "params", "flops": "FLOPs", "seconds": "time"}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from tracking.rows import TableRow
 from tracking.statistics.findings import MARKS, NONE, Findings
+from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import Column, markdown_names
 from tracking.table.text_table import Cell, TextTable, text_table

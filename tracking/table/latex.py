@@ -3,8 +3,8 @@ r"""The study's table in LaTeX, for the preamble \usepackage{booktabs}."""
 import re
 from collections.abc import Sequence
 
-from tracking.rows import TableRow
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import printed_names
 from tracking.table.text_table import Cell, TextTable, text_table

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tracking.decode_settings import DecodeSettings
-from tracking.formats import millions, parameters
 from tracking.statistics.bootstrap import SentenceTests
 from tracking.statistics.family import Family
 from tracking.statistics.finding import ALPHA
+from tracking.statistics.means import DecodeSettings
 from tracking.statistics.seeds import Results, finished_results
 from tracking.study import Study
 from tracking.table.columns import setting_words
+from tracking.words import millions, parameters
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tracking.rows import BASE as BASE
-from tracking.rows import TableRow as TableRow
-from tracking.rows import table as table
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.rows import BASE as BASE
+from tracking.statistics.rows import TableRow as TableRow
+from tracking.statistics.rows import table as table
 from tracking.study import Study
 from tracking.table.columns import Column, Style, columns_of, csv_names, json_fields
 from tracking.table.html import to_html as to_html

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from tracking.card import Card
-from tracking.rows import BASE, TableRow
 from tracking.statistics.findings import MARKS, NONE, Findings
+from tracking.statistics.rows import BASE, TableRow
 from tracking.study import Study
 from tracking.table import cells
 from tracking.table.caption import caption

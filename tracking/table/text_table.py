@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracking.rows import TableRow
 from tracking.statistics.findings import NONE, Findings
+from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.caption import caption
 from tracking.table.columns import Column, Style, columns_of, markdown_names

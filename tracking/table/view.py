@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tracking.card import Card
-from tracking.metrics import Metric
-from tracking.rows import TableRow
+from tracking.card import Card, Metric
 from tracking.statistics.findings import Findings
+from tracking.statistics.rows import TableRow
 from tracking.study import Study, Trial
 from tracking.table.columns import value_of
 

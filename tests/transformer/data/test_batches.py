@@ -1,9 +1,10 @@
-"""Batches: the token budget, the epoch, the order, the shares of workers, and the content of the tensors."""
+"""Batches: the token budget, the epoch, the order, the shares of workers, the content of the tensors, prefetching."""
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from small_trials import random_pairs, random_pieces, share
 
 from transformer.cost import Lengths
 from transformer.data import synthetic, vocabulary
-from transformer.data.batches import Batch, TrainingBatches, _lengths, by_length, collate, cut, evaluation_batches
+from transformer.data.batches import (
+    STEPS_AHEAD,
+    Batch,
+    TrainingBatches,
+    _lengths,
+    collate,
+    evaluation_batches,
+    prefetch,
+)
 from transformer.data.prepared import ParallelSet, Sentences
 from transformer.data.vocabulary import BOS, EOS, PAD
 
@@ -46,16 +55,6 @@ def test_sentences_times_longest_side_stays_within_the_budget_on_both_sides(budg
         assert len(batch.source) * max(batch.source.shape[1], batch.target.shape[1]) <= budget
 
 
-def test_batches_are_as_full_as_the_budget_allows() -> None:
-    order = by_length(PAIRS, np.arange(len(PAIRS)))
-    batches = cut(PAIRS, order, BUDGET)
-    assert np.concatenate(batches).tolist() == order.tolist()
-    longest = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)
-    for indices, following in pairwise(batches):
-        widest = max(longest[indices].max(), longest[following[0]])
-        assert (len(indices) + 1) * widest > BUDGET
-
-
 @pytest.mark.parametrize("number", [0, 1, 5])
 def test_every_sentence_is_in_an_epoch_exactly_once(number: int) -> None:
     assert sorted(chain(*epoch(training(), number))) == list(range(300))
@@ -87,24 +86,6 @@ def test_another_seed_and_another_epoch_have_other_orders() -> None:
     assert firsts[0] != firsts[1] != firsts[2] != firsts[0]
     assert compositions[0] != compositions[1]
     assert compositions[0] != compositions[2]
-
-
-def test_batches_are_not_ordered_by_length() -> None:
-    batches = training()
-    widths = [share(batches, step).source.shape[1] for step in range(1, len(batches) + 1)]
-    assert widths != sorted(widths)
-    assert widths != sorted(widths, reverse=True)
-
-
-@pytest.mark.parametrize("world", [2, 3])
-def test_the_shares_of_all_workers_make_up_the_batch(world: int) -> None:
-    batches = training()
-    for step in range(1, len(batches) + 1):
-        whole = share(batches, step)
-        shares = [share(batches, step, rank, world) for rank in range(world)]
-        assert Counter(rows(whole)) == Counter(row for share in shares for row in rows(share))
-        assert {(share.total_targets, share.lengths) for share in shares} == {(whole.total_targets, whole.lengths)}
-        assert max(len(s.source) for s in shares) - min(len(s.source) for s in shares) <= 1
 
 
 MIXED = random_pairs(3000, longest=40, seed=3)
@@ -152,15 +133,6 @@ def test_no_batch_of_an_epoch_is_a_remainder(size: int, budget: int) -> None:
         assert min(found) > least * np.mean(found)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_corpus_of_fewer_blocks_than_a_batch_is_one_batch(size: int) -> None:
-    pairs = ParallelSet(random_pieces([900] * size), random_pieces([900] * size, seed=2))
-    batches = TrainingBatches(pairs, 4000, 1000, seed=1)
-    assert len(batches) == 1
-    assert [len(block) for block in batches.blocks(5)] == [1] * size
-    assert sorted(batches.indices(2).tolist()) == list(range(size))
-
-
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 8])
 def test_micro_batches_of_all_workers_make_up_the_batch_and_hold_its_totals(world: int) -> None:
     batches = TrainingBatches(MIXED, 4000, 40, seed=1)
@@ -206,11 +178,6 @@ def test_evaluating_covers_each_sentence_once_over_all_workers(world: int) -> No
     assert sorted(seen) == list(range(300))
 
 
-def test_evaluating_drops_no_sentence_for_its_length() -> None:
-    pairs = ParallelSet(random_pieces([BUDGET + 5, 3]), random_pieces([4, 3]))
-    assert sorted(i for indices, _ in evaluation_batches(pairs, BUDGET) for i in indices.tolist()) == [0, 1]
-
-
 @pytest.fixture(scope="module")
 def synthetic_pairs(tmp_path_factory: pytest.TempPathFactory) -> ParallelSet:
     """A quarter of the synthetic training set, in 1 000 pieces."""
@@ -230,3 +197,36 @@ def test_less_than_a_tenth_of_the_batches_of_synthetic_text_is_padding(synthetic
         real += batch.lengths.source + batch.lengths.target
     assert real == synthetic_pairs.source.lengths.sum() + synthetic_pairs.target.lengths.sum()
     assert 1 - real / padded < 0.1
+
+
+def test_every_item_comes_once_and_in_order() -> None:
+    assert list(prefetch(lambda step: step * step, range(3, 40))) == [step * step for step in range(3, 40)]
+    assert list(prefetch(lambda step: step, range(2))) == [0, 1]
+    assert list(prefetch(lambda step: step, range(0))) == []
+
+
+def test_items_are_made_ahead_of_their_use_but_not_without_limit() -> None:
+    made, enough = [], threading.Event()
+
+    def make(step: int) -> int:
+        made.append(step)
+        if step == STEPS_AHEAD - 1:
+            enough.set()
+        return step
+
+    items = prefetch(make, range(1000))
+    assert next(items) == 0
+    assert enough.wait(timeout=30)  # without any request for them
+    assert next(items) == 1
+    items.close()
+    assert len(made) <= STEPS_AHEAD + 1
+
+
+def test_an_error_reaches_the_reader_at_its_step() -> None:
+    def make(step: int) -> float:
+        return 1 / (step - 3)
+
+    items = prefetch(make, range(9))
+    assert [next(items) for _ in range(3)] == [1 / -3, 1 / -2, -1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(items)

@@ -1,4 +1,4 @@
-"""Exported weights: loading returns exactly the exported model, and runs no code."""
+"""Exported weights give exactly the exported model and run no code; unmodified CTranslate2 computes the same."""
 
 import json
 import subprocess
@@ -8,13 +8,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import ctranslate2
+import numpy as np
 import pytest
+import sentencepiece
 import torch
-from small_trials import small_model, small_trial
+from small_trials import DECODE, small_model, small_trial
 from trained_letters import Trained
 
 from transformer.config import TrialConfig
-from transformer.decoding.export import export_weights, load_exported, new_folder
+from transformer.data.batches import pad
+from transformer.data.prepared import Sentences
+from transformer.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from transformer.decoding.export import export_ctranslate2, export_weights, load_exported, new_folder
 from transformer.decoding.search import beam_search
 from transformer.faults import FaultyError
 from transformer.model.encoder_decoder import Transformer
@@ -122,3 +128,115 @@ def test_weights_that_would_run_code_are_refused(exported: Path, tmp_path: Path)
     with pytest.raises(FaultyError, match="cannot be read"):
         load_exported(exported)
     assert not (tmp_path / "run").exists()
+
+
+ROOM = 40
+"""Most pieces per output; these sentences need a quarter."""
+
+
+def opened(folder: Path) -> ctranslate2.Translator:
+    return ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+
+
+@pytest.fixture(scope="module")
+def ctranslated(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    export_ctranslate2(trained.model, trained.vocabulary, folder)
+    return folder
+
+
+@torch.no_grad()
+def log_p(model: Transformer, source: list[int], target: list[int]) -> list[float]:
+    """log P of each piece of a target in nats; padding and beginning-of-sentence are never generated."""
+    logits = model.logits(model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])))[0]
+    logits[:, [PAD, BOS]] = -torch.inf
+    chosen: list[float] = torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
+    return chosen
+
+
+def best_of_ours(model: Transformer, sources: Sentences, beam: int) -> list[list[int]]:
+    batch = pad(sources, np.arange(len(sources)))
+    return [
+        best[0].pieces[:ROOM]
+        for best in beam_search(model, batch, replace(DECODE, beam=beam, alpha=0.0, max_extra=ROOM))
+    ]
+
+
+def best_of_ctranslate2(folder: Path, vocabulary: Vocabulary, sources: Sentences, beam: int) -> list[list[int]]:
+    texts = vocabulary.texts()
+    tokens = [[texts[piece] for piece in sources[i][:-1]] for i in range(len(sources))]
+    results = opened(folder).translate_batch(
+        tokens, beam_size=beam, length_penalty=0, min_decoding_length=0, max_decoding_length=ROOM
+    )
+    return [[texts.index(token) for token in result.hypotheses[0]] for result in results]
+
+
+def where_they_part(first: list[int], second: list[int]) -> int:
+    """Number of pieces up to the first difference, including it and end-of-sentence: there greedy search decided."""
+    pairs = zip([*first, EOS], [*second, EOS], strict=False)
+    return next(place for place, (a, b) in enumerate(pairs, start=1) if a != b)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_trained_model_finds_the_same_outputs_or_nearly_tied_ones(
+    trained: Trained, ctranslated: Path, beam: int
+) -> None:
+    sources = trained.prepared.pairs("test").source
+    ours = best_of_ours(trained.model, sources, beam)
+    theirs = best_of_ctranslate2(ctranslated, trained.prepared.vocabulary, sources, beam)
+    different = [i for i in range(len(sources)) if ours[i] != theirs[i]]
+    assert len(different) <= len(sources) / 100
+    for i in different:
+        decided = where_they_part(ours[i], theirs[i]) if beam == 1 else ROOM
+        totals = [
+            sum(log_p(trained.model, sources[i].tolist(), [*pieces, EOS][:decided])) for pieces in (ours[i], theirs[i])
+        ]
+        assert totals[0] == pytest.approx(totals[1], abs=1e-3)
+
+
+def test_these_sentences_distinguish_the_two_searches(trained: Trained) -> None:
+    sources = trained.prepared.pairs("test").source
+    greedy, beam = (best_of_ours(trained.model, sources, width) for width in (1, 4))
+    assert sum(a != b for a, b in zip(greedy, beam, strict=True)) >= 10
+    assert len({tuple(pieces) for pieces in beam}) > 100
+
+
+def test_text_is_translated_with_only_the_folder(trained: Trained, ctranslated: Path) -> None:
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(ctranslated / "vocabulary.model"))
+    (result,) = opened(ctranslated).translate_batch([processor.encode("b g a", out_type=str)])
+    assert processor.decode(result.hypotheses[0]) == "b g a"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"positions": "learned"},
+        {"attention_bias": True},
+        {"d_k": 3, "d_v": 8},
+        {"d_k": 8, "d_v": 8},
+        {"d_k": 24, "d_v": 5},
+    ],
+    ids=str,
+)
+def test_any_model_is_the_same_function_of_its_input(changes: dict[str, Any], trained: Trained, tmp_path: Path) -> None:
+    vocabulary = trained.prepared.vocabulary
+    model, texts = small_model(len(vocabulary), **changes), vocabulary.texts()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
+    export_ctranslate2(model, trained.vocabulary, tmp_path)
+    source, target = vocabulary.encode(["c a b d", "j i h"])
+    (scored,) = opened(tmp_path).score_batch(
+        [[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]]
+    )
+    assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
+
+
+def test_without_the_package_the_refusal_names_its_installation(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
+    with pytest.raises(FaultyError, match=r"is not installed; must be: pip install 'allelse\[export\]'"):
+        export_ctranslate2(trained.model, trained.vocabulary, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,19 +1,20 @@
-"""Adam takes the steps of torch's own, capturable or not, resumes from either's state, and imports no compiler."""
+"""The learning rate by hand; Adam takes the steps of torch's own, and resumes from a state of either device."""
 
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from small_trials import small_trial
+from small_trials import TRAIN, small_trial
 
 from sweeps.task import Saved
 from transformer.training.optimizer import adam, learning_rate, set_learning_rate
 from transformer.training.state import TrainState
 
-BOTH_WAYS = pytest.mark.parametrize("capturable", [False, True])
+PAPER = replace(TRAIN, warmup_steps=4000)
 
 
 def fresh(capturable: bool) -> TrainState:
@@ -38,6 +39,21 @@ def assert_close(first: TrainState, second: TrainState) -> None:
         moments, others = first.optimizer.state[mine], second.optimizer.state[other]
         for name in ("step", "exp_avg", "exp_avg_sq"):
             torch.testing.assert_close(moments[name], others[name], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (1, 1.746928e-07),  # 512^-0.5 · 4000^-1.5
+        (1000, 1.746928e-04),
+        (4000, 6.987712e-04),  # 512^-0.5 · 4000^-0.5
+        (16000, 3.493856e-04),  # half the peak after four times the steps
+        (100_000, 1.397542e-04),
+    ],
+)
+def test_the_papers_learning_rate_at_base(step: int, rate: float) -> None:
+    assert learning_rate(PAPER, 512, step) == pytest.approx(rate, rel=1e-6)
+    assert learning_rate(replace(PAPER, lr_factor=2.0), 512, step) == pytest.approx(2 * rate, rel=1e-6)
 
 
 def test_the_steps_are_the_same() -> None:
@@ -82,7 +98,7 @@ def test_capturable_adam_always_reads_its_rate_from_the_same_tensor() -> None:
     assert rate.item() == pytest.approx(learning_rate(small_trial().train, 16, 3), rel=1e-6)
 
 
-@BOTH_WAYS
+@pytest.mark.parametrize("capturable", [False, True])
 def test_each_resumes_from_the_other_s_saved_state(capturable: bool) -> None:
     saved = Saved(3, copy.deepcopy(trained(fresh(not capturable), range(1, 4)).to_dict()))
     resumed = fresh(capturable)

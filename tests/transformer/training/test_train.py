@@ -21,7 +21,7 @@ from transformer.training.loss import summed_loss
 from transformer.training.meter import DivergedError
 from transformer.training.optimizer import learning_rate
 from transformer.training.state import MisfitError, TrainState, start
-from transformer.training.train import dev_nll, fit, make_forward_backward, train_step
+from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
 PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
@@ -93,20 +93,6 @@ def test_a_step_is_adam_with_the_papers_constants_on_the_mean_loss_of_a_target_p
     assert state.step == 3
 
 
-def test_the_gradients_of_two_shares_sum_to_the_batch_s() -> None:
-    trial = small_trial()
-    whole, *shares = (fresh(trial) for _ in range(3))
-    train_step(whole, [share(batches(trial), 3)], trial, Worker(), make_forward_backward(whole.model, trial))
-    for rank, state in enumerate(shares):
-        train_step(
-            state, [share(batches(trial), 3, rank, 2)], trial, Worker(), make_forward_backward(state.model, trial)
-        )
-    parts = [gradients(state) for state in shares]
-    for name, gradient in gradients(whole).items():
-        difference = (parts[0][name] + parts[1][name] - gradient).norm()
-        assert difference <= 1e-6 * max(1.0, gradient.norm().item()), name
-
-
 def test_a_step_does_not_depend_on_earlier_work_of_the_process() -> None:
     trial = small_trial(model=DROPPED_OUT)
     first, second = fresh(trial), fresh(trial)
@@ -127,12 +113,6 @@ def test_dropout_differs_between_steps_and_seeds_and_workers() -> None:
 
     assert loss() == loss()
     assert len({loss(), loss(step=2), loss(seed=2), loss(rank=1)}) == 4
-
-
-def test_only_the_seed_determines_the_first_weights() -> None:
-    weights = [start(small_trial(seed=seed, steps=steps), 30, CPU) for seed, steps in ((1, 10), (1, 99), (2, 10))]
-    assert_bitwise_equal(weights[0], weights[1])
-    assert not torch.equal(weights[0].model.embedding, weights[2].model.embedding)
 
 
 def test_a_stopped_run_goes_on_to_bitwise_the_same_state_as_an_uninterrupted_one() -> None:
@@ -277,14 +257,6 @@ def test_a_logged_loss_is_the_mean_since_the_last_one() -> None:
     means = [sum(losses[:5]) / 5, sum(losses[5:]) / 5]
     assert [metrics["train/loss"] for metrics in fifth.reports.values()] == pytest.approx(means, rel=1e-6)
     assert fifth.reports[10]["train/learning_rate"] == learning_rate(small_trial().train, 16, 10)
-
-
-def test_the_reported_dev_figures_match_the_model_at_that_step() -> None:
-    trial = ToyTrial(small_trial(model=DROPPED_OUT))
-    state = trained(trial)
-    nll = dev_nll(state.model, DEV, trial.config, Worker())
-    assert trial.reports[10]["dev/nll"] == nll
-    assert trial.reports[10]["dev/ppl"] == pytest.approx(torch.tensor(nll).exp().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -1,0 +1,179 @@
+"""Learning curves for a terminal: one small plot per row, from the journals alone.
+
+All plots share their axes. Each seed is a thin line; dots are the mean of base. No color is needed.
+"""
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeps.schema import Problem, RefusedError, nearest
+from tracking.card import Metric
+from tracking.damage import unless_damaged
+from tracking.statistics.rows import BASE
+from tracking.study import Study
+from tracking.words import number
+
+HIDDEN = ("system/", "nonfinite")
+"""Reported values that are no result of training."""
+NARROWEST, WIDEST, HEIGHT = 38, 60, 12  # of one plot, in characters
+GAP = "  "
+MOST_POINTS = 240
+"""Of one line; three for each column of the widest plot."""
+LOGARITHMIC = 20
+"""The ratio of the largest to the smallest value above which the scale is logarithmic."""
+
+Curve = list[tuple[int, float]]  # step and value
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One metric of a study over steps: by row, a curve per seed that has reported it."""
+
+    metric: str  # as the journals name it
+    reported: tuple[str, ...]  # all metrics of the journals
+    rows: dict[str, list[Curve]]
+
+    @property
+    def points(self) -> list[tuple[int, float]]:
+        return [point for of_row in self.rows.values() for curve in of_row for point in curve]
+
+
+def read_curves(study: Study, metric: str | None = None) -> Curves:
+    """The curves of ``metric``; by default the headline on its set, on another set, or else the first one reported.
+
+    Raises RefusedError for a metric that no journal has.
+    """
+    journals = [(trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in study.trials]
+    names = dict.fromkeys(name for _, journal in journals for line in journal for name in line.metrics)
+    reported = tuple(name for name in names if not name.startswith(HIDDEN))
+    chosen = _usual(study.task.headline, reported) if metric is None else metric
+    if metric is not None and metric not in names:
+        known = ", ".join(reported) or "nothing yet"
+        near = nearest(metric, reported)
+        raise RefusedError([Problem("--metric", f'is "{metric}"', f"the trials of {study.name} report {known}", near)])
+    rows: dict[str, list[Curve]] = {trial.row: [] for trial in study.trials}
+    for row, journal in journals:
+        if curve := [(line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics]:
+            rows[row].append(curve)
+    return Curves(chosen, reported, rows)
+
+
+def _usual(headline: Metric, reported: Sequence[str]) -> str:
+    point = f"{headline.set}/{headline.name}"
+    elsewhere = (name for name in reported if name.endswith(f"/{headline.name}"))
+    return point if point in reported else next(elsewhere, next(iter(reported), point))
+
+
+def drawn(study: Study, curves: Curves, width: int) -> str:
+    """The plots in lines of at most ``width`` characters, or one line if no trial has reported the metric."""
+    name, begun = _label(study, curves.metric), [row for row, of_row in curves.rows.items() if of_row]
+    if not begun:
+        return f"{study.name}: no trial has reported {name} yet\n"
+    across = max(1, (width + len(GAP)) // (NARROWEST + len(GAP)))
+    wide = min(WIDEST, (width + len(GAP)) // across - len(GAP))
+    frame = _Frame.of(study, curves)
+    panels = [frame.panel(row, max(wide, 20)) for row in begun]
+    lines = textwrap.wrap(_caption(study, curves, name, frame), width)
+    for start in range(0, len(panels), across):
+        lines += ["", *(GAP.join(parts).rstrip() for parts in zip(*panels[start : start + across], strict=True))]
+    if waiting := [row for row, of_row in curves.rows.items() if not of_row]:
+        lines += ["", *textwrap.wrap(f"Nothing reported yet: {', '.join(waiting)}", width)]
+    return "\n".join(lines) + "\n"
+
+
+def _label(study: Study, metric: str) -> str:
+    """The set and the label of a metric of the study; the journal's own name for what is no metric of the table."""
+    known = {f"{each.set}/{each.name}": f"{each.set} {each.label}" for each in study.task.metrics}
+    return known.get(metric, metric)
+
+
+def _caption(study: Study, curves: Curves, name: str, frame: "_Frame") -> str:
+    headline = study.task.headline
+    dots = "; dots: the mean of base" if curves.rows.get(BASE) and len(curves.rows) > 1 else ""
+    scale = ", logarithmic scale" if frame.logarithmic else ""
+    text = f"{study.name}: {name} over training steps{scale}. A line per seed{dots}. Numbers: the last mean."
+    if not curves.metric.endswith(f"/{headline.name}") and _usual(headline, curves.reported) == curves.metric:
+        text += f" {_label(study, f'{headline.set}/{headline.name}')} is not reported while training."
+    return text
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What all plots share: both axes, and how numbers are written."""
+
+    curves: Curves
+    decimals: int
+    last: int  # step
+    low: float
+    high: float
+    logarithmic: bool
+
+    @staticmethod
+    def of(study: Study, curves: Curves) -> "_Frame":
+        decimals = {f"{metric.set}/{metric.name}": metric.decimals for metric in study.task.metrics}
+        values = [value for _, value in curves.points]
+        low, high = min(values), max(values)
+        logarithmic = low > 0 and high / low > LOGARITHMIC
+        if low == high:
+            low, high = low - 1, high + 1
+        last = max(step for step, _ in curves.points)
+        return _Frame(curves, decimals.get(curves.metric, 3), last, low, high, logarithmic)
+
+    def panel(self, row: str, width: int) -> list[str]:
+        """One plot as ``HEIGHT`` lines of ``width`` characters, the first with the row's name and last mean value."""
+        import plotext
+
+        figure = plotext.figure
+        figure.clear.all()
+        figure.theme("colorless").plot_size(width, HEIGHT - 1)
+        if row != BASE and self.curves.rows.get(BASE):
+            self._draw(figure, mean(self.curves.rows[BASE]), "·")
+        for curve in self.curves.rows[row]:
+            self._draw(figure, curve, "braille")
+        self._rule(figure)
+        lines = plotext.uncolorize(figure.build().string()).rstrip("\n").split("\n")
+        value = f" {self.text(mean(self.curves.rows[row])[-1][1])}"
+        return [f"{row[: width - len(value)]:<{width - len(value)}}{value}", *(f"{line:<{width}}" for line in lines)]
+
+    def _draw(self, figure: Any, curve: Curve, marker: str) -> None:
+        steps, values = zip(*_thinned(curve), strict=True)
+        signal = figure.signal(list(steps), [self._height(value) for value in values], marker=marker)
+        figure.draw(signal.lines())
+
+    def _rule(self, figure: Any) -> None:
+        low, high = self._height(self.low), self._height(self.high)
+        values = [self.low, self._value((low + high) / 2), self.high]
+        y, x = figure.ruler("y"), figure.ruler("x")
+        y.lim(low, high)
+        y.ticks([self._height(value) for value in values], [self.text(value) for value in values])
+        x.lim(0, self.last)
+        x.ticks([0, self.last], ["0", str(self.last)])
+        figure.axes(False, axis="x", side="upper")
+        figure.axes(False, axis="y", side="right")
+
+    def _height(self, value: float) -> float:
+        return math.log10(value) if self.logarithmic else value
+
+    def _value(self, height: float) -> float:
+        return 10**height if self.logarithmic else height
+
+    def text(self, value: float) -> str:
+        return number(value, self.decimals)
+
+
+def _thinned(curve: Curve) -> Curve:
+    """Evenly chosen points, the last one included: more would fall into the same characters."""
+    every = math.ceil(len(curve) / MOST_POINTS)
+    return curve[::-every][::-1]
+
+
+def mean(of_row: Iterable[Curve]) -> Curve:
+    """The mean over the seeds, at the steps that all of them have; over the first one alone if there are none."""
+    curves = [dict(curve) for curve in of_row]
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    if not shared:
+        return sorted(curves[0].items())
+    return [(step, math.fsum(curve[step] for curve in curves) / len(curves)) for step in shared]

@@ -1,0 +1,157 @@
+"""The live view of a study, from its folder alone: that of a running sweep, and of `allelse status --watch`."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from sweeps.planning.naming import by_name, placed
+from sweeps.planning.plan import Plan
+from sweeps.processes.times import LINE_EVERY_S, WATCH_S
+from sweeps.status.standings import Line, Standings
+from sweeps.status.tables import counted, shown_state, status_tables
+from tracking.liveness import Runner, runners, seconds_left
+from tracking.mlflow.lag import Lag, current_store
+from tracking.study import Study, read_study
+from tracking.uri import default_uri, without_password
+from tracking.words import shell_line
+from tracking.words import time as as_time
+
+MOST_OF_A_CORE = 0.05
+"""A study of many running trials is looked at less often, so that watching takes no more of a core."""
+UNSENT = Lag("", {}, 0, None, ())
+"""MLflow is not looked at."""
+
+
+class Watched:
+    """A study as its folder shows it, looked at every ``every_s`` seconds or less often."""
+
+    def __init__(self, study: Study, every_s: float) -> None:
+        self.study, self.every_s = study, every_s
+        self.lines: list[Line] = []
+        self.pause_s = 0.0
+        self._standings, self._looked = Standings(study), 0.0
+
+    def is_due(self) -> bool:
+        """Whether the next look may follow."""
+        return time.monotonic() - self._looked >= self.pause_s
+
+    def look(self, changing: Collection[str] | None = None) -> list[Line]:
+        """One line per trial. With the names of those that are ``changing``, only their files are looked at again."""
+        began = time.thread_time()
+        try:
+            self.lines = self._standings.lines(UNSENT, changing)
+        finally:
+            self._looked = time.monotonic()
+            self.pause_s = max(self.every_s, (time.thread_time() - began) / MOST_OF_A_CORE)
+        return self.lines
+
+    def view(self, console: Console, below: Sequence[str], more: str = "") -> Group:
+        """The tables, cut to the terminal's height, above the summary and the places of logs and MLflow."""
+        text = Text("\n".join([f"{summary(self.study, self.lines)}{more}", "", *below]), overflow="fold")
+        room = console.height - len(text.wrap(console, console.width)) - 1
+        return Group(*status_tables(self.study, self.lines, console.width, room), text)
+
+
+def watch(study: Study, console: Console, below: Sequence[str]) -> None:
+    """Show the study every ``WATCH_S`` seconds or less often, until nothing is running.
+
+    In a terminal as a table above the lines ``below``, else a line for each change.
+    """
+    if not console.is_terminal:
+        _tell(_looks(study), console)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        for watched in _looks(study):
+            live.update(watched.view(console, below), refresh=True)
+
+
+def summary(study: Study, lines: Sequence[Line]) -> str:
+    """Such as "1 running, 4 waiting; 2 min 10 s so far; about 3 min 20 s left; waiting for 4 GPUs, 2 are free"."""
+    running = runners(study.folder)
+    ran = max((time.time() - runner.since for runner in running), default=0.0)
+    so_far = f"; {as_time(ran)} so far" if ran > 0 else ""
+    wait = "".join(f"; waiting for {words}" for words in sorted({runner.waiting for runner in running} - {""}))
+    return f"{counted(map(shown_state, lines))}{so_far}{_until(running, lines)}{wait}"
+
+
+def _until(running: Sequence[Runner], lines: Sequence[Line]) -> str:
+    """The end of all trials, or of the running ones until their process knows more."""
+    left = seconds_left(running)
+    if left is not None:
+        return f"; about {as_time(left)} left"
+    known = [line["seconds_left"] for line in lines if line["seconds_left"]]
+    return f"; about {as_time(max(known))} until the running trials are trained" if known else ""
+
+
+def _looks(study: Study) -> Iterator[Watched]:
+    watched = Watched(study, WATCH_S)
+    while True:
+        lines = watched.look()
+        yield watched
+        if not runners(study.folder) and not any(line["state"] == "running" for line in lines):
+            return
+        time.sleep(watched.pause_s)
+        now = read_study(study.folder)
+        if now != watched.study:  # rows or seeds were added
+            watched = Watched(now, WATCH_S)
+
+
+def _tell(looks: Iterator[Watched], console: Console) -> None:
+    before: dict[str, Any] = {}
+    said = time.monotonic()
+    for watched in looks:
+        study, lines = watched.study, watched.lines
+        changed = [line for line in lines if before.get(line["key"]) not in (None, line["state"])]
+        for line in changed:
+            console.print(escape(_sentence(study, line)), soft_wrap=True)
+        if not before or time.monotonic() - said > LINE_EVERY_S:
+            console.print(escape(f"{study.name}: {summary(study, lines)}"), soft_wrap=True)
+            said = time.monotonic()
+        before = {line["key"]: line["state"] for line in lines}
+
+
+def _sentence(study: Study, line: Line) -> str:
+    """Such as "base-s1: finished, test accuracy 0.912"."""
+    headline = study.task.headline
+    value = line[f"{headline.set}_{headline.name}"] if line["state"] == "finished" else None
+    score = f", {headline.set} {headline.label} {headline.text(value)}" if value is not None else ""
+    at = f" at step {line['step']}" if line["step"] is not None and not score else ""
+    note = f" ({line['note']})" if line["note"] else ""
+    return f"{line['row']}-s{line['seed']}: {line['state']}{at}{score}{note}"
+
+
+def below_live_view(plan: Plan) -> tuple[str, ...]:
+    """The lines below the live view, or before the first line of a run without a terminal."""
+    study, uri = plan.folder, plan.composition.shared.tracking.uri
+    return (
+        "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
+        f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
+        *_places(study, uri or default_uri(study.parent)),
+    )
+
+
+def below_watch(study: Path) -> tuple[str, ...]:
+    """The lines below what `allelse status --watch` shows."""
+    return (
+        f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
+        *_places(study, current_store(study)),
+    )
+
+
+def _places(study: Path, uri: str) -> tuple[str, ...]:
+    store = str(study.parent / "mlflow.db") if uri == default_uri(study.parent) else without_password(uri, mark="")
+    return (
+        f"Logs: {study}/TRIAL/log.txt, {_verb(study, 'logs', '--follow', trial='TRIAL')}",
+        f"MLflow: {store}, `{shell_line(['allelse', 'ui', *placed(study)])}`",
+    )
+
+
+def _verb(study: Path, verb: str, option: str = "", trial: str = "") -> str:
+    named = shell_line([by_name(study), *placed(study)])
+    return f"`{' '.join(filter(None, ['allelse', verb, trial, named, option]))}`"

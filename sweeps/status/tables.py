@@ -1,0 +1,246 @@
+"""Where the trials of a study stand, as tables for a terminal: a line per trial, per row, or per study of a folder."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sweeps.status.standings import Line
+from tracking.card import Card
+from tracking.damage import DamagedFileError
+from tracking.statistics.rows import BASE, table
+from tracking.study import Study, last_active, last_asked
+from tracking.words import number
+from tracking.words import time as as_time
+
+ONE_LINE_EACH = 100
+"""Up to so many trials have a line each; more are summed up by row."""
+NAMED = 20
+"""How many trials that need attention a summed-up table names."""
+STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
+STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
+CALM = ("finished", "missing")
+FIRST = ("running", "silent", "failed", "damaged", "interrupted", "to score again", "missing", "finished")
+"""The order of states where not all trials are shown."""
+WIDE = 10_000
+"""Columns of a terminal in which everything has room."""
+NEEDED = 5
+"""Columns that a line per trial always has, however narrow the terminal is."""
+FRAME = 6
+"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
+
+
+def status_tables(
+    study: Study, lines: Sequence[Line], width: int | None = None, room: int | None = None
+) -> list[Table]:
+    """The whole study, and of a large one the trials that run or failed; in so many columns of a terminal.
+
+    With ``room``, as many lines of them as fit in it.
+    """
+    if not _is_large(lines):
+        return [_trials(study, lines, _title(study, lines), None if room is None else max(1, room - FRAME), width)]
+    others = sorted((line for line in lines if _needs_a_line(line)), key=_turn)
+    most = NAMED if room is None else max(1, min(NAMED, room // 2 - FRAME))
+    named = [_trials(study, others, "Running, or in need of attention", most, width)] if others else []
+    taken = sum(table.row_count + FRAME for table in named)
+    return [_rows(study, lines, None if room is None else max(1, room - taken - FRAME)), *named]
+
+
+def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
+    """What to know of trials that do not run, whole, where the terminal is too narrow for the tables."""
+    wide = console.options.update(width=WIDE)
+    if all(console.measure(table, options=wide).maximum <= console.width for table in status_tables(study, lines)):
+        return []
+    noted = [line for line in lines if _note(line) and line["state"] != "running"]
+    named = [f"{line['row']}-s{line['seed']}: " * (shown_state(line) != "waiting") + line["note"] for line in noted]
+    known = list(dict.fromkeys(named))  # many trials wait for the same
+    more = len(known) - NAMED
+    return [*known[:NAMED], *([f"and {more} more; --json lists all"] if more > 0 else [])]
+
+
+def _needs_a_line(line: Line) -> bool:
+    return line["state"] not in CALM or (line["state"] == "finished" and bool(line["note"]))
+
+
+def _is_large(lines: Sequence[Line]) -> bool:
+    """Whether a line per trial would be too long to read, and a line per row is shorter."""
+    return len(lines) > ONE_LINE_EACH and len({line["row"] for line in lines}) < len(lines)
+
+
+def shown_state(line: Line) -> str:
+    """The state in ``status_json``, but "waiting" for a trial that a running sweep has not started yet,
+    "starting" for one without a report of its attempt, "evaluating" for one after its last step."""
+    if line["state"] in ("missing", "interrupted") and line["note"].startswith("waiting for "):
+        return "waiting"
+    if line["state"] != "running":
+        return str(line["state"])
+    return "starting" if not line["look"].has_reported else "evaluating" if line["step"] == line["steps"] else "running"
+
+
+def progress_of(line: Line) -> str:
+    """Of a running trial, such as "300/600", or "evaluating"."""
+    return _step(line) if shown_state(line) == "running" else shown_state(line)
+
+
+def counted(states: Iterable[str]) -> str:
+    """Such as "48 finished, 1 running"."""
+    return ", ".join(f"{count} {state}" for state, count in Counter(states).most_common())
+
+
+def _title(study: Study, lines: Sequence[Line]) -> str:
+    finished = sum(line["state"] == "finished" for line in lines)
+    return f"{study.name}: {finished} of {len(lines)} finished"
+
+
+def _trials(
+    study: Study, lines: Sequence[Line], title: str, most: int | None = None, width: int | None = None
+) -> Table:
+    """A line each. Where the terminal is narrow, columns that one can do without are left out, and notes are cut."""
+    if most is not None and len(lines) > most:
+        title += f", {most} of {len(lines)} shown; --json lists all"
+        lines = sorted(lines, key=_turn)[:most]
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    columns = _columns(study, lines)
+    for name in reversed([*columns][NEEDED:]):
+        if width is None or _width(columns) <= width:
+            break
+        del columns[name]
+    for name in columns:
+        table.add_column(escape(name), justify="left" if name in ("row", "state") else "right", no_wrap=True)
+    table.add_column("")
+    for place, line in enumerate(lines):
+        note = Text(_note(line), no_wrap=True, overflow="ellipsis")
+        cells = [escape(of[place]) for of in columns.values()]
+        table.add_row(*cells, note, style=STYLES.get(shown_state(line)))
+    return table
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Of the table's lines without a note, with the space between columns."""
+    return 4 + sum(max(map(cell_len, [name, *cells])) + 3 for name, cells in columns.items())
+
+
+def _columns(study: Study, lines: Sequence[Line]) -> dict[str, list[str]]:
+    """The cells of each column, by its heading; those that one can do without come last."""
+    headline = study.task.headline
+    found = {
+        "row": [line["row"] for line in lines],
+        "seed": [str(line["seed"]) for line in lines],
+        "state": [shown_state(line) for line in lines],
+        "step": [_step(line) for line in lines],
+        f"{headline.set} {headline.label}": [headline.text(line[f"{headline.set}_{headline.name}"]) for line in lines],
+    }
+    if any(line["seconds_left"] is not None for line in lines):
+        found["left"] = [as_time(line["seconds_left"]) for line in lines]
+    if any(line["state"] == "running" for line in lines):
+        found |= {name: [_number(line["watched"][name]) for line in lines] for name in lines[0]["watched"]}
+    if any(line["attempts"] > 1 for line in lines):
+        found["attempts"] = [str(line["attempts"]) for line in lines]
+    return found
+
+
+def _number(value: float | None) -> str:
+    """A watched metric: a loss, or a large rate."""
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def _note(line: Line) -> str:
+    """Its state says already that a trial waits for its turn."""
+    return "" if shown_state(line) == "waiting" and line["note"] == "waiting for its turn" else str(line["note"])
+
+
+def _rows(study: Study, lines: Sequence[Line], most: int | None = None) -> Table:
+    """One line per row: its seeds by state, and the mean of the headline over those that have one."""
+    headline, rows = study.task.headline, dict[str, list[Line]]()
+    for line in lines:
+        rows.setdefault(line["row"], []).append(line)
+    shown, title = list(rows), _title(study, lines)
+    if most is not None and len(rows) > most:
+        title += f", {most} of {len(rows)} rows shown"
+        shown = sorted(rows, key=lambda row: min(map(_turn, rows[row])))[:most]
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for name, justify in (("row", "left"), ("seeds", "right"), ("states", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column(escape(f"mean {headline.set} {headline.label}"), justify="right")
+    for row in shown:
+        own = rows[row]
+        values = [value for line in own if (value := line[f"{headline.set}_{headline.name}"]) is not None]
+        states = [shown_state(line) for line in own]
+        style = "green" if set(states) == {"finished"} else "red" if "failed" in states else None
+        mean = headline.text(sum(values) / len(values) if values else None)
+        table.add_row(escape(row), str(len(own)), counted(states), mean, style=style)
+    return table
+
+
+def _turn(line: Line) -> int:
+    return FIRST.index(line["state"])
+
+
+def _step(line: Line) -> str:
+    """Such as "300/600"; a finished trial has only its last step."""
+    if line["step"] is None:
+        return ""
+    unfinished = line["steps"] is not None and line["state"] not in ("finished", "to score again")
+    return f"{line['step']}/{line['steps']}" if unfinished else str(line["step"])
+
+
+def studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[dict[str, Any]]:
+    """One object per study, the most recently active first; of damaged ones, at the end, ``name`` and ``damage``."""
+    unknown = dict.fromkeys(("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline"))
+    damaged = [{"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults]
+    return [*map(_line, studies), *damaged]
+
+
+def studies_table(lines: Sequence[dict[str, Any]]) -> Table:
+    """From the lines of ``studies_json``."""
+    shown = Table(box=box.SIMPLE_HEAD)
+    shown.add_column("study", overflow="fold")
+    shown.add_column("rows × seeds", no_wrap=True)
+    shown.add_column("finished", justify="right", no_wrap=True)
+    shown.add_column("failed", justify="right")
+    shown.add_column("last active, UTC", no_wrap=True)
+    shown.add_column("base", overflow="fold")
+    for line in lines:
+        if line["damage"]:
+            shown.add_row(escape(line["name"]), "damaged", "", "", "", escape(line["damage"]), style="red")
+        else:
+            counts = [f"{line['rows']} × {line['seeds']}", f"{line['finished']} of {line['trials']}"]
+            when = "" if line["active"] is None else line["active"].replace("T", " ")[:16]
+            failed = f"[red]{line['failed']}[/]" if line["failed"] else ""
+            shown.add_row(escape(line["name"]), *counts, failed, when, line["headline"] or "")
+    return shown
+
+
+def _line(study: Study) -> dict[str, Any]:
+    states = [study.trial_folder(trial).state(trial.key) for trial in study.trials]
+    base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
+    return {
+        "name": study.name,
+        "rows": len({trial.row for trial in study.trials}),
+        "seeds": len({trial.seed for trial in study.trials}),
+        "trials": len(study.trials),
+        "finished": states.count("finished"),
+        "failed": states.count("failed"),
+        "asked": _utc(last_asked(study)),
+        "active": _utc(last_active(study) or None),
+        "base": base and base.scores,
+        "headline": base and _headline(study.task, base.scores),
+        "damage": None,
+    }
+
+
+def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
+    """Such as "accuracy 0.897"."""
+    known = [(metric, scores.get(metric.name)) for metric in card.tabled]
+    return ", ".join(f"{metric.label} {number(value, metric.places)}" for metric, value in known if value is not None)
+
+
+def _utc(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,268 @@
+"""The two sides of a comparison as they are named, and the texts behind their samples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sweeps.config.settings import Settings
+from sweeps.planning.named_study import study_to_read
+from sweeps.planning.naming import known_study, must_finish, study_names
+from sweeps.planning.recorded import moved
+from sweeps.planning.task_of import source_of_study
+from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.worker.prepared import check_whole, data_place
+from tracking.card import Metric
+from tracking.damage import DamagedFileError
+from tracking.files import decoded, read_whole
+from tracking.statistics.compared import Differing, SampleCompared, Side
+from tracking.statistics.family import Family
+from tracking.statistics.findings import find
+from tracking.statistics.rows import table
+from tracking.study import STUDY_FILE, Study, Trial
+from tracking.table.view import study_of_metrics
+
+KEY = "A B"
+ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
+SOME = 30  # names in a refusal, at most
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name means: trials of one row, or a whole study, whose ``row`` is None."""
+
+    name: str
+    study: Study
+    row: str | None
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Pairs to compare: one of two trials or rows, or one for each row that both studies have finished."""
+
+    first: Named
+    second: Named
+    pairs: list[tuple[Side, Side]]
+    settings: Settings
+    notices: tuple[str, ...]
+
+    @property
+    def of_studies(self) -> bool:
+        return self.first.row is None
+
+    @property
+    def only(self) -> tuple[list[str], list[str]]:
+        """The rows of each study that are left out: one of the two studies has no finished trial of them."""
+        if not self.of_studies:
+            return [], []
+        shared = {first.trials[0].row for first, _ in self.pairs}
+        found = [[row for row in _rows(each.study) if row not in shared] for each in (self.first, self.second)]
+        return found[0], found[1]
+
+
+def named_sides(names: Sequence[str], overrides: list[str]) -> Sides:
+    """The finished trials that the two names mean. Raises RefusedError with every problem."""
+    if len(names) != 2:
+        several = f"has {len(names)} names: {', '.join(names)}"
+        found = "is missing" if not names else f"is only {names[0]}" if len(names) == 1 else several
+        raise RefusedError([Problem(KEY, found, "must be two trials, two rows or two studies")])
+    taken = study_to_read(overrides)
+    runs = Path(taken.settings.paths.runs)
+    found_all = [_meant(name, taken.study, runs) for name in names]
+    if problems := [each for each in found_all if isinstance(each, Problem)]:
+        raise RefusedError(dict.fromkeys(problems))
+    first, second = (each for each in found_all if isinstance(each, Named))
+    if problems := list(_mismatches(first, second)):
+        raise RefusedError(problems)
+    pairs = _row_pairs(first, second) if first.row is None else [(_side(first), _side(second))]
+    if problems := list(_unfinished(first, second, pairs)):
+        raise RefusedError(problems)
+    of_taken = any(each.study.folder == taken.study.folder and each.row is not None for each in (first, second))
+    return Sides(first, second, pairs, taken.settings, taken.notices if of_taken else ())
+
+
+def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list[Metric]:
+    """The metrics to compare: the named one, those of the table for two studies, otherwise all. Raises RefusedError."""
+    card, problems = sides.first.study.task, list[Problem]()
+    known = [metric.name for metric in card.metrics]
+    if name is not None and name not in known:
+        near = nearest(name, known)
+        problems.append(Problem("--metric", f'is "{name}"', f"must be one of {', '.join(known)}", near))
+    sets = dict.fromkeys(
+        of for pair in sides.pairs for side in pair for r in side.results.values() for of in r["scores"]
+    )
+    if set_name is not None and set_name not in sets:
+        allowed = f"must be an evaluated set: {', '.join(sets)}"
+        problems.append(Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets)))
+    if problems:
+        raise RefusedError(problems)
+    return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
+
+
+def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    reference, row = first.trials[0].row, second.trials[0].row
+    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, reference), reference).seeds
+
+
+def by_output(metrics: Sequence[Metric]) -> list[Metric]:
+    """Those of the table first, and among them those that every setting for scoring changes: they score outputs."""
+    return sorted(metrics, key=lambda metric: (not metric.tabled, metric.changed_by is not None))
+
+
+def _shown(sides: Sides, metric: Metric) -> bool:
+    return metric.tabled or not sides.of_studies
+
+
+def _meant(name: str, here: Study, runs: Path) -> Named | Problem:
+    study_name, _, inner = name.rpartition("/")
+    place = Path(name).expanduser()
+    if found := _within(here, name, name):
+        return found
+    if name in study_names(runs) and (study := known_study(runs / name)):
+        return Named(name, study, None, study.trials)
+    if study_name in study_names(runs) and (study := known_study(runs / study_name)):
+        return _within(study, inner, name) or _unknown(name, study, runs)
+    if (place / STUDY_FILE).is_file() and (study := known_study(place.resolve())):
+        return Named(name, study, None, study.trials)
+    if place.is_dir() and (study := known_study(place.resolve().parent)):
+        return _within(study, place.resolve().name, name) or _unknown(name, study, runs)
+    return _unknown(name, here, runs)
+
+
+def _within(study: Study, inner: str, name: str) -> Named | None:
+    """A row or a trial of the study."""
+    trials = tuple(trial for trial in study.trials if inner in (trial.row, trial.name))
+    return Named(name, study, trials[0].row, trials) if trials else None
+
+
+def _unknown(name: str, study: Study, runs: Path) -> Problem:
+    rows, studies = _rows(study), study_names(runs)
+    inner = name.rpartition("/")[2]
+    near = nearest(inner, [*rows, *(trial.name for trial in study.trials), *studies])
+    more = f" and {len(rows) - SOME} more" if len(rows) > SOME else ""
+    found = f'is "{name}", but the rows of {study.name} are {", ".join(rows[:SOME])}{more}'
+    return Problem(KEY, found, ALLOWED, near)
+
+
+def _mismatches(first: Named, second: Named) -> Iterable[Problem]:
+    """Why the two cannot be compared, whatever they hold."""
+    same = first.study.folder == second.study.folder
+    if same and first.trials == second.trials:
+        yield Problem(KEY, f"are the same: {first.name}", "must be two different trials, rows or studies")
+    elif (first.row is None) != (second.row is None):
+        whole, part = (first, second) if first.row is None else (second, first)
+        found = f"are a whole study, {whole.name}, and a row or trial, {part.name}"
+        yield Problem(KEY, found, "compare two studies, or write STUDY/ROW", f"{whole.name}/{part.row}")
+    elif first.study.task.name != second.study.task.name:
+        found = f"belong to different tasks, {first.study.task.name} and {second.study.task.name}"
+        yield Problem(KEY, found, "must belong to one task: metrics differ between tasks")
+
+
+def _row_pairs(first: Named, second: Named) -> list[tuple[Side, Side]]:
+    alike = first.study.name == second.study.name
+    names = [each.name if alike else each.study.name for each in (first, second)]
+    rows = [row for row in _rows(first.study) if row in _rows(second.study)]
+    pairs = [(_row_side(first, names[0], row), _row_side(second, names[1], row)) for row in rows]
+    return [(one, other) for one, other in pairs if one.trials and other.trials]
+
+
+def _row_side(named: Named, study_name: str, row: str) -> Side:
+    return Side.of(f"{study_name}/{row}", named.study, [trial for trial in named.trials if trial.row == row])
+
+
+def _side(named: Named) -> Side:
+    return Side.of(named.name, named.study, named.trials)
+
+
+def _unfinished(first: Named, second: Named, pairs: Sequence[tuple[Side, Side]]) -> Iterable[Problem]:
+    if not pairs:
+        found = f"{first.name} and {second.name} have no finished row in common"
+        yield Problem(KEY, found, must_finish(first.study.folder))
+    for side, named in ((side, named) for pair in pairs for side, named in zip(pair, (first, second), strict=True)):
+        if not side.trials:
+            states = {named.study.trial_folder(trial).state(trial.key) for trial in named.trials}
+            words = sorted("not trained yet" if state == "missing" else state for state in states)
+            yield Problem(KEY, f"{named.name} is {' and '.join(words)}", must_finish(named.study.folder))
+
+
+def _rows(study: Study) -> list[str]:
+    return list(dict.fromkeys(trial.row for trial in study.trials))
+
+
+Lines = Mapping[str, Sequence[str]]
+
+
+def with_texts(found: Differing, sides: tuple[Side, Side], data: Path) -> Differing:
+    """The same samples with their texts, by what each is called. ``note`` says why there are none."""
+    if found.trials is None or not found.samples:
+        return found
+    (first, second), (ours, theirs) = sides, found.trials
+    prepared, note = prepared_texts(first.study, ours, found.set_name, data)
+    outputs = _outputs(_name(first, ours), first.study, ours, found.set_name)
+    outputs |= _outputs(_name(second, theirs), second.study, theirs, found.set_name)
+    lines = {**prepared, **outputs}
+    noun = first.study.task.sample
+    if not lines:
+        note = (
+            f"{note or f'the task {first.study.task.name} keeps no texts'}; a {noun} is named by its place in the set"
+        )
+    return replace(found, samples=[_with_texts(sample, lines) for sample in found.samples], note=note)
+
+
+def _with_texts(sample: SampleCompared, lines: Lines) -> SampleCompared:
+    texts = {name: of[sample.place - 1] for name, of in lines.items() if len(of) >= sample.place}
+    return replace(sample, texts=texts)
+
+
+def _name(side: Side, trial: Trial) -> str:
+    return f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
+
+
+def _outputs(name: str, study: Study, trial: Trial, set_name: str) -> dict[str, list[str]]:
+    """Of the task's artifacts, one line per sample."""
+    found: dict[str, list[str]] = {}
+    for artifact in study.task.artifacts:
+        path = study.trial_folder(trial).artifact_path(artifact, set_name)
+        try:
+            content = read_whole(path)
+            lines = decoded(path, content).split("\n")[:-1] if content is not None else []
+        except DamagedFileError:
+            lines = []
+        label = name if len(study.task.artifacts) == 1 else f"{name} {artifact}"
+        found |= {label: lines} if lines else {}
+    return found
+
+
+def prepared_texts(study: Study, trial: Trial, set_name: str, data: Path) -> tuple[Lines, str]:
+    """Sources, references and the like; none with the reason."""
+    try:
+        task = source_of_study(study, Path.cwd()).task
+        config = (task.texts and study.trial_folder(trial).trained_config()) or {}
+        if task.texts is None or not config:
+            return {}, ""
+        recorded = Path(moved(config["paths"]["data"], config["paths"]["runs"], study.folder.parent))
+        fingerprint = config["data_fingerprint"]
+        places = [data_place(task, folder, fingerprint) for folder in (data, recorded)]
+        place = next((place for place in places if place.is_dir()), None)
+        if place is None:
+            return {}, f"its sources are not shown: {places[-1]} is gone"
+        if task.prepare is not None:
+            check_whole(place, fingerprint)
+        return task.texts(place, set_name), ""
+    except (RefusedError, DamagedFileError) as error:
+        return {}, f"its sources are not shown: {error}"
+
+
+def texts_of(study: Study, settings: Settings) -> dict[str, list[str]]:
+    """What the task shows of the headline's set, such as sources and references. Empty where rows write no texts."""
+    for trial in study.trials if study.task.artifacts else ():
+        with suppress(OSError, ValueError):
+            texts, _ = prepared_texts(study, trial, study.task.headline.set, Path(settings.paths.data))
+            if texts:
+                return {name: list(lines) for name, lines in texts.items()}
+    return {}

@@ -1,0 +1,156 @@
+"""The verbs that set up and run a study: ``init``, ``plan``, ``sweep``, ``train``, ``config``, ``doctor``."""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
+from sweeps.planning.naming import looking
+from sweeps.task import Problem, RefusedError
+from sweeps.verbs.command import Add, Check, Json, Multirun, OverrideList, guarded
+
+
+@guarded
+def plan(
+    overrides: OverrideList = None,
+    add: Add = False,
+    check: Check = False,
+    as_json: Json = False,
+    _multirun: Multirun = False,
+) -> None:
+    """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
+    from sweeps.planning.continued import plan_sweep
+
+    make = partial(plan_sweep, overrides or [], add, "plan")
+    planned = _checked(make, overrides) if check else make()
+    from sweeps.verbs.shown_plan import overrides_to_run, plan_json, plan_table
+
+    if as_json:
+        print(json.dumps(plan_json(planned), indent=1, ensure_ascii=False))
+        return
+    OUT.print(plan_table(planned))
+    if check:
+        OUT.print("[green]Checked[/]: places, tracking store, machines, memory and disk")
+    if planned.running:
+        next_verb("status", [*looking(planned.folder, overrides), "--watch"])
+    elif planned.pending:
+        next_verb("sweep", overrides_to_run(planned, overrides))
+    else:
+        next_verb("table", looking(planned.folder, overrides))
+
+
+@guarded
+def sweep(overrides: OverrideList = None, add: Add = False, _multirun: Multirun = False) -> int:
+    """Run every unfinished row. Run the command again to resume where it stopped.
+
+    A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
+    """
+    from sweeps.planning.continued import plan_sweep
+
+    planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
+    from sweeps.running.sweep import run_plan  # loads what no refusal needs
+    from sweeps.verbs.shown_plan import show_outcome
+
+    for note in planned.composition.notes:
+        OUT.print(escape(note), style="dim", soft_wrap=True)
+    _tell_changes(planned)
+    with printing_ends_nothing():
+        stopped = run_plan(planned, typed_command(), OUT)
+        return show_outcome(planned, "sweep", overrides, stopped)
+
+
+@guarded
+def train(overrides: OverrideList = None, add: Add = False) -> int:
+    """Run one row (row=NAME) in this process, without Ray.
+
+    Its seed is sweep.seeds=[N], or the task's own key for it, such as train.seed=N.
+    """
+    from sweeps.planning.continued import plan_row
+
+    planned = _checked(partial(plan_row, overrides or [], add), overrides, one_process=True)
+    from sweeps.running.here import run_single  # loads torch, which no refusal needs
+    from sweeps.verbs.shown_plan import show_outcome
+
+    _tell_changes(planned)
+    with printing_ends_nothing():
+        run_single(planned, typed_command(), OUT)
+        return show_outcome(planned, "train", overrides)
+
+
+def _tell_changes(planned: Any) -> None:
+    from sweeps.verbs.shown_plan import plan_changes
+
+    for line in plan_changes(planned):
+        ERR.print(escape(line), style="yellow", soft_wrap=True)
+
+
+def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
+    """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+    from sweeps.preflight.checks import checked
+
+    planned, notices = checked(make, overrides or [], one_process)
+    for notice in notices:
+        ERR.print(escape(notice), style="yellow", soft_wrap=True)
+    return planned
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The task's name, and that of its Python module.")]
+
+
+@guarded
+def init(name: Name) -> None:
+    """Write a task of your own to start from: a Python file, base values and two rows."""
+    from sweeps.verbs.new_task import create
+
+    for path in create(name, Path.cwd()):
+        OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+    next_verb("plan", [f"task={name}"])
+
+
+Cfg = Annotated[str | None, typer.Option("--cfg", help="job: what Hydra alone composes, before the scale divides.")]
+Info = Annotated[str | None, typer.Option("--info", help="defaults: the files that Hydra composes, in their order.")]
+
+
+@guarded
+def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -> None:
+    """Print the composed configuration of one row (row=NAME).
+
+    Hydra composes base, row and scale. Then the scale divides, the row's differences keep their proportion, and values
+    from the command line are set last. docs/configuration.md has both orders side by side.
+    """
+    import yaml
+
+    from sweeps.planning.compose import compose_row
+    from sweeps.planning.shown_config import defaults_of, job_of
+    from tracking.uri import without_passwords
+
+    for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):
+        if given not in (None, taken):
+            raise RefusedError([Problem(name, f"is {given}", f"must be {taken}")])
+    if info:
+        OUT.print(defaults_of(overrides or []))
+        return
+    tree = job_of(overrides or []) if cfg else compose_row(overrides or []).rows[0].settings.to_dict()
+    sys.stdout.write(yaml.safe_dump(without_passwords(tree), sort_keys=False, allow_unicode=True))
+
+
+@guarded
+def doctor(as_json: Json = False) -> int:
+    """Check that this machine can run a study, and show the fix for each failed check."""
+    from sweeps.preflight.doctor import examination_table, examine
+
+    findings = examine()
+    if as_json:
+        print(json.dumps([vars(finding) for finding in findings], indent=1))
+    else:
+        OUT.print(examination_table(findings))
+    failed = any(finding.state == "failed" for finding in findings)
+    if not failed and not as_json:
+        next_verb("plan", None)
+    return 1 if failed else 0

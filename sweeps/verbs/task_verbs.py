@@ -1,0 +1,121 @@
+"""The verbs of a task as commands: what is named on the command line becomes its trained trials."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
+from sweeps.console import next_command, print_refusal
+from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.task import Trained, Typed
+from sweeps.verbs.command import TAKES_ALL, Trials, guarded
+
+NAMED = "task="
+TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
+OPENED = {
+    frozenset({Trained}): "trial",
+    frozenset({Sequence, Trained}): "trials",
+    frozenset({Trained, Path}): "trial_or_folder",
+}
+"""The method of a request that gives the first argument, by the types that its annotation names."""
+
+
+class Verbs(TyperGroup):
+    """The verbs of the platform, and those of the task that ``task=NAME`` names.
+
+    The task is imported for its verbs alone, and for the list of all.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[NAMED] = next((text.removeprefix(NAMED) for text in args if text.startswith(NAMED)), DEFAULT_TASK)
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self._add_those_of_task(ctx)
+        return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._add_those_of_task(ctx)  # a task that is refused is so before the first line of help
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._add_those_of_task(ctx)
+        return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if "=" in args[0]:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'allelse sweep {args[0]}'?")
+        if not any(text.startswith(NAMED) for text in args) and self.get_command(ctx, args[0]) is None:
+            near = nearest(args[0], self.commands)
+            meant = f" Did you mean '{near}'?" if near else ""
+            ctx.fail(f"No such command '{args[0]}'.{meant} For a verb of your own task, add {_own_tasks()}.")
+        return super().resolve_command(ctx, args)
+
+    def _add_those_of_task(self, ctx: Any) -> None:
+        try:
+            found = commands(source_of(ctx.meta.get(NAMED, DEFAULT_TASK), Path.cwd()))
+        except RefusedError as error:
+            print_refusal(error, "")
+            raise typer.Exit(2) from None
+        for name, command in found.items():
+            self.commands.setdefault(name, command)
+
+
+def _own_tasks() -> str:
+    """How the tasks of this folder, and the installed ones, are named."""
+    own = [name for name in known_tasks(Path.cwd()) if name != DEFAULT_TASK]
+    return " or ".join(f"{NAMED}{name}" for name in own or ["NAME"])
+
+
+def commands(source: TaskSource) -> dict[str, Any]:
+    """The commands of a task, by name. Raises RefusedError."""
+    app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    for verb in source.task.verbs:
+        panel = f"Trained models of the task {source.task.name}"
+        app.command(context_settings=TAKES_ALL, rich_help_panel=panel)(guarded(_command(verb, source), does="done"))
+    return dict(typer.main.get_group(app).commands)
+
+
+def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int | None]:
+    """The verb with names and overrides as its first argument. Raises RefusedError."""
+    try:
+        hints, (first, *others) = get_type_hints(verb, include_extras=True), inspect.signature(verb).parameters.values()
+        opened = OPENED[frozenset(_types(hints[first.name]))]
+    except (NameError, TypeError, ValueError, KeyError):
+        found = f'is "{source.name}", whose verb {getattr(verb, "__name__", verb)} cannot be called'
+        raise RefusedError([Problem("task", found, TAKES)]) from None
+
+    def run(arguments: list[str], **options: Any) -> int | None:
+        from sweeps.verbs.named_trials import read_request
+
+        request = read_request(run.__name__, arguments, source)
+        typed = {each.name: request.typed for each in others if hints.get(each.name) is Typed}
+        returned = verb(getattr(request, opened)(), **typed, **options)
+        if isinstance(returned, str):
+            next_command(returned)
+        return returned if isinstance(returned, int) else None
+
+    shown = [each.replace(annotation=hints[each.name]) for each in others if hints.get(each.name) is not Typed]
+    named = inspect.Parameter("arguments", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Trials)
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in (named, *shown)}
+    run.__signature__ = inspect.Signature([named, *shown])  # type: ignore[attr-defined]
+    return run
+
+
+def _types(hint: Any) -> Iterator[Any]:
+    """The types that an annotation names; of a generic one without its parameters, except for sequences."""
+    kind = get_origin(hint) or hint
+    if kind is Sequence:
+        yield kind
+    if kind in (Union, UnionType, Sequence):
+        for inner in get_args(hint):
+            yield from _types(inner)
+    else:
+        yield kind

@@ -1,0 +1,81 @@
+"""A task to start from: a polynomial is fitted to noisy points of a sine. Comments say what to replace.
+
+Base values and rows lie in ``conf/task/starter``. To run them, type ``allelse sweep task=starter``.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from allelse import Costs, Metric, Observes, Range, Symbol, Task, Trial
+
+
+@dataclass(frozen=True)
+class Model:  # replace: what defines your model. Each field is a key, such as model.degree, that a row can change.
+    degree: Annotated[int, Range(1, 12), Symbol("n")]  # tables call it n
+
+
+@dataclass(frozen=True)
+class Train:  # replace: what defines your training.
+    steps: Annotated[int, Range(1)]
+    batch: Annotated[int, Range(1)]
+    lr: Annotated[float, Range(0, above=True), Symbol("η")]
+    momentum: Annotated[float, Range(0, 1, below=True)]
+    save_every: Annotated[int, Range(1), Observes()]  # changes no result, so it is no part of a trial's key
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model
+    train: Train
+
+
+def points(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Replace: your data."""
+    chance = np.random.default_rng(seed)
+    x = chance.uniform(-1, 1, number)
+    return x, np.sin(3 * x) + 0.1 * chance.standard_normal(number)
+
+
+def costs(config: Config) -> Costs:
+    """Replace: the size of your model, known before training. Without this function the table shows "unknown"."""
+    return Costs(params=config.model.degree + 1)
+
+
+def work(trial: Trial[Config]) -> None:
+    """Replace: your training loop. It tells the trial what the study should keep."""
+    model, train = trial.config.model, trial.config.train
+    x, y = points(200, seed=0)
+    weights = np.random.default_rng(trial.seed).standard_normal(model.degree + 1)
+    velocity = np.zeros_like(weights)
+    first = 1
+    if trial.saved:  # resume: continue with the saved state after its step
+        weights, velocity = trial.saved.state
+        first = trial.saved.step + 1
+    for step in range(first, train.steps + 1):
+        chance = np.random.default_rng((trial.seed, step))  # a resumed trial draws the same batches
+        chosen = chance.integers(len(x), size=train.batch)
+        features = np.vander(x[chosen], model.degree + 1)
+        error = features @ weights - y[chosen]
+        velocity = train.momentum * velocity - train.lr * features.T @ error / train.batch
+        weights = weights + velocity
+        stops = trial.stopping()  # asked to stop: save, and return
+        if stops or step % train.save_every == 0 or step == train.steps:
+            trial.report(step, {"train/loss": float(np.mean(error**2))})
+            trial.checkpoint(step, (weights, velocity))
+        if stops:
+            return
+    x, y = points(1000, seed=1)
+    trial.evaluated("test", {"mse": np.mean((np.vander(x, model.degree + 1) @ weights - y) ** 2)})
+
+
+task = Task(
+    name="starter",  # the name in trial keys and files; keep it
+    version=1,  # raise it when the same configuration trains to another result
+    schema=Config,
+    metrics=(Metric("mse", label="MSE", better="down", decimals=4, set="test"),),
+    steps=lambda config: config.train.steps,
+    costs=costs,
+    work=work,
+)

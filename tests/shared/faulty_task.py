@@ -1,0 +1,98 @@
+"""A study of the small task with a fault in its steps, and what an undisturbed trial of it gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from allelse_in_folder import plan
+from saved_state import saved_state
+from small_task import HEAD as PACKAGE
+from small_task import write_task
+from studies import lines
+
+from sweeps.running.recorder import Recorder
+from sweeps.worker.attempt import Driver
+from sweeps.worker.events import Event, Finished
+
+HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
+MANIFESTS = "*/a*/step-*/manifest.json"
+SLOW = {SUM: f"        __import__('time').sleep(0.1)\n{SUM}"}
+FUNCTIONS = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def first(name):
+    # whether no worker called it with this name before
+    try:
+        (HERE / f"was-{name}").touch(exist_ok=False)
+        return True
+    except FileExistsError:
+        return False
+
+def wait_for_leave(trial, step):
+    # until train_to allows the step; asking whether to stop is a sign of life
+    leave = HERE / "leave"
+    while leave.exists() and step > int(leave.read_text()) and not trial.stopping(alone=True):
+        time.sleep(0.05)
+"""
+"""What the planted code of a task can use."""
+
+
+def write_slow_task(folder: Path) -> Path:
+    """Ten steps a second."""
+    return write_task(folder, SLOW)
+
+
+def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:
+    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments of the task."""
+    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, given=given)
+
+
+def write_faulty_task(
+    folder: Path, each_step: str, functions: str = "", files: Mapping[str, str] | None = None, given: str = ""
+) -> Path:
+    """``each_step`` is a statement at the start of a step; it may call ``functions`` and FUNCTIONS."""
+    planted = {HEAD: f"{FUNCTIONS}{functions}{HEAD}", SUM: f"        {each_step}\n{SUM}", END: f"work=work, {given})"}
+    return write_task(folder, planted, dict(files or {}))
+
+
+def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
+    """The files of rows that differ in a size, by which planted code knows them. It computes nothing."""
+    return {
+        f"conf/task/small/row/{name}.yaml": f"{PACKAGE}row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        for name, size in sizes.items()
+    }
+
+
+def train_to(step: int, folder: Path) -> None:
+    """Let the trials of a paced task in ``folder`` go on to this step, and no further."""
+    before = folder / "leave.part"
+    before.write_text(f"{step}")
+    before.replace(folder / "leave")
+
+
+def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Finished:
+    """The end of the same trial, run in this process with its checkpoints in ``folder``. Call it in ``cwd``."""
+    (planned,) = plan(cwd, *words, f"sweep.rows=[{row}]").trials
+    assignment = replace(Recorder(planned).assignment(), checkpoints=str(folder), evaluated={})
+    events: list[Event] = []
+    driver = Driver(assignment, events.append)
+    driver.newest()
+    driver.work(0, 1, "", lambda: False)
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    return finished
+
+
+def newest_state(checkpoints: Path) -> tuple[int, Any]:
+    """Step and state of the newest checkpoint of all attempts."""
+    found = {int(path.parent.name.removeprefix("step-")): path.parent for path in checkpoints.glob(MANIFESTS)}
+    return max(found), saved_state(found[max(found)])
+
+
+def reasons(trial: Path) -> list[str]:
+    """Why its attempts ended."""
+    return [line["reason"] for line in lines(trial / "attempts.jsonl") if line.get("end")]

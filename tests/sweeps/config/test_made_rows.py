@@ -1,0 +1,131 @@
+"""Rows that ``sweep.vary`` and ``sweep.grid`` make are like those of files: names, values, keys, and the record."""
+
+from pathlib import Path
+
+import pytest
+from allelse_in_folder import own, own_row, plan, refused
+from finished_trials import study_in, sweep
+from typed import typed
+
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.composition import shown_change
+from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.plan import Plan
+from sweeps.schema import RefusedError
+from tracking.statistics.rows import table
+from tracking.table.printed import to_markdown
+
+HEADS = "sweep.vary={model.n_heads: [1, 4]}"
+
+
+def rows(folder: Path, *overrides: str) -> list[str]:
+    return [row.name for row in compose_sweep(list(overrides), folder).rows]
+
+
+def names(made: Plan) -> list[str]:
+    return [planned.trial.name for planned in made.trials]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        (HEADS, ["n_heads_1", "n_heads_4"]),
+        ("sweep.vary={model.n_heads:[1,4]}", ["n_heads_1", "n_heads_4"]),
+        ("sweep.vary={model: {n_heads: [1, 4]}}", ["n_heads_1", "n_heads_4"]),
+        ("sweep.vary={train.precision: [fp32]}", ["precision_fp32"]),
+        ("sweep.vary={model.p_drop: [0, 0.2]}", ["p_drop_0.0", "p_drop_0.2"]),
+        ("sweep.vary={model.positions: [learned]}", ["positions_learned"]),
+        ("sweep.vary={model.positions: ['learned']}", ["positions_learned"]),
+        ("sweep.vary={model.attention_bias: [true]}", ["attention_bias_true"]),
+        ("sweep.vary={train.lr_factor: [1e-5, 2]}", ["lr_factor_1e-05", "lr_factor_2.0"]),
+        ("sweep.vary={data.source: [fr, a b]}", ["source_fr", "source_a-b-c8687a"]),
+        ("sweep.vary={data.name: [multi30k]}", ["name_multi30k"]),
+        ("sweep.grid={model.n_heads: [4], model.p_drop: [0.2]}", ["n_heads_4-p_drop_0.2"]),
+        ("sweep.grid={model.p_drop: [0.2], model.n_heads: [4]}", ["n_heads_4-p_drop_0.2"]),
+        (
+            "sweep.grid={model.n_heads: [4, 8], model.p_drop: [0.1, 0.2]}",
+            ["n_heads_4", "n_heads_4-p_drop_0.2", "p_drop_0.2"],
+        ),
+    ],
+)
+def test_rows_are_named_by_their_changes(tmp_path: Path, override: str, expected: list[str]) -> None:
+    assert rows(tmp_path, override, "scale=paper") == ["base", *expected]
+
+
+def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
+    own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
+    lists = "sweep.grid={model.n_heads: [4], model.d_ff: [1024]}"
+    made, written = plan(tmp_path, lists), plan(tmp_path, "sweep.rows=[base,mine]")
+    assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
+    assert [planned.trial.key for planned in made.trials] == [planned.trial.key for planned in written.trials]
+    assert made.trials[1].trial.group == "grid"
+    with pytest.raises(RefusedError) as caught:
+        plan(tmp_path, lists, "sweep.rows=[base,mine]")
+    assert "which would train the same model" in str(caught.value)
+
+
+def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> None:
+    assert rows(tmp_path, HEADS) == ["base", "n_heads_1", "n_heads_4"]
+    assert rows(tmp_path, HEADS, "sweep.rows=[big,base]") == ["big", "base", "n_heads_1", "n_heads_4"]
+    assert rows(tmp_path, HEADS, "sweep.rows=[big]") == ["big", "n_heads_1", "n_heads_4"]
+    assert rows(tmp_path, HEADS, "sweep.rows=[base,n_heads_4]") == ["base", "n_heads_4", "n_heads_1"]
+    assert rows(tmp_path, HEADS, "sweep.grid={model.n_heads: [4], model.d_k: [32, 64]}") == [
+        *("base", "n_heads_1", "n_heads_4", "n_heads_4-d_k_32")
+    ]
+    both = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
+    assert (both.rows, both.seeds) == (["base", "n_heads_1", "n_heads_4"], [3, 1])
+
+
+def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
+    head = "name: heads\nseeds: [1]\nmax_failures: 0\n"
+    own(tmp_path, "sweep/lists", f"{head}vary:\n  model.n_heads: [1, 4]\n")
+    own(tmp_path, "sweep/both", f"{head}rows: [base, big]\ngrid: {{model: {{n_heads: [1, 4]}}}}\n")
+    assert rows(tmp_path, "sweep=lists") == ["base", "n_heads_1", "n_heads_4"]
+    assert rows(tmp_path, "sweep=both") == ["base", "big", "n_heads_1", "n_heads_4"]
+    assert compose_row(["sweep=lists", "row=n_heads_4"], tmp_path).rows[0].settings.trial.model.n_heads == 4
+
+
+def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
+    lists = ["sweep.vary={model.n_heads: [8, 16]}", "sweep.grid={model.d_k: [64, 32], model.d_v: [64]}"]
+    found = compose_sweep(lists, tmp_path)
+    assert [row.name for row in found.rows] == ["base", "n_heads_16", "d_k_32"]
+    assert found.notes == [
+        "sweep.vary makes no row of model.n_heads 8: that is base.",
+        "sweep.grid makes no row of model.d_k 64, model.d_v 64: that is base.",
+    ]
+    assert "makes no row of model.n_heads 8" in " ".join(typed(tmp_path, "plan", *lists).output.split())
+
+
+def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:
+    found = compose_sweep(["sweep.vary={model.d_ff: [1024], train.warmup_steps: [8000]}"], tmp_path)
+    _, wide, slow = found.rows
+    assert (wide.settings.trial.model.d_ff, slow.settings.trial.train.warmup_steps) == (128, 400)
+    assert (shown_change(wide, found.base), wide.before_scaling) == ("d_ff 128", "d_ff 1024")
+    shown = " ".join(typed(tmp_path, "plan", "sweep.vary={model.d_ff: [1024]}").output.split())
+    assert "d_ff_1024 d_ff 128" in shown
+    assert "At the paper's size d_ff_1024 is d_ff 1024." in shown
+
+
+def test_one_of_the_rows_is_trained_by_its_name(tmp_path: Path) -> None:
+    assert names(plan_row([HEADS, "row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
+    for overrides in ([HEADS], [HEADS, "row=big"]):
+        (problem,) = refused(tmp_path, *overrides, by=compose_row)
+        assert (problem.key, problem.found) == ("sweep.vary", "makes rows for `allelse sweep`")
+        assert "row=n_heads_1" in problem.allowed
+    (problem,) = refused(tmp_path, HEADS, "row=n_heads_5", by=compose_row)
+    assert (problem.key, problem.nearest) == ("row", "n_heads_4")
+
+
+def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    sweep(tmp_path, "sweep.vary={model.d_ff: [1024], model.n_heads: [4]}", "train.steps=200", ends=1)
+    before = study_in(tmp_path)
+    assert before.before_scaling == {"d_ff_1024": "d_ff 1024"}
+    again = plan_sweep([], here=tmp_path)
+    assert [planned.trial for planned in again.trials] == list(before.trials)
+    assert [(trial.group, trial.change) for trial in before.trials[1:]] == [("vary", "d_ff 128"), ("vary", "h 4")]
+    markdown = to_markdown(before, table(before))
+    assert "At the paper's size d_ff_1024 is d_ff 1024." in markdown
+    assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
+    typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
+    assert names(typed_again) == names(again)

@@ -1,0 +1,221 @@
+"""The rows are the paper's: Table 3 and section 5 stand here in full, so that no file can drift unseen."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from composed_rows import ROWS, SCALES, composed, study
+from translation_key import trial_key
+
+from sweeps.config.folders import SHIPPED
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.composition import describe
+from transformer.cost import parameters
+from transformer.model.encoder_decoder import Transformer
+
+MODEL = {
+    "n_layers": 6,
+    "d_model": 512,
+    "d_ff": 2048,
+    "n_heads": 8,
+    "d_k": 64,
+    "d_v": 64,
+    "p_drop": 0.1,
+    "positions": "sinusoids",
+    "max_positions": 512,
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+}
+DECIDING = {
+    "steps": 100_000,
+    "warmup_steps": 4000,
+    "lr_factor": 1.0,
+    "tokens_per_batch": 25_000,
+    "label_smoothing": 0.1,
+    "precision": "bf16",
+}
+OBSERVING: dict[str, int | None] = {
+    "log_every": 100,
+    "evaluate_every": 5000,
+    "checkpoint_every": 1000,
+    "keep_checkpoints": 5,
+}
+OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None}
+DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1, "average_every": 1000}
+
+# row: group, what the paper prints, PPL, BLEU, parameters in millions, and the change as described from the values
+TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] = {
+    "base": (
+        "base",
+        {},
+        4.92,
+        25.8,
+        65,
+        "N 6, d_model 512, d_ff 2048, h 8, d_k = d_v = 64, P_drop 0.1, ε_ls 0.1, 100K steps",
+    ),
+    "a_heads_1": ("A", {"n_heads": 1, "d_k": 512, "d_v": 512}, 5.29, 24.9, None, "h 1, d_k = d_v = 512"),
+    "a_heads_4": ("A", {"n_heads": 4, "d_k": 128, "d_v": 128}, 5.00, 25.5, None, "h 4, d_k = d_v = 128"),
+    "a_heads_16": ("A", {"n_heads": 16, "d_k": 32, "d_v": 32}, 4.91, 25.8, None, "h 16, d_k = d_v = 32"),
+    "a_heads_32": ("A", {"n_heads": 32, "d_k": 16, "d_v": 16}, 5.01, 25.4, None, "h 32, d_k = d_v = 16"),
+    "b_key_16": ("B", {"d_k": 16}, 5.16, 25.1, 58, "d_k 16"),
+    "b_key_32": ("B", {"d_k": 32}, 5.01, 25.4, 60, "d_k 32"),
+    "c_layers_2": ("C", {"n_layers": 2}, 6.11, 23.7, 36, "N 2"),
+    "c_layers_4": ("C", {"n_layers": 4}, 5.19, 25.3, 50, "N 4"),
+    "c_layers_8": ("C", {"n_layers": 8}, 4.88, 25.5, 80, "N 8"),
+    "c_width_256": ("C", {"d_model": 256, "d_k": 32, "d_v": 32}, 5.75, 24.5, 28, "d_model 256, d_k = d_v = 32"),
+    "c_width_1024": ("C", {"d_model": 1024, "d_k": 128, "d_v": 128}, 4.66, 26.0, 168, "d_model 1024, d_k = d_v = 128"),
+    "c_ff_1024": ("C", {"d_ff": 1024}, 5.12, 25.4, 53, "d_ff 1024"),
+    "c_ff_4096": ("C", {"d_ff": 4096}, 4.75, 26.2, 90, "d_ff 4096"),
+    "d_dropout_0": ("D", {"p_drop": 0.0}, 5.77, 24.6, None, "P_drop 0.0"),
+    "d_dropout_20": ("D", {"p_drop": 0.2}, 4.95, 25.5, None, "P_drop 0.2"),
+    "d_smoothing_0": ("D", {"label_smoothing": 0.0}, 4.67, 25.3, None, "ε_ls 0.0"),
+    "d_smoothing_20": ("D", {"label_smoothing": 0.2}, 5.47, 25.7, None, "ε_ls 0.2"),
+    "e_learned_positions": (
+        "E",
+        {"positions": "learned"},
+        4.92,
+        25.7,
+        None,
+        "learned positional embedding instead of sinusoids",
+    ),
+    "big": (
+        "big",
+        {"d_model": 1024, "d_ff": 4096, "n_heads": 16, "p_drop": 0.3, "steps": 300_000},
+        4.33,
+        26.4,
+        213,
+        "d_model 1024, d_ff 4096, h 16, P_drop 0.3, 300K steps",
+    ),
+}
+# at vocabulary 37 000, without biases in attention
+MILLIONS = {"base": 63.046, "a_heads_1": 63.046, "a_heads_32": 63.046, "b_key_16": 55.968, "b_key_32": 58.327}
+MILLIONS |= {"c_layers_2": 33.645, "c_layers_4": 48.345, "c_layers_8": 77.746, "c_width_256": 26.817}
+MILLIONS |= {"c_width_1024": 163.815, "c_ff_1024": 50.450, "c_ff_4096": 88.236, "big": 214.172}
+
+
+def test_base_is_frozen() -> None:
+    base = composed("base", "paper").settings
+    assert asdict(base.trial.model) == MODEL
+    assert asdict(base.trial.train) == {**DECIDING, **OBSERVING, "seed": 1}
+    assert asdict(base.trial.decode) == DECODE
+
+
+def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
+    config = {"model": MODEL, "train": DECIDING}
+    decides = {"task": ["translation", 3], "config": config, "seed": 1, "fingerprint": "some text"}
+    text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    assert trial_key(composed("base", "paper").settings.trial, "some text") == expected
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> None:
+    group, printed, ppl, bleu, params_m, _ = TABLE_3[row]
+    settings = composed(row, "paper").settings
+    model = {name: printed.get(name, value) for name, value in MODEL.items()}
+    train = {name: printed.get(name, value) for name, value in {**DECIDING, **OBSERVING, "seed": 1}.items()}
+    assert (asdict(settings.trial.model), asdict(settings.trial.train), asdict(settings.trial.decode)) == (
+        model,
+        train,
+        DECODE,
+    )
+    assert settings.row.group == group
+    assert settings.row.published == {"ppl": ppl, "bleu": bleu, "params_m": params_m}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_change_is_described_from_the_values(row: str) -> None:
+    assert describe(composed(row, "paper"), study("paper").base) == TABLE_3[row][-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "scale", "change"),
+    [
+        ("base", "half", "N 3, d_model 256, d_ff 1024, h 8, d_k = d_v = 32, P_drop 0.1, ε_ls 0.1, 2K steps"),
+        ("a_heads_4", "tiny", "h 4, d_k = d_v = 16"),
+        ("b_key_16", "tiny", "d_k 2"),
+        ("c_layers_8", "half", "N 4"),
+        ("c_width_1024", "tiny", "d_model 128, d_k = d_v = 16"),
+        ("d_smoothing_20", "tiny", "ε_ls 0.2"),
+        ("e_learned_positions", "half", "learned positional embedding instead of sinusoids"),
+        ("big", "half", "d_model 512, d_ff 2048, h 16, P_drop 0.3, 6K steps"),
+        ("big", "tiny", "d_model 128, d_ff 512, h 16, P_drop 0.3"),
+    ],
+)
+def test_the_change_is_described_with_the_values_after_scaling(row: str, scale: str, change: str) -> None:
+    assert describe(composed(row, scale), study(scale).base) == change
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_differs_at_every_scale_in_the_same_keys(row: str, scale: str) -> None:
+    exempt = {"train.steps"} if row == "big" and scale == "tiny" else set()
+    found = composed(row, scale)
+    assert set(found.changes) | exempt == set(composed(row, "paper").changes)
+    assert set(found.kept.left_out) == exempt
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
+    settings = composed(row, scale).settings
+    assert settings.trial.problems() == []
+    with torch.device("meta"):
+        model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
+    built = sum(parameter.numel() for parameter in model.parameters())
+    assert built == parameters(settings.trial.model, settings.trial.data.vocab_size)
+
+
+@pytest.mark.parametrize("row", MILLIONS)
+def test_parameters_at_the_paper_s_vocabulary(row: str) -> None:
+    counted = parameters(composed(row, "paper").settings.trial.model, 37_000)
+    assert round(counted / 1e6, 3) == MILLIONS[row]
+    assert row != "base" or counted == 63_045_632
+
+
+@pytest.mark.parametrize(
+    ("scale", "widths", "training"),
+    [
+        ("paper", (6, 512, 2048, 64), (100_000, 4000, 25_000, "bf16")),
+        ("half", (3, 256, 1024, 32), (2000, 1000, 4000, "bf16")),
+        ("tiny", (3, 64, 256, 8), None),
+    ],
+)
+def test_what_base_becomes_at_a_scale(scale: str, widths: tuple[int, ...], training: tuple[Any, ...] | None) -> None:
+    model, train = (getattr(composed("base", scale).settings.trial, part) for part in ("model", "train"))
+    assert (model.n_layers, model.d_model, model.d_ff, model.d_k) == widths
+    assert (model.d_v, model.n_heads) == (model.d_k, 8)
+    if training:
+        assert (train.steps, train.warmup_steps, train.tokens_per_batch, train.precision) == training
+    assert train.precision == ("fp32" if scale == "tiny" else "bf16")
+    assert SCALES == ["half", "paper", "tiny"], "a scale without a line here"
+
+
+def test_big_trains_three_times_as_long_but_at_tiny_every_row_as_long() -> None:
+    steps = {scale: composed("big", scale).settings.trial.train.steps for scale in ("paper", "half")}
+    assert steps == {"paper": 300_000, "half": 6000}
+    assert len({composed(row, "tiny").settings.trial.train.steps for row in ROWS}) == 1
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_file_holds_only_its_difference(row: str) -> None:
+    text = (SHIPPED / "row" / f"{row}.yaml").read_text("utf-8")
+    content = yaml.safe_load(text)
+    assert text.startswith("# @package _global_\n")
+    assert {"row"} <= set(content) <= {"row", "model", "train"}
+    written = content.get("model", {}) | content.get("train", {})
+    printed = {"n_layers": 6} if row == "big" else {}  # the paper prints this cell of big, though it is base's
+    assert written == TABLE_3[row][1] | printed
+
+
+def test_the_default_sweep_is_the_paper_s_table_in_its_order(tmp_path: Path) -> None:
+    composition = compose_sweep([], tmp_path)
+    assert [row.name for row in composition.rows] == list(TABLE_3)
+    assert sorted(TABLE_3) == ROWS
+    assert composition.shared.sweep.seeds == [1]

@@ -1,0 +1,167 @@
+"""A row keeps its difference at every scale, in every key that a row may change, or is refused by its line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allelse_in_folder import own, own_row, plan, refused
+
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
+from sweeps.config.trees import dotted
+from sweeps.planning.compose import compose_row, compose_sweep
+from sweeps.planning.composition import Composition, describe
+from transformer.task import TRANSLATION
+
+SCHEMA = Schema.of(TRANSLATION)
+KEYS = list(SCHEMA.short_names)
+WORDS: dict[str, Any] = {
+    "model.positions": "learned",
+    "model.max_positions": 256,  # a batch holds the longest pair
+    "train.precision": "fp32",
+    "data.name": "multi30k",
+    "data.source": "fr",
+    "data.target": "fr",
+    "data.mirror": "elsewhere",
+    "train.tokens_per_micro_batch": 700,
+}
+NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
+"""Seeds belong to the sweep, and a user's own files need data=files: refused at every scale."""
+REFUSED = {"paper": NEVER, "half": NEVER, "tiny": NEVER | {"train.precision"}}  # at tiny, base has fp32 too
+
+
+def other(key: str, value: Any) -> Any:
+    """Another value of the key: twice as much, or another text."""
+    if key in WORDS:
+        return WORDS[key]
+    if value is None:
+        return "[a, b]"
+    if isinstance(value, bool):
+        return str(not value).lower()
+    return value * 2 or (5 if isinstance(value, int) else 0.25)
+
+
+def row_of(key: str) -> str:
+    return key.replace(".", "_")
+
+
+def values(settings: Settings) -> dict[str, Any]:
+    tree = settings.to_dict()
+    return dotted({group: tree[group] for group in SCHEMA.groups})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A row per key, which differs from base only in that key."""
+    folder = tmp_path_factory.mktemp("rows").resolve()
+    base = values(compose_row(["scale=paper"], folder).base)
+    for key in KEYS:
+        group, name = key.split(".")
+        own_row(folder, f"{group}: {{{name}: {other(key, base[key])}}}\n", row_of(key))
+    return folder
+
+
+@pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
+def test_a_row_differs_only_in_its_key_at_every_scale(folder: Path, scale: str) -> None:
+    kept = [key for key in KEYS if key not in REFUSED[scale]]
+    exempt = {"train.steps"} if scale == "tiny" else set()
+    composition = compose_sweep([f"scale={scale}", f"sweep.rows=[{','.join(map(row_of, kept))}]"], folder)
+    base = values(composition.base)
+    for key, row in zip(kept, composition.rows, strict=True):
+        found = values(row.settings)
+        assert {name for name in found if found[name] != base[name]} == {key} - exempt
+    assert {key for row in composition.rows for key in row.kept.left_out} == exempt
+
+
+@pytest.mark.parametrize("scale", ["paper", "half", "tiny"])
+def test_a_difference_that_a_scale_cannot_keep_is_refused_with_its_line(folder: Path, scale: str) -> None:
+    rows = [row_of(key) for key in sorted(REFUSED[scale])]
+    problems = refused(folder, f"scale={scale}", f"sweep.rows=[{','.join(rows)}]")
+    places = {(problem.key, problem.place) for problem in problems}
+    assert {(key, f"conf/row/{row_of(key)}.yaml:3") for key in REFUSED[scale]} <= places
+
+
+def composed(folder: Path, body: str, *overrides: str) -> Composition:
+    own_row(folder, body)
+    return compose_sweep(["sweep.rows=[base,mine]", *overrides], folder)
+
+
+@pytest.mark.parametrize(
+    ("scale", "body", "change"),
+    [
+        ("tiny", "train: {warmup_steps: 8000, lr_factor: 2.0}\n", "warmup_steps 400, lr_factor 0.7"),
+        ("tiny", "train: {lr_factor: 2}\n", "lr_factor 0.7"),
+        ("tiny", "train: {log_every: 50, evaluate_every: 2500}\n", "log_every 10, evaluate_every 100"),
+        ("half", "train: {tokens_per_batch: 12500}\n", "tokens_per_batch 2000"),
+        ("half", "train: {warmup_steps: 1000}\n", "warmup_steps 250"),
+        ("half", "train: {precision: fp32}\n", "precision fp32"),
+        ("half", "train: {steps: 300000, warmup_steps: 8000}\n", "6K steps, warmup_steps 2000"),
+        ("paper", "train: {warmup_steps: 10}\n", "warmup_steps 10"),
+    ],
+)
+def test_a_value_that_a_scale_sets_is_kept_in_proportion_to_base(
+    tmp_path: Path, scale: str, body: str, change: str
+) -> None:
+    composition = composed(tmp_path, body, f"scale={scale}")
+    assert describe(composition.rows[1], composition.base) == change
+
+
+def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
+    scale = "scale: {name: mine, width: 2, depth: 1, steps: 10}\n"
+    own(
+        tmp_path,
+        "scale/mine",
+        f"# @package _global_\n{scale}train: {{steps: 1000}}\nmodel: {{d_ff: 512, p_drop: 0.2}}\n",
+    )
+    body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
+    base, mine = composed(tmp_path, body, "scale=mine").rows
+    assert (base.settings.trial.train.steps, base.settings.trial.model.d_ff, base.settings.trial.model.p_drop) == (
+        100,
+        256,
+        0.2,
+    )
+    assert (mine.settings.trial.train.steps, mine.settings.trial.model.d_ff, mine.settings.trial.model.p_drop) == (
+        300,
+        128,
+        0.6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("scale", "body", "found", "allowed"),
+    [
+        ("tiny", "train: {precision: fp32, label_smoothing: 0}\n", "would not differ from base", "remove it"),
+        ("tiny", "train: {warmup_steps: 10}\n", "not scale to a whole number", "a multiple of 20"),
+        ("tiny", "train: {tokens_per_batch: 12500}\n", "is 300", "at least model.max_positions (512)"),
+    ],
+)
+def test_a_difference_that_would_vanish_is_refused(
+    tmp_path: Path, scale: str, body: str, found: str, allowed: str
+) -> None:
+    own_row(tmp_path, body)
+    (problem,) = refused(tmp_path, "sweep.rows=[base,mine]", f"scale={scale}")
+    assert problem.place == "conf/row/mine.yaml:3"
+    assert found in problem.found
+    assert allowed in problem.allowed
+
+
+def test_a_row_may_not_set_the_scale(tmp_path: Path) -> None:
+    own_row(tmp_path, "scale:\n  width: 2\n  depth: 1\nmodel: {d_ff: 1024}\n")
+    problems = refused(tmp_path, "sweep.rows=[base,mine]")
+    assert [(problem.key, problem.place) for problem in problems] == [("scale", "conf/row/mine.yaml:3")]
+
+
+def test_a_seed_of_a_row_is_refused(tmp_path: Path) -> None:
+    own_row(tmp_path, "train: {seed: 3, label_smoothing: 0}\n")
+    for by, overrides in ((compose_sweep, ["sweep.rows=[base,mine]"]), (compose_row, ["row=mine"])):
+        (problem,) = refused(tmp_path, *overrides, by=by)
+        assert (problem.key, problem.place) == ("train.seed", "conf/row/mine.yaml:3")
+
+
+def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
+    own_row(tmp_path, "train: {warmup_steps: 8000, steps: 7}\n")
+    notes = plan(tmp_path, "sweep.rows=[base,mine,big]").composition.notes
+    assert notes == [
+        "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
+        "At scale tiny every row trains for 600 steps; ignored: train.steps of mine, train.steps of big.",
+    ]

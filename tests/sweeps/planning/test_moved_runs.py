@@ -1,0 +1,63 @@
+"""A project folder that was moved serves every verb, and so do the models registered there."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+from studies import allelse
+from typed import typed
+
+from tracking.uri import default_uri
+
+TRIAL = ("base-s1", "sweep.name=copies")
+
+
+def done(folder: Path, *words: str) -> str:
+    result = typed(folder, *words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def register(folder: Path, alias: str) -> None:
+    """In a process of its own: MLflow remembers where a run's files lie, and a copy has the same runs."""
+    words = ["export", *TRIAL, "--to", "mlflow", "--register", f"small@{alias}", "--output", alias]
+    result = allelse(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture(scope="module")
+def moved(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a registered model, whose first place is gone."""
+    first = Path(shutil.copytree(trained, tmp_path_factory.mktemp("100% at") / "a place"))
+    done(first, "sync", "sweep.name=copies")
+    register(first, "champion")
+    return first.rename(first.parent / "another place")
+
+
+def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
+    assert [line["state"] for line in json.loads(done(moved, "status", "--json"))] == ["finished"]
+    assert "MLflow: up to date" in done(moved, "status")
+    assert done(moved, "table", "--format", "csv").splitlines()[1].startswith("base,")
+    assert len(done(moved, "translate", *TRIAL, "--input", "dev.txt").splitlines()) == 40
+    assert len(json.loads(done(moved, "evaluate", *TRIAL, "decode.beam=1", "--json"))) == 2
+    done(moved, "export", *TRIAL, "--to", "safetensors", "--output", "weights")
+    assert (moved / "weights/model.safetensors").exists()
+
+
+def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(moved, "second")
+    monkeypatch.chdir(moved)
+    uri = default_uri(moved / "runs")
+    client = MlflowClient(uri, registry_uri=uri)
+    model = client.get_model_version_by_alias("small", "champion")
+    assert Path(unquote(model.source.removeprefix("file://"))).is_relative_to(moved)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # MLflow puts the model's copy of our code first, for good
+    served = mlflow.pyfunc.load_model("models:/small@champion").predict({"text": ["a b"]})
+    assert list(served) == list(mlflow.pyfunc.load_model("champion").predict({"text": ["a b"]}))
+    assert unquote(client.get_run(model.run_id).info.artifact_uri).startswith(f"file://{moved}/")

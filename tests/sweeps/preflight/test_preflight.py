@@ -1,0 +1,310 @@
+"""What is looked at before anything starts: places, names, the tracking store, the cluster, memory and disk."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from allelse_in_folder import contents, own_row
+from studies import wait_until
+from typed import refusal, typed
+from typer.testing import CliRunner
+
+from sweeps.cli import app
+from sweeps.config.settings import Cluster
+from sweeps.preflight.checks import group_problems
+from sweeps.preflight.nodes import Node
+
+BASE = "sweep.rows=[base]"
+TOKEN = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a file, a link to nowhere and a link to itself."""
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone" / "deeper")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+REFUSED = [
+    *((f"paths.{key}=file", "which is not a folder") for key in ("runs", "data", "checkpoints")),
+    ("paths.data=file/far/below", "is not a folder"),
+    ("paths.runs=/dev/null", "which is not a folder"),
+    ("paths.runs=/proc/runs", "no file can be written in /proc"),
+    ("paths.runs=''", "is empty"),
+    ("paths.runs='runs\nmore'", "unprintable"),
+    ("paths.data='~nobody-of-this-name/x'", "no such home folder"),
+    (f"paths.runs={'é' * 200}", "400 bytes"),
+    *(
+        (f"paths.{key}={{here}}/runtime_resources/working_dir_files/_ray_pkg_1/x", f"such as paths.{key}=/shared/{key}")
+        for key in ("runs", "data", "checkpoints")
+    ),
+    (f"paths.runs={'/'.join(['x' * 200] * 20)}", "path of 4"),
+    ("paths.runs=s3://bucket/runs", "only paths.checkpoints takes other filesystems"),
+    ("paths.data=file:///tmp/data", "only paths.checkpoints takes other filesystems"),
+    ("paths.checkpoints=S3://bucket/x", 'unknown protocol "S3"'),
+    ("paths.checkpoints=gs://bucket/x", "install the package that opens gs://"),
+    ("paths.checkpoints=memory://x", "lives in the memory of one process"),
+    ("paths.checkpoints=http://127.0.0.1:1/x", "cannot be written to"),
+    ("paths.checkpoints=file:///proc/x", "no file can be written in /proc"),
+    *((f"sweep.name={name}", "must be the name of a folder") for name in ("' '", "..", ".x", "../x", "'x '")),
+    (f"sweep.name={'x' * 300}", "is a name of 300 bytes"),
+    *(
+        (f"tracking.uri={uri}", "must be http(s)://HOST:PORT, sqlite:////PATH")
+        for uri in (
+            "htp://host:5000",
+            "http://host:99999",
+            "127.0.0.1:5000",
+            "sqlite:x.db",
+            "sqlite:///:memory:",
+            "/tmp/x",
+        )
+    ),
+    ("tracking.uri=sqlite:///{here}/gone/x.db", "which does not exist create that folder"),
+    ("tracking.uri=sqlite:////proc/x.db", "in which none can be written"),
+    ("tracking.uri=sqlite:///{here}/folder", "has a folder at"),
+    ("tracking.uri=sqlite:///{here}/file", "is not an SQLite database"),
+    ("tracking.uri=mysql://user:word@host/db", "pip install mysqlclient"),
+    (f"tracking.experiment={'x' * 257}", "tracking.experiment (command line)"),
+    ("cluster.address=ray://10.0.0.1:10001", "must be HOST:PORT of a Ray head"),
+    ("cluster.address=10.0.0.1", "must be HOST:PORT of a Ray head"),
+    ("cluster.address='head:65536'", "must be HOST:PORT of a Ray head"),
+    ("cluster.address=no.such.host.invalid:6379", "nothing answers there"),
+    ("cluster.address=127.0.0.1:1", "nothing answers there: Connection refused"),
+    ("cluster.workers=40", "must be at most"),
+    ("cluster=gpu", "each worker must fit"),
+    ("data.vocab_size=2000000000", "must fit into each worker's share of the memory"),
+    ("model.n_layers=1000000000", "must fit into each worker's share of the memory"),
+    ("data=multi30k data.mirror=.", "train.en.gz does not exist"),
+    ("data=multi30k data.target=xx", 'data.target (command line) is "xx"'),
+]
+
+
+@pytest.mark.parametrize(("override", "words"), REFUSED, ids=[override[:40] for override, _ in REFUSED])
+def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(here: Path, override: str, words: str) -> None:
+    before = contents(here)
+    overrides = override.split() if override.startswith("data=") else [override.format(here=here)]
+    said = refusal(here, "plan", "--check", BASE, *overrides)
+    assert said.startswith("Refused, for ")
+    assert words in said
+    assert "word@" not in said, "a password"
+    assert said.endswith("Nothing was started.")
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize("place", ["folder", "new/deeper/still", "nowhere", ".", "ein Ordner", "日本"])
+def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(here: Path, place: str) -> None:
+    before = contents(here)
+    done = typed(here, "plan", "--check", BASE, *(f"paths.{key}='{place}'" for key in ("runs", "data", "checkpoints")))
+    assert done.exit_code == 0, done.output
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        *(f"sweep.name='{name}'" for name in ("Größe", "名前", "a b", "x" * 240, "null")),
+        *("tracking.uri=https://user:word@host/path", "tracking.uri=databricks", "tracking.uri=sqlite:///new.db"),
+    ],
+)
+def test_unusual_names_and_addresses_are_taken(here: Path, override: str) -> None:
+    done = typed(here, "plan", BASE, override)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_store_without_credentials_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(here / "gone"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(here / "gone"))
+    said = refusal(here, "plan", "--check", BASE, "paths.checkpoints=s3://allelse-bucket/checkpoints")
+    assert "cannot be written to" in said
+    assert "credentials" in said
+
+
+def test_a_wrong_address_of_the_environment_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    said = refusal(here, "plan", "--check", BASE, "cluster.address=auto")
+    assert 'is auto, and RAY_ADDRESS is "http://head:8265" must be HOST:PORT' in said
+
+
+def test_a_ray_that_a_sweep_cannot_start_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a job of a cluster, and with a dashboard that is not installed. `train` needs no Ray."""
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    words = ["cluster.address=null", "cluster.dashboard=true"]
+    for verb in (("plan", "--check"), ("sweep",)):
+        said = refusal(here, *verb, BASE, *words)
+        assert (
+            "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start" in said
+        )
+        assert "type cluster.address=auto, which takes this cluster" in said
+        assert re.search(r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said)
+    assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[str]:
+    """A server that accepts and closes each connection: something other than a Ray head."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closing = threading.Event()
+
+        def serve() -> None:
+            while not closing.is_set():
+                with contextlib.suppress(OSError):
+                    server.accept()[0].close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        closing.set()
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.faults
+def test_a_head_that_is_something_else_is_refused(here: Path) -> None:
+    with silent_server() as address:
+        said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
+    assert "did not list its nodes within 20 s" in said
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[str]:
+    """A Ray head with three CPUs that wants the token ``TOKEN``."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    ray = Path(sysconfig.get_path("scripts")) / "ray"
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    options = [f"--port={port}", "--num-cpus=3", "--include-dashboard=false", "--block"]
+    process = subprocess.Popen([ray, "start", "--head", *options], env=environment, start_new_session=True)
+    wait_until(lambda: accepts(port), "the head")
+    yield f"127.0.0.1:{port}"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def accepts(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
+    here: Path, head: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(here))  # where Ray keeps the token of this machine
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 32)
+    cause = "its token is missing or incorrect" if mode == "token" else "it asks for a token, and RAY_AUTH_MODE is not"
+    said = refusal(here, "plan", "--check", BASE, f"cluster.address={head}")
+    assert cause in said
+    assert "set RAY_AUTH_MODE=token" in said
+
+
+GROUPS = [  # workers, CPUs and GPUs of each, nodes, what is wrong
+    (2, 3, 0, [{"CPU": 3}, {"CPU": 4, "GPU": 1}], None),
+    (10, 1, 0.1, [{"CPU": 16, "GPU": 1}], None),
+    (11, 1, 0.1, [{"CPU": 16, "GPU": 1}], "workers: is 11, and each needs 0.1 GPU; must be at most 10; "),
+    (8, 1, 0, [{"CPU": 4}, {"CPU": 4}], None),
+    (2, 3, 0, [{"CPU": 4}, {"CPU": 2}], "workers: is 2, and each needs 3 CPU; must be at most 1; "),
+    (1, 3, 0, [{"CPU": 2}, {"CPU": 2}], "cpus_per_worker: is 3; each worker must fit on one machine; "),
+    (1, 1, 1, [{"CPU": 2}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
+    (4, 1, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "workers: is 4, and each needs 1 CPU and 1 GPU; must be at most 1; "),
+    (1, 2, 1, [{"CPU": 8}, {"CPU": 1, "GPU": 4}], "gpus_per_worker: is 1; each worker must fit on one machine; "),
+]
+
+
+@pytest.mark.parametrize(("workers", "cpus", "gpus", "nodes", "line"), GROUPS)
+def test_a_worker_group_must_fit_on_the_nodes(
+    workers: int, cpus: int, gpus: float, nodes: list[dict[str, float]], line: str | None
+) -> None:
+    """Machines with GPUs cannot be had here."""
+    cluster = Cluster("head:6379", workers, cpus, gpus)
+    found = [str(problem) for problem in group_problems(cluster, [Node(total, total) for total in nodes])]
+    assert len(found) == (line is not None)
+    assert all(text.startswith(f"cluster.{line}") for text in found), found
+
+
+def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
+    many = [BASE, "train.steps=2000000000", "train.checkpoint_every=1"]
+    assert typed(tmp_path, "plan", "--check", *many).exit_code == 0, "five are kept"
+    keep_all = [*many, "train.keep_checkpoints=2000000000"]
+    for place in ("runs", "checkpoints"):
+        said = refusal(tmp_path, "plan", "--check", *keep_all, f"paths.{place}={tmp_path}/place")
+        assert f"paths.{place} ({tmp_path}/place" in said
+        assert "choose a larger disk, fewer rows, or fewer checkpoints" in said
+
+
+def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path: Path) -> None:
+    own_row(tmp_path, "model: {n_heads: 4}\n", "x" * 250)
+    rows = f"sweep.rows=[base,{'x' * 250}]"
+    assert typed(tmp_path, "plan", "--check", rows).exit_code == 0
+    assert "262 bytes" in refusal(tmp_path, "plan", "--check", rows, "sweep.seeds=[2147483647]")
+
+
+def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path) -> None:
+    wrong = ["paths.runs=file", "paths.data=/dev/null", "cluster=gpu", f"tracking.uri=sqlite:///{here}/gone/x.db"]
+    before = contents(here)
+    for verb in (("plan", "--check"), ("sweep",), ("train",)):
+        said = refusal(here, *verb, *wrong, "train.steps=many")
+        places = (
+            "paths.runs (command line)",
+            "conf/shared/cluster/gpu.yaml:4)",
+            "tracking.uri (command line)",
+            "train.steps",
+        )
+        assert all(place in said for place in places), said
+        assert "for 5 reasons" in said
+    assert contents(here) == before
+
+
+def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
+    done = typed(tmp_path, "plan", "--check", "tracking.uri=http://user:word@127.0.0.1:1")
+    assert done.exit_code == 0, done.output
+    assert "Checked: places" in done.stdout
+    assert "now (Connection refused)" in done.stderr
+    assert "word" not in done.stderr
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("train.warmup_steps=601", "but there are only 600 steps; the learning rate only reaches 99.8% of its peak"),
+        ("train.tokens_per_batch=200000", "is 200000, but the training text has 147600 tokens"),
+    ],
+)
+def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path, override: str, said: str) -> None:
+    done = typed(tmp_path, "plan", BASE, override)
+    assert done.exit_code == 0, done.output
+    assert said in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("verb", ["sweep", "status"])
+def test_a_removed_working_folder_is_one_line(tmp_path: Path, verb: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    before = Path.cwd()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        done = CliRunner().invoke(app, [verb])
+    finally:
+        os.chdir(before)
+    assert done.exit_code == 2
+    assert "the current folder was removed" in done.stderr

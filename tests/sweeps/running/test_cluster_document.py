@@ -1,0 +1,181 @@
+"""The commands of docs/cluster.md for two nodes, typed on two machines in the document's order."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from machine import Ended, Inside, Machine
+from machines import NOTICED_SOON, Machines, needs_namespaces
+from small_text import TEXT, write_text
+from studies import SMALL, last, lines, newest_checkpoint, printed, wait_until
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, needs_namespaces]
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
+HERE = ["cluster.gpus_per_worker=0", "cluster.cpus_per_worker=1", "cluster.workers=2"]
+"""What a study of the document lacks on machines without GPUs."""
+
+
+def commands(heading: str) -> list[str]:
+    """The lines of the code blocks below a heading."""
+    section = DOCUMENT.read_text("utf-8").split(f"{heading}\n", 1)[1]
+    section = re.split(r"^##", section, maxsplit=1, flags=re.MULTILINE)[0]
+    return [line for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.fixture
+def two() -> Iterator[Machines]:
+    with closing(Machines()) as made:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *NOTICED_SOON):
+            del made.env[name]
+        made.add("node-a", cpus=2)
+        made.add("node-b", cpus=2)
+        yield made
+
+
+def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
+    """What a shell prints in which the settings were typed before."""
+    return machine.run("bash", "-ec", script(settings, " ".join([line, *more]), folder), cwd=folder, timeout=300)
+
+
+def script(settings: list[str], line: str, folder: Path) -> str:
+    return "\n".join([*settings, line]).replace("/shared", str(folder))
+
+
+def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path: Path) -> None:
+    folder = write_text(tmp_path.resolve())
+    settings = with_ray(two, folder)
+    check, sweep = commands("### Run the sweep")
+    study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
+    checked = typed(two.head, settings, check, folder, *study)
+    assert "Checked: places, tracking store, machines" in checked
+    assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
+    watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
+    long = [sweep, *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"])]
+    running = started(two, settings, long, folder)
+    watched = looking(two.all[1], watch, "long: 1 running; ", folder)
+    followed = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
+    assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 130
+    assert "base-s1: interrupted at step " in watched.end().output
+    log = followed.end()
+    assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
+    running = started(two, settings, long, folder)
+    check_loss_is_noticed(two, folder)
+    assert stopped_by(stop, two, running, folder).code == 130
+
+
+def check_loss_is_noticed(two: Machines, folder: Path) -> None:
+    """The trial has no room then, and waits."""
+    trial = folder / "runs" / "long" / "base-s1"
+    two.lose(two.all[1])
+    newest = lines(trial / "attempts.jsonl")[-1]["attempt"]
+    ends = {"attempt": newest, "end": True}.items()
+    wait_until(lambda: any(ends <= line.items() for line in lines(trial / "attempts.jsonl")), "the end", 120)
+    two.boot(two.all[1])  # without Ray
+
+
+def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(two: Machines, tmp_path: Path) -> None:
+    """It is taken out, joins again, and sweeps without ``cluster.address``: auto, its default."""
+    folder, node = write_text(tmp_path.resolve()), two.all[1]
+    settings = with_ray(two, folder)
+    status = in_prose(f"ray status --address {two.address}")
+    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
+    typed(node, settings, in_prose("ray stop"), folder)
+    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 1, "the end of node-b", 60)
+    *_, join = commands("### Start Ray")
+    typed(node, settings, join, folder, in_prose("ray start --num-cpus=0").removeprefix("ray start "))
+    _, sweep = commands("### Run the sweep")
+    sweep = sweep.replace(f" cluster.address={two.address}", "")
+    assert "address" not in sweep
+    study = [*SMALL, *TEXT, "sweep.rows=[base]", "train.steps=40", *HERE, "cluster.workers=1"]
+    for name, address in (("joined", []), ("named", [f"export RAY_ADDRESS={two.address}"])):
+        shown = typed(node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"]))
+        assert "1 of 1 finished" in shown
+        provenance = json.loads((folder / "runs" / name / "base-s1" / "provenance.json").read_text())
+        assert (provenance["host"], provenance["driver"]) == ("node-a", "node-b")
+
+
+def test_the_commands_for_more_nodes_and_for_mlflow(two: Machines, tmp_path: Path) -> None:
+    """What Slurm runs on each node is typed on one. The server has an SQLite file in the place of PostgreSQL."""
+    folder = write_text(tmp_path.resolve())
+    *before, head, _ = commands("### Start Ray")
+    settings = before[1:]
+    typed(two.head, before, head, folder, "--num-cpus=1")
+    (of_slurm,) = commands("## Twenty nodes")
+    join = re.sub(r"^srun .* bash -c '(.*)'$", r"\1", of_slurm)
+    assert join != of_slurm
+    two.all[1].popen(["bash", "-ec", script(settings, f"{join} --num-cpus=1", folder)], cwd=folder)
+    status = in_prose(f"ray status --address {two.address}")
+    wait_until(lambda: typed(two.head, settings, status, folder).count(" node_") == 2, "both nodes", 60)
+    serve, sweep = commands("### MLflow for all")
+    serve = serve.replace("postgresql+psycopg://mlflow@db/mlflow", f"sqlite:///{folder}/server.db")
+    two.head.popen(["bash", "-ec", script(settings, f"{serve} > server.txt 2>&1", folder)], cwd=folder)
+    wait_until(lambda: answers(two.head, f"http://{two.head.address}:5000/health"), "the server", 180)
+    study = [*SMALL, *TEXT, "sweep.name=served", "sweep.rows=[base]", "train.steps=40", *HERE]
+    assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
+    uri = f"tracking.uri=http://{two.head.address}:5000"
+    assert uri in sweep
+    assert "up to date" in typed(two.head, [], f"allelse status {uri}", folder, "sweep.name=served")
+
+
+def answers(machine: Machine, address: str) -> bool:
+    ask = f"from urllib.request import urlopen; urlopen({address!r}, timeout=5)"
+    return machine.popen([sys.executable, "-c", ask]).end(60).code == 0
+
+
+def with_ray(two: Machines, folder: Path) -> list[str]:
+    """Start Ray as in the document, line after line; returns those that each further shell needs."""
+    *before, head, node = commands("### Start Ray")
+    token, *settings = before
+    assert "> /shared/ray-token" in token, "what the settings read must be made before"
+    assert head.count(two.head.address) == 1
+    typed(two.head, before, head, folder, "--num-cpus=1")
+    typed(two.all[1], settings, node, folder, "--num-cpus=1")
+    return settings
+
+
+def in_prose(line: str) -> str:
+    """A command that the document names between its blocks."""
+    assert f"`{line}`" in " ".join(DOCUMENT.read_text("utf-8").split())
+    return line
+
+
+def started(two: Machines, settings: list[str], sweep: list[str], folder: Path) -> Inside:
+    """A sweep on the head that has saved a checkpoint."""
+    trial = folder / "runs" / "long" / "base-s1"
+    before = newest_checkpoint(trial)
+    running = two.head.popen(["bash", "-ec", script(settings, " ".join(sweep), folder)], cwd=folder)
+    wait_until(lambda: newest_checkpoint(trial) > before or running.ended(), "a checkpoint")
+    assert not running.ended(), running.end().output
+    return running
+
+
+def looking(machine: Machine, line: str, first: str, folder: Path) -> Inside:
+    """A command that shows the sweep, with this at first, and goes on."""
+    view = machine.popen(["bash", "-ec", script([], f"{line} sweep.name=long", folder)], cwd=folder)
+    with printed(view.process, 120) as output:
+        shown = first_line(output.fileno())
+    assert shown.startswith(first), shown
+    assert not view.ended()
+    return view
+
+
+def first_line(stream: int) -> str:
+    """Read byte by byte: a buffer would keep later lines from who reads the rest."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(stream, 1)):
+        line += byte
+    return line.decode()
+
+
+def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended:
+    """The sweep ends as the command on the other machine asks."""
+    typed(two.all[1], [], line, folder, "sweep.name=long")
+    ended = running.end()
+    assert re.search(r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output), ended.output
+    wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
+    return ended

@@ -1,0 +1,193 @@
+"""Machines and links are lost under a running sweep, and come back: it ends like an undisturbed one, bit for bit."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from faulty_task import reasons
+from leftovers import check_no_locks, check_nothing_left
+from machines import NOTICED_WHEN_BUSY, Machines, machines, needs_namespaces
+from one_line import only_line
+from same_results import check_same_model
+from small_text import write_text
+from studies import lines, wait_until
+from sweep_on_machines import Sweep, check_like, machine_of_a_worker, workers
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, needs_namespaces]
+STEPS = 600
+NAMES = ("node-a", "node-b", "node-c")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("machines").resolve())
+
+
+@pytest.fixture
+def three() -> Iterator[Machines]:
+    """Each has one CPU. Their host names mean 127.0.0.1, and the workers of a trial meet all the same."""
+    with machines(*NAMES, env=NOTICED_WHEN_BUSY, host_is_local=True) as made:
+        yield made
+
+
+@contextmanager
+def idle_head(*names: str) -> Iterator[Machines]:
+    """The head has no CPU for a worker, and each of the others has one."""
+    with closing(Machines(NOTICED_WHEN_BUSY)) as made:
+        made.add("head", cpus=0)
+        for name in names:
+            made.add(name)
+        for machine in made.all:
+            made.start_ray(machine)
+        yield made
+
+
+def undisturbed(made: Machines, folder: Path, workers: int) -> Sweep:
+    sweep = Sweep(made, folder, f"undisturbed-{workers}", STEPS, workers)
+    ended = sweep.run(made.head)
+    assert ended.code == 0, ended.output
+    return sweep
+
+
+def checkpoints_of(sweep: Sweep, attempt: int) -> set[str]:
+    return {path.name for path in sweep.trial.glob(f"checkpoints/*/a{attempt}/step-*")}
+
+
+def resumed_at(output: str) -> list[int]:
+    """From which steps the attempts of its only trial went on."""
+    return [int(step) for step in re.findall(r"base-s1: resumed at step (\d+)", output)]
+
+
+@pytest.mark.faults
+def test_a_killed_machine_costs_its_trial_an_attempt(three: Machines, folder: Path) -> None:
+    """Two workers lie on two of three machines, then on the two that are left."""
+    sweep = Sweep(three, folder, "killed", STEPS, workers=2)
+    running = sweep.start(three.head)
+    sweep.wait_for_step(60, running)
+    lost = machine_of_a_worker(three)
+    three.lose(lost)
+    ended = running.end()
+    assert ended.code == 0, ended.output
+    *causes, _ = reasons(sweep.trial)
+    named = rf"worker lost: (worker \d \(pid \d+ on {lost.name}\)|the trial's process) "
+    assert any(re.match(named, cause) for cause in causes), causes
+    assert resumed_at(ended.output)
+    check_like(sweep, undisturbed(three, folder, workers=2))
+
+
+@pytest.mark.faults
+def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> None:
+    """The worker that was cut off stands still until its successor has begun. Then it trains on, and finds that out."""
+    with idle_head("node-a", "node-b", "node-c") as made:
+        sweep = Sweep(made, folder, "cut", STEPS, workers=2)
+        running = sweep.start(made.head)
+        sweep.wait_for_step(60, running)
+        lost = machine_of_a_worker(made)
+        (cut_off,) = workers(lost)
+        cut_off.suspend()
+        made.cut(lost)
+        wait_until(lambda: sweep.attempts() > 1 or running.ended(), "the next attempt", 180)
+        assert cut_off.status() == psutil.STATUS_STOPPED
+        of_the_first = checkpoints_of(sweep, attempt=1)
+        cut_off.resume()
+        made.restore(lost)
+        ended = running.end()
+        assert ended.code == 0, ended.output
+        *causes, _ = reasons(sweep.trial)
+        assert causes
+        assert all(cause.startswith("worker lost: ") for cause in causes), causes
+        assert resumed_at(ended.output)[0] < STEPS
+        assert checkpoints_of(sweep, attempt=1) <= of_the_first, "who was cut off has saved another one"
+        check_like(sweep, undisturbed(made, folder, workers=2))
+        assert not list(sweep.trial.glob("error.txt"))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 2)])
+def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int) -> None:
+    with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as made:
+        sweep = Sweep(made, folder, f"placed-{size}", 20, size)
+        ended = sweep.run(made.head)
+        assert ended.code == 0, ended.output
+        assert len(json.loads((sweep.trial / "provenance.json").read_text())["hosts"]) == count
+
+
+@pytest.mark.faults
+def test_the_loss_of_the_head_ends_the_sweep_and_the_same_command_finishes_it(three: Machines, folder: Path) -> None:
+    sweep = Sweep(three, folder, "head", STEPS, workers=2)
+    runner, study = three.all[1], sweep.trial.parent
+    running = sweep.start(runner)
+    sweep.wait_for_step(60, running)
+    three.lose(three.head)
+    ended = running.end()
+    assert ended.code == 1, ended.output
+    assert "To continue, run again: allelse sweep" in only_line(ended.output, "no longer answers")
+    assert re.match(r"lost: Ray's head at 10\.77\.0\.1:\d+ no longer answers", reasons(sweep.trial)[0])
+    check_no_locks(study)
+    left = [*study.glob(".*/node-a-*.json")]
+    for machine in three.all:
+        if machine is not three.head:
+            machine.kill()
+        three.boot(machine)
+        three.start_ray(machine)
+    again = sweep.run(three.head)
+    assert again.code == 0, again.output
+    for path in left:
+        path.unlink(missing_ok=True)  # no machine knows that a process has ended which lost its power
+    check_like(sweep, undisturbed(three, folder, workers=2))
+
+
+@pytest.mark.faults
+def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path) -> None:
+    with idle_head("node-a") as made:
+        sweep = Sweep(made, folder, "shrunk", STEPS, workers=1)
+        running = sweep.start(made.head)
+        sweep.wait_for_step(60, running)
+        made.lose(made.all[1])
+        wait_until(lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(), "the wait", 180)
+        made.start_ray(made.add("node-b"))
+        ended = running.end()
+        assert ended.code == 0, ended.output
+        assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
+        provenance = json.loads((sweep.trial / "provenance.json").read_text())
+        assert [provenance[name] for name in ("host", "hosts", "driver")] == ["node-b", ["node-b"], "head"]
+        check_like(sweep, undisturbed(made, folder, workers=1))
+
+
+def note(sweep: Sweep) -> str:
+    """What `allelse status` says of its trial."""
+    shown = sweep.machines.head.allelse("status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder)
+    assert shown.code == 0, shown.output
+    (trial,) = json.loads(shown.output[shown.output.index("[") :])
+    return str(trial["note"])
+
+
+@pytest.mark.faults
+def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(three: Machines, folder: Path) -> None:
+    """The first one stands still meanwhile, and so has steps left for Ctrl-C."""
+    sweep = Sweep(three, folder, "held", STEPS, workers=1)
+    running = sweep.start(three.head)
+    sweep.wait_for_step(20, running)
+    training = [worker for machine in three.all for worker in workers(machine)]
+    for worker in training:
+        worker.suspend()
+    refused = sweep.run(three.all[1])
+    assert refused.code == 2, refused.output
+    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), refused.output
+    assert "Nothing was started." in refused.output
+    running.signal(signal.SIGINT)
+    for worker in training:
+        worker.resume()
+    assert running.end().code == 130
+    elsewhere = sweep.run(three.all[1])
+    assert elsewhere.code == 0, elsewhere.output
+    began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
+    assert began == ["node-a", "node-b"]
+    assert reasons(sweep.trial) == ["interrupted", "finished"]
+    check_same_model(sweep.trial, undisturbed(three, folder, workers=1).trial)
+    check_nothing_left(three, sweep.trial.parent)

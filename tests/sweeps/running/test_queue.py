@@ -1,0 +1,234 @@
+"""Queue, retry, stop and silence of a sweep, against groups of workers that answer polls from a list."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+from rich.console import Console
+from small_task import write_task
+
+from sweeps.planning.continued import plan_sweep
+from sweeps.running.failures import Silence
+from sweeps.running.group import Said, Turn, WorkerGroup
+from sweeps.running.orders import Order
+from sweeps.running.progress import Progress
+from sweeps.running.queue import Queue
+from sweeps.running.recorder import Recorder
+from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Printed, Report, Started, Stopped
+
+BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
+DONE: list[Event] = [Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})]
+KILLED: list[Event] = [Lost("worker 0 was killed (SIGKILL)", "its last line")]
+SHORT: list[Event] = [Lost("worker 0 ran out of memory", "", memory=True)]
+
+
+@dataclass
+class Listed:
+    """A group that answers each poll with the next list; the attempt is over with the last one."""
+
+    polls: list[Sequence[Event]]
+    begun: bool = True
+    stops: list[bool] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.begun and not self.polls
+
+    def begin(self, assignment: Assignment) -> None:
+        """Its workers work, or never do."""
+
+    def poll(self, stop: bool, within_s: float) -> Sequence[Event]:
+        self.stops.append(stop)
+        return self.polls.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Sweep:
+    """A queue of four trials, and the orders that it has given."""
+
+    def __init__(self, folder: Path, max_failures: int = 2) -> None:
+        write_task(folder)
+        words = ["task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]"]
+        self.plan = plan_sweep(words, here=folder)
+        self.recorders = {each.trial.name: Recorder(each) for each in self.plan.pending}
+        self.said, self.stopping = io.StringIO(), Stopping()
+        self.orders: dict[str, Order] = {}
+        progress = Progress(self.plan, Console(file=self.said, width=200))
+        self.queue = Queue(self.recorders, progress, self.stopping, max_failures, self.orders.update)
+        self.began = 0
+
+    def begin(self, *polls: Sequence[Event]) -> "Process":
+        """A process that takes the next trial, whose workers answer so."""
+        self.began += 1
+        return Process(self, f"p{self.began}", Listed([*polls]))
+
+    def reasons(self, name: str) -> list[str | None]:
+        """How its attempts ended."""
+        return [attempt.reason for attempt in self.recorders[name].folder.attempts.all()]
+
+
+class Process:
+    def __init__(self, sweep: Sweep, name: str, group: Listed) -> None:
+        self.sweep, self.name, self.group = sweep, name, group
+        self.turn = Turn(cast(WorkerGroup, group), lambda: sweep.orders.get(name))
+        sweep.queue.start(name)
+        order = sweep.orders[name].assignment
+        self.trial = order.trial if order else ""
+        self.attempt = order.attempt if order else 0
+
+    def step(self) -> Said:
+        """One poll, whose events the queue takes."""
+        said = self.turn.step()
+        self.sweep.queue.take(self.name, said.attempt, said.events)
+        if said.lost is not None:
+            self.sweep.queue.lose(self.name, lambda: Lost("nobody should ask", ""))
+        elif said.over:
+            self.sweep.queue.end(self.name)
+        return said
+
+    def run(self) -> "Process":
+        while not self.step().over:
+            pass
+        return self
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Sweep:
+    return Sweep(tmp_path)
+
+
+def test_trials_begin_in_their_order_and_end(sweep: Sweep) -> None:
+    names = [sweep.begin(BEGUN, DONE, [Printed(0, "bye\n")]).run().trial for _ in range(4)]
+    assert names == list(sweep.recorders)
+    assert sweep.queue.over
+    assert {name: sweep.reasons(name) for name in names} == {name: ["finished"] for name in names}
+    assert sweep.begin().turn.step() == Said(0, over=True)  # nothing is left to do
+
+
+def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sweep: Sweep) -> None:
+    first = sweep.begin(BEGUN, KILLED).run()
+    other = sweep.begin(BEGUN, DONE)
+    assert (other.trial, other.attempt, first.group.closed) == (first.trial, 2, True)
+    assert other.run().sweep.reasons("base-s1") == ["worker lost: worker 0 was killed (SIGKILL)", "finished"]
+    assert sweep.begin().trial == "square-s1"
+
+
+def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_dropped(sweep: Sweep) -> None:
+    first = sweep.begin(BEGUN, [Report(4, {"train/loss": 0.5})])
+    first.step()
+    sweep.queue.lose(first.name, lambda: Lost("the trial's process was killed", ""))
+    again = sweep.begin(BEGUN, DONE)
+    first.step()
+    assert [report.step for report in sweep.recorders["base-s1"].folder.journal()] == [2]
+    again.run()
+    assert sweep.reasons("base-s1") == ["worker lost: the trial's process was killed", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "allowed", "cause"),
+    [
+        ([KILLED, KILLED], 1, "worker 0 was killed (SIGKILL)"),
+        ([SHORT, SHORT], 2, "worker 0 ran out of memory, for the second time"),
+        ([[Failed("ValueError: no", "its traceback")]], 2, "ValueError: no"),
+    ],
+)
+def test_what_another_attempt_would_not_mend_fails(
+    ends: list[Sequence[Event]], allowed: int, cause: str, tmp_path: Path
+) -> None:
+    sweep = Sweep(tmp_path, allowed)
+    assert [sweep.begin(BEGUN, end).run().trial for end in ends] == ["base-s1"] * len(ends)
+    assert sweep.reasons("base-s1")[-1] == f"failed: {cause}"
+    assert (sweep.recorders["base-s1"].folder.path / "error.txt").read_text().startswith(cause)
+    assert sweep.begin().trial == "square-s1"
+
+
+def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
+    running = sweep.begin(BEGUN, [], [Stopped(2)])
+    running.step()
+    sweep.stopping.note(15)
+    sweep.queue.tick()
+    late = sweep.begin()
+    assert (late.trial, late.step().over) == ("", True)
+    running.run()
+    assert running.group.stops == [False, True, True]
+    with pytest.raises(Interrupted) as ended:
+        sweep.queue.tick()
+    assert (ended.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
+    assert not sweep.recorders["square-s1"].folder.attempts.all()
+
+
+def test_a_stop_does_not_wait_for_workers_that_start(sweep: Sweep) -> None:
+    starting = sweep.begin([])
+    starting.group.begun = False
+    assert not starting.step().over
+    sweep.stopping.note(2)
+    sweep.queue.tick()
+    assert starting.step().over
+    assert (starting.group.closed, sweep.reasons("base-s1")) == (True, ["interrupted"])
+
+
+def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
+    first, second = sweep.begin(BEGUN, [], [Stopped(2)]), sweep.begin(BEGUN, [], DONE)
+    first.step()
+    sweep.stopping.trials = frozenset({"base-s1", "base-s2"})
+    sweep.queue.tick()
+    assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
+    assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
+    assert "base-s2: it will not start" in sweep.said.getvalue()
+
+
+def test_an_order_that_does_not_come_changes_nothing(sweep: Sweep) -> None:
+    running = sweep.begin(BEGUN, [], DONE)
+    running.step()
+    sweep.orders.clear()
+    assert running.run().sweep.reasons("base-s1") == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("polls", "noticed"),
+    [
+        ([BEGUN, []], "worker 0 ended without a result"),
+        ([BEGUN, DONE, KILLED], "a worker did not exit cleanly after the result: worker 0 was killed (SIGKILL)"),
+    ],
+)
+def test_workers_that_end_oddly_are_not_used_again(polls: list[Sequence[Event]], noticed: str, sweep: Sweep) -> None:
+    group = sweep.begin(*polls).run().group
+    assert group.closed
+    assert noticed in sweep.said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("signs", "looks", "stalls_at"),
+    [
+        ([1, 2, 2, 2, 2, 2], [5, 10, 30, 50, 69, 75], 75),
+        ([1, 1, 1, 1, 1, 1], [5, 30, 60, 90, 119, 126], 126),  # until its first sign it may import torch
+        ([1, 2, 2, 2, 2, 2], [5, 10, 100, 130, 155, 161], 161),  # nobody looked for a while
+    ],
+)
+def test_silence_counts_while_somebody_looks(
+    signs: list[int], looks: list[float], stalls_at: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now: list[float] = [0.0]
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
+    watched, found = Silence(60.0), []
+    for sign, at in zip(signs, looks, strict=True):
+        now[0] = at
+        found.append(watched.stalled([sign]))
+    assert found == [at == stalls_at for at in looks]
+
+
+def test_a_stall_is_that_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    now: list[float] = [0.0]
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
+    watched, found = Silence(60.0), []
+    for at in range(10, 200, 10):
+        now[0] = at
+        found.append(watched.stalled([0, min(at, 60)]))
+    assert found.index(True) == 12

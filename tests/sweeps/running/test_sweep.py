@@ -1,0 +1,182 @@
+"""The life of one small study: run, run again, evaluated again, extended, and with a row that fails."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from damages import kept, looped
+from small_text import TEXT
+from studies import SMALL, allelse, answers, command, last, lines, mlflow_runs, wait_until
+from typed import refusal, typed
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+SHORT = [*SMALL, *TEXT, "train.steps=60", "train.checkpoint_every=30"]
+DEFAULT = "sweep.name=synthetic-tiny"
+"""The name that commands without words mean."""
+TWO_ROWS = "sweep.rows=[base,e_learned_positions]"
+THREE_ROWS = "sweep.rows=[base,d_dropout_0,e_learned_positions]"
+RESULT_KEYS = {"key", "row", "seed", "step", "attempt", "params", "flops", "seconds", "scores"}
+SCORE_KEYS = {"nll", "ppl", "bleu", "chrf", "bleu_paper", "decode"}
+SIGNATURES = {"signature", "bleu_paper_signature", "chrf_signature"}
+
+
+class Study:
+    """The folder where every command runs, and the output of the first one."""
+
+    def __init__(self, cwd: Path, first: subprocess.CompletedProcess[str]) -> None:
+        self.cwd, self.first = cwd, first
+        self.folder = cwd / "runs" / "synthetic-tiny"
+
+    def result(self, trial: str, name: str = "synthetic-tiny") -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.cwd / "runs" / name / trial / "result.json").read_text())
+        return content
+
+
+@pytest.fixture(scope="module")
+def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Study:
+    cwd = furnish(tmp_path_factory.mktemp("study"))
+    for name in ("sweeps", "tracking", "transformer"):
+        (cwd / f"{name}.py").write_text('raise ImportError("a file of the user, which hides none of our packages")')
+    blocked = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("a file where a folder must be")
+    first = allelse("sweep", *SHORT, DEFAULT, THREE_ROWS, cwd=cwd)
+    blocked.unlink()
+    return Study(cwd, first)
+
+
+def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study: Study) -> None:
+    assert study.first.returncode == 1, study.first.stdout + study.first.stderr
+    assert "2 of 3 finished, 1 FAILED" in study.first.stdout
+    assert "d_dropout_0-s1: CheckpointError: cannot write checkpoint" in study.first.stdout
+    assert study.first.stdout.splitlines()[-1].startswith("Next: allelse sweep")
+    assert "FAILED: CheckpointError" in typed(study.cwd, "table", "--format", "md").stdout
+    assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FAILED"
+
+
+def test_a_trial_folder_holds_the_files_of_the_contract(study: Study) -> None:
+    trial, result = study.folder / "base-s1", study.result("base-s1")
+    assert set(result) == RESULT_KEYS
+    assert set(result["scores"]) == {"dev", "test"}
+    assert all(set(scores) == SCORE_KEYS | SIGNATURES for scores in result["scores"].values())
+    assert [line["attempt"] for line in lines(trial / "attempts.jsonl")] == [1, 1]
+    assert len((trial / "hypotheses" / "dev.txt").read_text().splitlines()) == 6
+    assert len(lines(trial / "statistics" / "dev.jsonl")) == 1 + 6
+    assert {"commit", "dirty"} <= set(json.loads((trial / "provenance.json").read_text()))
+    kept = sorted(str(path.relative_to(trial)) for path in trial.glob("checkpoints/*/a*/*"))
+    assert kept == [f"checkpoints/{result['key'][:16]}/a1/step-{step}" for step in (30, 60)]
+    assert json.loads((study.folder / "study.json").read_text())["trials"][0]["key"] == result["key"]
+
+
+def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
+    before = lines(study.folder / "base-s1" / "attempts.jsonl")
+    again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS)
+    assert again.exit_code == 0, again.output
+    assert "2 of 2 finished" in again.stdout
+    assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
+    assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == ["FAILED", "FINISHED", "FINISHED"]
+
+
+def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
+    study: Study,
+) -> None:
+    before, journal = study.result("base-s1"), (study.folder / "base-s1" / "journal.jsonl").read_text()
+    unreadable = study.folder / "e_learned_positions-s1" / "result.json"
+    looped(unreadable)
+    again = allelse("sweep", "decode.beam=1", cwd=study.cwd)
+    assert unreadable.is_symlink()
+    kept(unreadable).replace(unreadable)
+    assert again.returncode == 1, again.stdout + again.stderr
+    assert "e_learned_positions-s1: result.json cannot be read" in again.stdout
+    assert "2 of 3 finished" in again.stdout
+    assert len(lines(unreadable.with_name("attempts.jsonl"))) == 2
+    assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FINISHED"
+    for row in ("base", "d_dropout_0"):
+        assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
+    after = study.result("base-s1")
+    assert (after["key"], after["seconds"], after["step"]) == (before["key"], before["seconds"], before["step"])
+    assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
+
+
+def test_a_table_never_mixes_decode_settings(study: Study) -> None:
+    rows = json.loads(typed(study.cwd, "table", "--format", "json").stdout)
+    assert [row["row"] for row in rows] == ["base", "d_dropout_0", "e_learned_positions"]
+    planned = json.loads(typed(study.cwd, "plan", "decode.beam=3", "sweep.rows=[base]", "--json").stdout)
+    assert len([line for line in planned if not line["finished"]]) == 3, "one row brings all others"
+
+
+def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(study: Study, tmp_path: Path) -> None:
+    with (tmp_path / "ui.log").open("w") as log:
+        server = subprocess.Popen(
+            command("ui"), cwd=study.cwd, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+    before = sorted(study.cwd.iterdir())
+    try:
+        assert server.stdout
+        found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert found
+        wait_until(lambda: answers(found[0]), "MLflow's page", timeout=240)
+        assert _listening(server.pid) == {found[0].removeprefix("http://")}
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        assert server.wait(timeout=60) == 0
+    assert "Traceback" not in (tmp_path / "ui.log").read_text()
+    assert not answers(found[0])
+    assert sorted(study.cwd.iterdir()) == before, "MLflow left files in the current folder"
+
+
+def _listening(process: int) -> set[str]:
+    """The addresses where the process and its children listen."""
+    family = psutil.Process(process).children(recursive=True)
+    connections = [each for one in family for each in one.net_connections("inet")]
+    return {f"{each.laddr.ip}:{each.laddr.port}" for each in connections if each.status == psutil.CONN_LISTEN}
+
+
+def test_train_runs_the_same_trial_without_ray_and_joins_the_study(study: Study) -> None:
+    words = ["row=e_learned_positions", "train.seed=2"]
+    assert "allelse train row=e_learned_positions train.seed=2 --add" in refusal(study.cwd, "train", *words)
+    trained = typed(study.cwd, "train", *words, "--add")
+    assert trained.exit_code == 0, trained.output
+    trials = json.loads((study.folder / "study.json").read_text())["trials"]
+    assert ("e_learned_positions", 2) in [(trial["row"], trial["seed"]) for trial in trials]
+    assert set(study.result("e_learned_positions-s2")) == RESULT_KEYS
+
+
+ALIKE = last([*SHORT, "train.steps=20", "train.warmup_steps=10", "model.p_drop=0"])
+"""Dropout draws differ between workers, so it is off; what remains is the order of sums.
+
+That is 1e-7 for some twenty steps; then the trajectories part, as any two with different rounding do.
+"""
+
+
+@pytest.fixture(scope="module")
+def one(study: Study) -> dict[str, Any]:
+    """The result of one worker, while no server of MLflow answers."""
+    done = typed(study.cwd, "train", *ALIKE, "sweep.name=one", "tracking.uri=http://127.0.0.1:9")
+    assert done.exit_code == 0, done.output
+    assert "MLflow is not up to date; run `allelse sync sweep.name=one`" in done.stdout, "a missing run is reported"
+    return study.result("base-s1", "one")
+
+
+def test_two_workers_train_what_one_does_and_a_reader_that_leaves_does_not_end_them(
+    study: Study, one: dict[str, Any]
+) -> None:
+    words = " ".join(command("sweep", *ALIKE, "sweep.rows=[base]", "sweep.name=two", "cluster.workers=2"))
+    script = f"{{ {words}; echo $? > code; }} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=study.cwd, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout == "two: 1 of 1 trials to run\n"
+    code = study.cwd / "code"
+    wait_until(lambda: code.exists() and code.read_text() != "", "the sweep's end", timeout=300)
+    assert code.read_text() == "0\n"
+    two = study.result("base-s1", "two")
+    assert one["key"] == two["key"]
+    assert two["scores"]["dev"]["nll"] == pytest.approx(one["scores"]["dev"]["nll"], rel=1e-6)

@@ -1,0 +1,215 @@
+"""Trials whose processes are really killed, stopped and quit: they finish whole, in MLflow, too.
+
+Each trial waits at a step until the test has seen what it waits for, so no load of the machine changes what is struck.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from faulty_task import reasons, train_to, write_paced_task
+from leftovers import check_no_locks, wait_for_end
+from same_results import check_same_results
+from small_task import write_task
+from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, wait_until
+from study_on_disk import wait_for_line
+from summing_task import write_summing_task
+from typed import refusal, typed
+
+from sweeps.preflight.nodes import cpus
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults, pytest.mark.everyday]
+STEPS = 60
+TRIAL = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
+
+
+def start(folder: Path, *more: str) -> Running:
+    words = [*TRIAL, "sweep.rows=[base]", *more]
+    return Running.start("sweep", *words, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
+
+
+def start_to(step: int, folder: Path, *more: str) -> Running:
+    """A sweep whose trial waits after this step, which is in the journal, with the checkpoint before it."""
+    train_to(step, folder)
+    running = start(folder, *more)
+    running.wait_for_step(step - 2)
+    wait_until(lambda: last_report(running.trial) == step or running.ended(), f"step {step}")
+    return running
+
+
+def last_report(trial: Path) -> int:
+    return int(lines(trial / "journal.jsonl")[-1]["step"])
+
+
+def first_step(trial: Path, attempt: int) -> int:
+    """The first report that the journal has of this attempt."""
+    return min(int(line["step"]) for line in lines(trial / "journal.jsonl") if line["attempt"] == attempt)
+
+
+def check_whole(trial: Path, *ends: str) -> None:
+    """The attempts ended so, and every step is there, once, in MLflow, too."""
+    steps = [line["step"] for line in lines(trial / "journal.jsonl")]
+    assert steps == list(range(2, STEPS + 1, 2))
+    found = reasons(trial)
+    assert [each.startswith(end) for each, end in zip(found, ends, strict=True)] == [True] * len(ends), found
+    assert [path.name for path in trial.glob("checkpoints/*/a*/*")] == [f"step-{STEPS}"]
+    runs = trial.parent.parent
+    assert mlflow_runs(runs) == [("base s1", "FINISHED")]
+    assert mlflow_steps(runs, "train/loss") == steps
+
+
+def test_a_group_whose_processes_are_killed_in_turn_is_restarted_and_its_journal_is_complete(workplace: Path) -> None:
+    """First syncer, orders and a worker; then the trial's process."""
+    write_summing_task(workplace, "wait_for_leave(trial, step)")
+    running = start_to(10, workplace, "cluster.workers=2")
+    (syncer,), (orders,) = running.processes("tracking.mlflow.sync"), running.processes("ray::Orders")
+    worker = running.workers(2)[1]
+    for process in (syncer, orders, worker):
+        process.kill()
+    wait_until(lambda: len(reasons(running.trial)) == 1 or running.ended(), "the loss")
+    train_to(20, workplace)
+    running.wait_for_step(18)
+    for process in running.processes("ray::TrialProcess"):
+        process.kill()
+    wait_until(lambda: len(reasons(running.trial)) == 2 or running.ended(), "the second loss")
+    train_to(STEPS, workplace)
+    code, output = running.finish()
+    assert code == 0, output
+    assert "1 of 1 finished" in output
+    assert "ended with SIGKILL; it starts again in 1 s" in output
+    assert first_step(running.trial, 1) == 2
+    assert first_step(running.trial, 2) > 8
+    for told in (reasons(running.trial)[0], output):
+        assert re.search(rf"worker \d \(pid {worker.pid} on \S+\) was killed \(SIGKILL", told)
+    check_whole(running.trial, "worker lost: worker ", "worker lost: the trial's process", "finished")
+    wait_for_end(workplace)
+    check_no_locks(running.trial.parent)
+    undisturbed = allelse("sweep", *TRIAL, "sweep.rows=[base]", "cluster.workers=2", "sweep.name=t", cwd=workplace)
+    assert undisturbed.returncode == 0, undisturbed.stdout
+    check_same_results(running.trial.parent, workplace / "runs" / "t")
+
+
+def test_the_next_trial_runs_in_the_process_of_the_last_one(workplace: Path) -> None:
+    """A new one would take seconds to import torch."""
+    starts = "    total = trial.saved.state"
+    noted = f"""\
+    import os
+    with open("workers", "a") as file:
+        print(trial.config.model.kind, os.getpid(), file=file)
+{starts}"""
+    folder = write_task(workplace, {starts: noted})
+    one_by_one = f"cluster.cpus_per_worker={cpus()}"
+    done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base,square]", one_by_one, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (first, pid), (second, same) = (line.split() for line in (folder / "workers").read_text().splitlines())
+    assert (first, second, same) == ("round", "square", pid)
+
+
+def test_a_stopped_syncer_does_not_outlive_its_sweep(workplace: Path) -> None:
+    write_paced_task(workplace)
+    running = start_to(10, workplace)
+    (syncer,) = running.processes("tracking.mlflow.sync")
+    syncer.suspend()
+    train_to(STEPS, workplace)
+    code, output = running.finish()
+    assert code == 0, output
+    assert "MLflow is not up to date; run `allelse sync sweep.name=s`" in output
+    assert not syncer.is_running()
+    assert typed(workplace, "sync", "sweep.name=s").exit_code == 0
+    check_whole(running.trial, "finished")
+
+
+@dataclass
+class Life:
+    """What was seen of one trial from outside."""
+
+    trial: Path
+    stopped: tuple[int, str]  # exit code and output of the first sweep, which SIGTERM ended
+    ahead: int  # the newest checkpoint on disk when the second sweep was killed, which took no reports for a while
+    refused: str  # what another process was told during the third sweep
+    left: tuple[int, str]  # exit code and output of the third sweep, which two signals ended
+    stuck: psutil.Process  # its worker, which could not stop
+
+
+@pytest.fixture(scope="module")
+def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """One trial in three sweeps and a last `allelse train`."""
+    folder = write_paced_task(furnish(tmp_path_factory.mktemp("life")))
+    stopped = terminate(start_to(10, folder))
+    running = start_to(20, folder)
+    running.suspend()
+    train_to(30, folder)
+    wait_until(lambda: newest_on_disk(running.trial) == 30, "checkpoints whose reports it never receives")
+    running.kill()
+    running = start_to(40, folder)
+    (stuck,) = running.workers()
+    stuck.suspend()  # it cannot finish its step
+    refused = refusal(folder, "train", *TRIAL)
+    left = interrupt_twice(running)
+    train_to(STEPS, folder)
+    done = typed(folder, "train", *TRIAL)
+    assert done.exit_code == 0, done.output
+    return Life(running.trial, stopped, 30, refused, left, stuck)
+
+
+def newest_on_disk(trial: Path) -> int:
+    found = trial.glob("checkpoints/*/a*/step-*/manifest.json")
+    return max(int(path.parent.name.removeprefix("step-")) for path in found)
+
+
+def terminate(running: Running) -> tuple[int, str]:
+    """As timeout(1) does: it sends SIGTERM to the process and to its group."""
+    os.kill(running.process.pid, signal.SIGTERM)
+    os.killpg(running.process.pid, signal.SIGTERM)
+    return running.finish()
+
+
+def interrupt_twice(running: Running) -> tuple[int, str]:
+    os.kill(running.process.pid, signal.SIGINT)
+    said = wait_for_line(running, "Press Ctrl-C again to quit at once")
+    time.sleep(1)  # sooner, it would be the echo of the first
+    os.kill(running.process.pid, signal.SIGINT)
+    code, output = running.finish()
+    return code, said + output
+
+
+def test_the_trial_finished_and_nothing_is_missing_or_there_twice(life: Life) -> None:
+    check_whole(life.trial, "interrupted", "lost", "interrupted", "finished")
+    (result,) = lines(life.trial / "result.json")
+    assert (result["step"], result["attempt"]) == (STEPS, 4)
+
+
+def test_a_stopped_sweep_prints_the_step_that_it_resumes_from_and_does(life: Life) -> None:
+    code, output = life.stopped
+    assert code == 143, output
+    assert "Traceback" not in output
+    assert resumes_from(output) == [11]
+    assert "sweep" in output.rsplit("run again: ", 1)[1]
+    assert first_step(life.trial, 2) == 12
+
+
+def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(life: Life) -> None:
+    assert first_step(life.trial, 3) == life.ahead + 2
+
+
+def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
+    assert re.search(r"base-s1 is being run by pid \d+ on \S+ since .* ago\): allelse sweep ", life.refused)
+
+
+def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
+    code, output = life.left
+    assert code == 130, output
+    assert re.search(r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE), output
+    assert not life.stuck.is_running()
+    assert first_step(life.trial, 4) > resumes_from(output)[0] >= 38
+
+
+def resumes_from(output: str) -> list[int]:
+    """The steps that a stopped sweep printed."""
+    return [int(step) for step in re.findall(r"base-s1 resumes from step (\d+)", output)]

@@ -1,0 +1,140 @@
+"""What others see of a process that runs a study on another machine: in `status`, `plan`, `stop` and refusals."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from finished_trials import finish, study_in, sweep
+from typed import refusal, typed
+
+from sweeps.planning.trial_lock import trial_lock
+from sweeps.running.stopping import Stopping, announced
+from tracking.attempts import Process, own_process
+from tracking.liveness import Runner, announce, known_runners, runners
+
+ROWS = "sweep.rows=[base,big,a_heads_1]"
+ELSEWHERE = Process("node7", 42, "another-42-1")
+BESIDE = Process(own_process().host, 42, "container-42-1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study of which base is finished, and big was begun by a process elsewhere."""
+    finish(sweep(tmp_path, ROWS, ends=0).trials[0])
+    begin(tmp_path, ELSEWHERE)
+    return tmp_path
+
+
+def own_study(folder: Path) -> Path:
+    return study_in(folder).folder
+
+
+def begin(folder: Path, process: Process) -> None:
+    study = study_in(folder)
+    study.trial_folder(study.trials[-1]).begin_attempt(1, process)
+
+
+def record(folder: Path, ago: float, process: Process = ELSEWHERE, waiting: str = "") -> Runner:
+    """Its last sign of life was that many seconds ago."""
+    now = time.time()
+    trials = tuple(trial.name for trial in study_in(folder).trials[1:])
+    runner = Runner(process, "allelse sweep", trials, now - 3600, now - ago, waiting)
+    announce(own_study(folder), runner)
+    return runner
+
+
+def states(folder: Path) -> dict[str, tuple[str, str]]:
+    """State and note by row."""
+    done = typed(folder, "status", "--json")
+    assert done.exit_code == 0, done.output
+    return {line["row"]: (line["state"], line["note"]) for line in json.loads(done.stdout)}
+
+
+def test_its_trials_run_or_wait_while_it_gives_signs_of_life(folder: Path) -> None:
+    record(folder, ago=1)
+    assert states(folder)["big"] == ("running", "on node7")
+    assert states(folder)["a_heads_1"] == ("missing", "waiting for its turn")
+    record(folder, ago=1, waiting="4 GPUs, 2 are free")
+    assert states(folder)["a_heads_1"][1] == "waiting for 4 GPUs, 2 are free"
+    assert typed(folder, "plan").stdout.splitlines()[-1] == "Next: allelse status --watch"
+
+
+def test_its_trials_do_not_run_once_it_is_silent_or_has_withdrawn(folder: Path) -> None:
+    record(folder, ago=720)
+    assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
+    assert "pid 42 on node7 gave no heartbeat for 12 min" in refusal(folder, "stop", "sweep.name=synthetic-tiny")
+    assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
+    (path,) = (own_study(folder) / ".running").iterdir()
+    path.unlink()
+    assert states(folder)["big"] == ("interrupted", "")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"process": {"host": 1}, "trials": [], "old": 2}'])
+def test_a_damaged_record_says_nothing(folder: Path, content: str) -> None:
+    record(folder, ago=1)
+    (path,) = (own_study(folder) / ".running").iterdir()
+    path.write_text(content)
+    assert states(folder)["big"] == ("interrupted", "")
+
+
+def test_a_silent_container_of_this_machine_has_ended(tmp_path: Path) -> None:
+    sweep(tmp_path, ROWS, ends=0)
+    begin(tmp_path, BESIDE)
+    record(tmp_path, 720, BESIDE)
+    assert states(tmp_path)["big"] == ("interrupted", "")
+
+
+@pytest.mark.parametrize("ago", [1, 720])
+def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: float) -> None:
+    study = study_in(folder)
+    record(folder, ago)
+    with trial_lock(study.trial_folder(study.trials[-1])):
+        message = refusal(folder, "drop", "big", "--yes")
+    assert "big-s1 is being run by pid 42 on node7 since " in message
+    assert "(1 h 00 min ago): allelse sweep" in message
+    assert "`allelse stop sweep.name=synthetic-tiny` stops all that its process runs" in message
+
+
+def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:
+    record(folder, ago=1)
+    done = typed(folder, "stop", "a_heads_1-s1")
+    assert "a_heads_1-s1 (pid 42 on node7) will not start; the other trials go on" in done.stdout
+    assert states(folder) == {
+        "base": ("finished", ""),
+        "big": ("running", "on node7"),
+        "a_heads_1": ("missing", "asked to stop"),
+    }
+    done = typed(folder, "stop")
+    assert "The sweep (pid 42 on node7) stops after the current step, with a checkpoint" in done.stdout
+    assert states(folder)["big"] == ("running", "on node7; asked to stop")
+
+
+@pytest.fixture
+def announcing(folder: Path) -> Iterator[Stopping]:
+    stopping = Stopping()
+    with announced(own_study(folder), ["big-s1"], ["../bin/allelse", "sweep", ROWS], stopping):
+        yield stopping
+
+
+def test_a_running_process_keeps_its_record_and_takes_requests(folder: Path, announcing: Stopping) -> None:
+    (own,) = runners(own_study(folder))
+    assert (own.process, own.trials, own.command) == (own_process(), ("big-s1",), f"allelse sweep '{ROWS}'")
+    announcing.waiting = "2 GPUs, 0 are free"
+    assert typed(folder, "stop", "big-s1").exit_code == 0
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not (announcing.trials and runners(own_study(folder))[0].waiting):
+        time.sleep(0.1)
+    assert announcing.trials == {"big-s1"}
+    assert runners(own_study(folder))[0].waiting == announcing.waiting
+
+
+def test_what_is_gone_is_removed_when_a_process_announces_itself(folder: Path) -> None:
+    dead = replace(own_process(), birth=f"{own_process().birth}0")
+    record(folder, 1, dead)
+    record(folder, 720)
+    with announced(own_study(folder), ["big-s1"], ["allelse", "train"], Stopping()):
+        assert [runner.process for runner in known_runners(own_study(folder))] == [own_process()]
+    assert [*(own_study(folder) / ".running").iterdir()] == []

@@ -1,0 +1,173 @@
+"""`allelse compare`: two trials, rows or studies, as a person types them."""
+
+import json
+import shutil
+from math import exp
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+import sentence_studies
+from compared_studies import SIZE, sweep, write_studies
+from typed import refusal, typed
+
+ONE = "sweep.name=one"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Only read; a test that changes it takes ``own``."""
+    return write_studies(tmp_path_factory.mktemp("compared").resolve())
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(folder, tmp_path / "own").resolve()
+
+
+def shown(folder: Path, *words: str) -> str:
+    done = typed(folder, "compare", *words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def content(folder: Path, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(shown(folder, *words, "--json"))
+    return found
+
+
+def metric(found: dict[str, Any], name: str) -> dict[str, Any]:
+    (one,) = (each for each in found["pairs"][0]["metrics"] if each["metric"] == name)
+    return dict(one)
+
+
+def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path) -> None:
+    text = shown(folder, "base", "a_heads_1", ONE)
+    for words in (
+        "base and a_heads_1: differences are a_heads_1 − base",
+        "model.n_heads",
+        "chance over seeds",
+        "chance over sentences",
+        "worse",
+        "over the 2 rows of the study, as in the table",
+        "seed 3:",
+        "The 10 sentences that differ most (BLEU on dev, seed 1)",
+        "source",
+        "reference",
+        "a_heads_1-s1",
+        "Each test covers one source of variation: seeds or sentences.",
+    ):
+        assert words in text
+    assert text.splitlines()[-1] == f"Next: allelse table {ONE}"
+
+
+def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
+    found = content(folder, "base", "a_heads_1", ONE)
+    results = [
+        [json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text()) for seed in (1, 2, 3)]
+        for row in ("base", "a_heads_1")
+    ]
+    for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
+        one, means = metric(found, name), [mean([r["scores"]["dev"][name] for r in side]) for side in results]
+        if name == "ppl":
+            means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
+        assert one["means"] == pytest.approx(means)
+        assert one["difference"] == pytest.approx(means[1] - means[0])
+        assert one["over_seeds"]["low"] < one["difference"] < one["over_seeds"]["high"]
+        for seed in (1, 2, 3):
+            test = one["over_samples"][f"seed {seed}"]
+            ours, theirs = (side[seed - 1]["scores"]["dev"][name] for side in results)
+            assert test["difference"] == pytest.approx(theirs - ours)
+            assert test["sentences"] == SIZE
+    assert list(found["pairs"][0]["configuration"]) == ["model.n_heads", "model.d_k", "model.d_v"]
+
+
+def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> None:
+    samples = content(folder, "base-s2", "a_heads_1-s2", ONE, "--set", "test")["samples"]
+    assert (samples["metric"], samples["set"], samples["trials"]) == ("bleu", "test", ["base-s2", "a_heads_1-s2"])
+    sizes = [abs(each["difference"]) for each in samples["differing"]]
+    assert (len(sizes), sizes) == (10, sorted(sizes, reverse=True))
+    for each in samples["differing"]:
+        lines = {
+            "source": folder / "test.txt",
+            "reference": folder / "test.txt",
+            "base-s2": folder / "runs/one/base-s2/hypotheses/test.txt",
+            "a_heads_1-s2": folder / "runs/one/a_heads_1-s2/hypotheses/test.txt",
+        }
+        expected = {name: path.read_text().splitlines()[each["place"] - 1] for name, path in lines.items()}
+        assert each["texts"] == expected
+
+
+@pytest.mark.parametrize("names", [("one", "two"), ("runs/one", "runs/two")])
+def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
+    found = content(folder, *names)
+    rows = [(pair["first"]["name"], pair["second"]["name"]) for pair in found["pairs"]]
+    assert rows == [("one/base", "two/base"), ("one/a_heads_1", "two/a_heads_1")]
+    assert found["not_compared"] == {"first": ["a_heads_4"], "second": []}
+    assert "train.warmup_steps" in found["pairs"][0]["configuration"]
+    text = shown(folder, *names)
+    assert "one and two: differences are two − one" in text
+    assert "Not compared, of one, since not finished in both: a_heads_4" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "A B is missing"),
+        (("base",), "A B is only base must be two trials"),
+        (("base", "big", "a_heads_1"), "has 3 names"),
+        (("base", "a_heads_2"), 'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4'),
+        (("base", "heads_1"), "did you mean a_heads_1?"),
+        (("base", "base"), "are the same: base"),
+        (("one", "base"), "are a whole study, one, and a row or trial, base"),
+        (("one", "base"), "did you mean one/base?"),
+        (("base", "a_heads_1", "--metric", "blue"), "did you mean bleu?"),
+        (("base", "a_heads_1", "--set", "tset"), "did you mean test?"),
+        (("base", "tow/base"), 'is "tow/base"'),
+        (("base", "two/bse"), "but the rows of two are base, a_heads_1"),
+        (("base", "a_heads_1", "--sort", "x"), "is not an option of `allelse compare`"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
+    if words or message != "A B is missing":
+        assert message in refusal(folder, "compare", *words, ONE)
+    else:
+        assert message in refusal(folder, "compare", ONE)
+
+
+def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
+    (own / "runs/one/a_heads_1-s1/result.json").unlink()
+    refused = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
+    assert "a_heads_1-s1 is interrupted must be finished" in refused
+    assert f"`allelse sweep {ONE}` resumes it" in refused
+    assert metric(content(own, "base", "a_heads_1", ONE), "bleu")["seeds"] == [3, 2]
+    for seed in (2, 3):
+        (own / f"runs/one/a_heads_1-s{seed}/result.json").unlink()
+    assert "a_heads_1 is interrupted" in refusal(own, "compare", "base", "a_heads_1", ONE)
+
+
+def test_other_data_is_said(own: Path) -> None:
+    (own / "dev.txt").write_text("a b c\n" * SIZE)
+    sweep(own, "sweep.name=three", "sweep.rows=[base]")
+    found = content(own, "one/base-s1", "three/base")
+    assert "data" in found["pairs"][0]["configuration"]
+    assert "other sentences" in metric(found, "bleu")["over_samples"]["seed 1"]["untested"]
+
+
+def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> None:
+    sentence_studies.make(tmp_path / "runs/reading", {"base": 0.5, "deep": 0.9}, (1, 2, 3))
+    text = shown(tmp_path, "base", "deep", "sweep.name=reading")
+    for words in (
+        "chance over samples",
+        "trials keep no counts of memory",
+        "The 10 samples that differ most",
+        "sample ",
+    ):
+        assert words in " ".join(text.split())
+    assert "by its place in the set" in " ".join(text.split())
+
+
+def test_studies_of_two_tasks_are_refused(own: Path) -> None:
+    sentence_studies.make(own / "runs/reading", {"base": 0.5}, (1,))
+    assert "belong to different tasks, translation and reading" in refusal(own, "compare", "one", "reading")

@@ -1,0 +1,148 @@
+"""`allelse evaluate`: every score with its signature, each set decoded once, everything kept."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typed import refusal, typed
+
+from sweeps.planning.trial_lock import trial_lock
+from tracking.trial import TrialFolder
+from transformer.card import CARD
+
+TRIAL = ("base-s1", "sweep.name=copies")
+
+
+def evaluated(folder: Path, *words: str) -> list[dict[str, Any]]:
+    done = typed(folder, "evaluate", *words, "--json")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def sacrebleu(trained: Path, hypotheses: Path, set_name: str, *words: str) -> str:
+    """The output of sacreBLEU's own command for the file of hypotheses."""
+    files = [str(trained / f"{set_name}.txt"), "-i", str(hypotheses)]
+    typed_words = [sys.executable, "-m", "sacrebleu", *files, *words]
+    return subprocess.run(typed_words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def twin(trained: Path, trial: Path) -> Path:
+    """A copy of the trial in another study, which tests may change."""
+    study = trained / "runs" / "twins"
+    shutil.rmtree(study, ignore_errors=True)
+    shutil.copytree(trial.parent, study)
+    (study / "mlflow-ledger.json").unlink()
+    text = (study / "study.json").read_text("utf-8")
+    (study / "study.json").write_text(text.replace('"name": "copies"', '"name": "twins"'), "utf-8")
+    return study / "base-s1"
+
+
+def test_the_scores_of_the_trial_itself_are_shown_without_decoding_again(trained: Path, trial: Path) -> None:
+    before = (trial / "hypotheses" / "dev.txt").stat()
+    dev, test = evaluated(trained, *TRIAL)
+    scores = json.loads((trial / "result.json").read_text("utf-8"))["scores"]
+    for line, name in ((dev, "dev"), (test, "test")):
+        assert (line["trial"], line["set"], line["sentences"], line["step"]) == ("copies/base-s1", name, 40, 400)
+        assert {key: line[key] for key in scores[name]} == scores[name]
+        assert line["hypotheses"] == str(trial / "hypotheses" / f"{name}.txt")
+        assert line["decoded"] is False
+    assert (trial / "hypotheses" / "dev.txt").stat() == before
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_a_score_equals_that_of_the_sacrebleu_command_to_the_last_digit(trained: Path, metric: str) -> None:
+    (line,) = evaluated(trained, *TRIAL, "--set", "test")
+    assert 10 < line[metric] < 95
+    hypotheses = Path(line["hypotheses"])
+    assert sacrebleu(trained, hypotheses, "test", "-m", metric, "-b", "-w", "12") == f"{line[metric]:.12f}"
+
+
+def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -> None:
+    _, line = evaluated(trained, *TRIAL)
+    found = TrialFolder(trial, CARD).statistics("test")
+    assert found is not None
+    head, sentences = found
+    assert head["scores"] == {key: line[key] for key in head["scores"]}
+    nats, pieces = (math.fsum(each[key] for each in sentences) for key in ("nats", "pieces"))
+    assert line["ppl"] == pytest.approx(math.exp(nats / pieces))
+    lengths = [len(text.split()) for text in Path(line["hypotheses"]).read_text("utf-8").splitlines()]
+    assert [each["bleu_paper"][0] for each in sentences] != lengths  # a-b are three tokens there
+    assert [sum(each["bleu"][i] for each in sentences) for i in (2, 6)] == matching_words(trained, line["hypotheses"])
+
+
+def matching_words(trained: Path, hypotheses: str) -> list[int]:
+    """Words in common with the reference, and all words, as BLEU counts words that need no tokenizer."""
+    common = total = 0
+    pairs = zip(Path(hypotheses).read_text().splitlines(), (trained / "test.txt").read_text().splitlines(), strict=True)
+    for ours, theirs in pairs:
+        total += len(ours.split())
+        common += sum(min(ours.split().count(word), theirs.split().count(word)) for word in set(ours.split()))
+    return [common, total]
+
+
+def test_lost_evaluations_are_repeated_with_the_same_scores(trained: Path, trial: Path, twin: Path) -> None:
+    shutil.rmtree(twin / "statistics")
+    (twin / "hypotheses" / "dev.txt").unlink()
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
+    assert line["decoded"] is True
+    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
+        assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
+    assert evaluated(trained, "twins/base-s1", "--set", "dev")[0]["decoded"] is False
+
+
+def test_other_decoding_is_kept_apart_from_the_trial_s_own(trained: Path, trial: Path, twin: Path) -> None:
+    words = ("twins/base-s1", "--set", "dev", "decode.beam=1", "--average", "2")
+    (line,) = evaluated(trained, *words)
+    assert line["decoded"] is True
+    assert (line["decode"]["beam"], line["decode"]["average_checkpoints"]) == (1, 2)
+    assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average_checkpoints2.txt")
+    assert line["nll"] != evaluated(trained, "twins/base-s1", "--set", "dev")[0]["nll"]
+    assert evaluated(trained, *words) == [{**line, "decoded": False}]
+    for kept in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
+        assert (twin / kept).read_text("utf-8") == (trial / kept).read_text("utf-8"), kept
+
+
+def test_an_unknown_set_is_refused_with_the_nearest(trained: Path) -> None:
+    said = refusal(trained, "evaluate", *TRIAL, "--set", "tset")
+    assert '--set files has no set "tset" must be one of dev, test' in said
+    assert "did you mean test?" in said
+    assert "did you mean wmt14/full?" in refusal(trained, "evaluate", *TRIAL, "--set", "wmt14/ful")
+
+
+def test_a_trial_that_another_process_writes_is_left_alone(trained: Path, twin: Path) -> None:
+    (twin / "statistics" / "dev.jsonl").unlink()
+    with trial_lock(TrialFolder(twin, CARD)):
+        command = [sys.executable, "-m", "sweeps.cli", "evaluate", "twins/base-s1"]
+        done = subprocess.run(command, cwd=trained, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "base-s1 is being run by another process" in done.stderr
+    assert "wait for it" in done.stderr
+    assert done.stderr.splitlines()[-1] == "Nothing was done."
+
+
+def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(trained: Path, twin: Path) -> None:
+    """`allelse sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
+    config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
+    config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
+    (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
+    assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
+    assert (twin / "result.json").read_text("utf-8") == result
+
+
+def test_a_damaged_study_hides_no_other(trained: Path, trial: Path) -> None:
+    damaged = trained / "runs" / "damaged"
+    damaged.mkdir()
+    (damaged / "study.json").write_text("{", "utf-8")
+    try:
+        assert evaluated(trained, "copies/base-s1", "--set", "dev")[0]["trial"] == "copies/base-s1"
+        for verb in ("status", "sweep"):
+            assert "study.json: not a study" in refusal(trained, verb, "sweep.name=damaged")
+    finally:
+        shutil.rmtree(damaged)

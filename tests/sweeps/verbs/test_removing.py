@@ -1,0 +1,157 @@
+"""`drop` and `rm` move to the trash what they name, after a preview, and all of it can be moved back."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from allelse_in_folder import contents
+from finished_trials import study_in, sweep
+from typed import refusal, typed
+
+from sweeps.planning.continued import plan_sweep
+from sweeps.planning.trial_lock import trial_lock
+from sweeps.verbs.remove import size
+from tracking.study import Study
+
+STUDY = "runs/synthetic-tiny"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study of base and two rows with two seeds each, all finished."""
+    sweep(tmp_path, "sweep.rows=[base,d_smoothing_0,big]", "sweep.seeds=[1,2]")
+    return tmp_path
+
+
+def names(study: Study) -> list[str]:
+    return [trial.name for trial in study.trials]
+
+
+def done(folder: Path, *words: str) -> str:
+    result = typed(folder, *words)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    return result.stdout
+
+
+def in_trash(folder: Path) -> list[str]:
+    return sorted(f"{path.parent.name[17:]}/{path.name}" for path in (folder / "runs/.trash").glob("*/*"))
+
+
+def restored(folder: Path, output: str) -> None:
+    """Type the command that the output names."""
+    (line,) = [line for line in output.splitlines() if line.startswith("To restore: ")]
+    subprocess.run(line.removeprefix("To restore: "), shell=True, cwd=folder, check=True)
+
+
+def test_without_yes_only_a_preview_is_printed(folder: Path) -> None:
+    before = contents(folder)
+    for words in (["drop", "big"], ["rm", "synthetic-tiny"]):
+        shown = done(folder, *words)
+        assert shown.startswith("Would move ")
+        assert "to runs/.trash/:" in shown
+        assert shown.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
+        assert contents(folder) == before
+    count = size(folder / STUDY / "big-s1")
+    assert f"big-s1, {count / 1e3:.3g} kB" in done(folder, "drop", "big")
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["big"], ["base-s1", "base-s2", "d_smoothing_0-s1", "d_smoothing_0-s2"]),
+        (["big-s2", "base-s2"], ["base-s1", "d_smoothing_0-s1", "d_smoothing_0-s2", "big-s1"]),
+        (["big", "d_smoothing_0", "base-s2"], ["base-s1"]),
+        (["big", "big-s1", "big"], ["base-s1", "base-s2", "d_smoothing_0-s1", "d_smoothing_0-s2"]),
+    ],
+)
+def test_rows_and_trials_are_dropped_and_restored(folder: Path, words: list[str], left: list[str]) -> None:
+    before, files = (folder / STUDY / "study.json").read_text("utf-8"), contents(folder / STUDY)
+    output = done(folder, "drop", *words, "--yes")
+    study = study_in(folder)
+    assert names(study) == left
+    assert {row["row"] for row in study.rows} == set(study.cells) == {trial.row for trial in study.trials}
+    assert set(study.seeds) == {trial.seed for trial in study.trials}
+    assert study.asked[-1]["command"] == shlex.join(["allelse", "drop", *words, "--yes"])
+    assert [line["row"] for line in json.loads(done(folder, "table", "--format", "json"))] == list(study.cells)
+    assert len(json.loads(done(folder, "status", "--json"))) == len(left)
+    assert [line["name"] for line in json.loads(done(folder, "studies", "--json"))] == ["synthetic-tiny"]
+    assert json.loads(done(folder, "plan", "--json"))[0]["finished"]
+    restored(folder, output)
+    assert (folder / STUDY / "study.json").read_text("utf-8") == before
+    assert own(contents(folder / STUDY)) == own(files)
+
+
+def own(files: list[str]) -> list[str]:
+    """Without locks, and without results that are computed again from the trials."""
+    return [path for path in files if not path.startswith((".locks", ".computed"))]
+
+
+def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
+    done(folder, "drop", "big", "--yes")
+    assert "to add: allelse sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
+    again = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
+    assert again.added == ("big-s1", "big-s2")
+    assert "big-s1" in names(study_in(folder))
+    done(folder, "drop", "big", "--yes")
+    assert in_trash(folder).count("synthetic-tiny/big-s1") + in_trash(folder).count("synthetic-tiny-2/big-s1") == 2
+    next((folder / "runs/.trash").glob("*/big-s1")).rename(folder / STUDY / "big-s1")
+    assert plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished  # added without training
+
+
+@pytest.mark.parametrize(
+    ("words", "reasons"),
+    [
+        (["base"], ["is base, with which d_smoothing_0, big are compared"]),
+        (["base-s1", "base-s2"], ["is base, with which d_smoothing_0, big are compared"]),
+        (
+            ["base", "big", "d_smoothing_0"],
+            ["names every trial of synthetic-tiny", "`allelse rm synthetic-tiny` removes it"],
+        ),
+        (["bgi"], ['is "bgi"', "did you mean big?"]),
+        (["big-s3", "c_layers_2"], ['is "big-s3"', 'is "c_layers_2"', "for 2 reasons"]),
+        (["../base-s1"], ['is "../base-s1"']),
+        (["decode.beam=2"], ["ROW is missing"]),
+        (["big", "sweep.name=other"], ['sweep.name is "other"']),
+        (["big", "--force"], ["--force (command line) is not an option of `allelse drop`"]),
+    ],
+)
+def test_what_cannot_be_dropped_is_refused(folder: Path, words: list[str], reasons: list[str]) -> None:
+    before = contents(folder)
+    for yes in ([], ["--yes"]):
+        message = refusal(folder, "drop", *words, *yes)
+        assert all(reason in message for reason in reasons), message
+    assert contents(folder) == before
+
+
+def test_a_running_trial_is_neither_dropped_nor_removed(folder: Path) -> None:
+    study = study_in(folder)
+    with trial_lock(study.trial_folder(study.trials[-1])):
+        before = contents(folder)
+        for words in (["drop", "big"], ["drop", "big", "--yes"], ["rm", "synthetic-tiny"]):
+            assert "big-s2 is being run by another process" in refusal(folder, *words)
+        assert contents(folder) == before
+        assert "big-s2 is being run" in refusal(folder, "rm", "synthetic-tiny", "--yes")
+        done(folder, "drop", "big-s1", "--yes")
+    assert "big-s2" in names(study_in(folder))
+
+
+def test_of_several_studies_one_must_be_named(folder: Path) -> None:
+    sweep(folder, "sweep.name=other", "sweep.rows=[base,big]")
+    message = refusal(folder, "drop", "big")
+    assert "sweep.name is missing" in message
+    assert "must be one of other, synthetic-tiny" in message
+    done(folder, "drop", "big", "sweep.name=other", "--yes")
+    assert (names(study_in(folder, "other")), len(study_in(folder).trials)) == (["base-s1"], 6)
+
+
+@pytest.mark.parametrize("name", ["synthetic-tiny", STUDY, f"./{STUDY}/"])
+def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
+    before = contents(folder / STUDY)
+    output = done(folder, "rm", name, "--yes")
+    assert not (folder / STUDY).exists()
+    assert "No study in " in done(folder, "studies")
+    restored(folder, output)
+    assert set(before) <= set(contents(folder / STUDY))
+    assert "big" in done(folder, "table")

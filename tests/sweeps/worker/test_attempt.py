@@ -1,0 +1,174 @@
+"""What a task's work says, and what becomes of it: one worker in this process, by the driver that every trial has."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_of_calls import CALLS, driver_of
+
+from sweeps.task import StateError
+from sweeps.worker.calls import WrongCallError
+from sweeps.worker.events import About, Evaluated, Event, Finished, Noticed, Report, Resumed, Started, Stopped
+
+
+def events_of(folder: Path, body: str, stop_at: int = 10**9, **given: Any) -> list[Event]:
+    """Run a work of these lines; ``trial.stopping`` is true from its call of this number on."""
+    events: list[Event] = []
+    calls = iter(range(1, 10**9))
+    driver = driver_of(folder, body, events.append, **given)
+    driver.newest()
+    driver.work(0, 1, "", lambda: next(calls) >= stop_at)
+    return events
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
+    events = events_of(tmp_path, CALLS)
+    assert kinds(events) == [
+        *("Started", "Report", "Report", "About", "Noticed", "Report", "Evaluating", "Evaluated", "Finished")
+    ]
+    assert [event for event in events if isinstance(event, About)] == [About({"points": 3})]
+    (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
+    assert evaluated.artifacts["texts/dev.txt"] == "one\n"
+    assert evaluated.artifacts["statistics/dev.jsonl"].count("\n") == 3
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert (finished.step, finished.steps, finished.costs["params"]) == (4, None, 7)
+    assert finished.scores["dev"]["score"] == 2.0
+
+
+def test_the_last_report_tells_of_the_last_checkpoint(tmp_path: Path) -> None:
+    reports = [event for event in events_of(tmp_path, CALLS) if isinstance(event, Report)]
+    assert [(report.step, report.checkpoint) for report in reports][-1] == (4, 4)
+    assert reports[-1].synced
+
+
+@pytest.mark.parametrize(("steps", "early", "planned"), [(2, False, 4), (2, True, None), (4, False, None)])
+def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
+    tmp_path: Path, steps: int, early: bool, planned: int | None
+) -> None:
+    body = f'trial.report({steps}, {{"train/loss": 1.0}})\ntrial.evaluated("dev", {{"score": 1.0}})'
+    finished = events_of(tmp_path, body, early_stop=early)[-1]
+    assert isinstance(finished, Finished)
+    assert (finished.step, finished.steps) == (steps, planned)
+
+
+def test_who_reports_no_step_has_none_missing(tmp_path: Path) -> None:
+    finished = events_of(tmp_path, 'trial.evaluated("dev", {"score": 1.0})')[-1]
+    assert isinstance(finished, Finished)
+    assert finished.steps is None
+
+
+LOOP = """\
+for step in range(trial.saved.step + 1 if trial.saved else 1, 5):
+    stops = trial.stopping()
+    trial.report(step, {"train/loss": 1.0 / step})
+    trial.checkpoint(step, {"step": step})
+    if stops:
+        return
+trial.evaluated("dev", {"score": 1.0})
+"""
+
+
+def test_a_stop_and_the_attempt_that_goes_on(tmp_path: Path) -> None:
+    stopped = events_of(tmp_path, LOOP, stop_at=2)
+    assert stopped[-1] == Stopped(2)
+    assert [(e.step, e.checkpoint) for e in stopped if isinstance(e, Report)][-1] == (2, 2)
+    resumed = events_of(tmp_path, LOOP, attempt=2)
+    assert isinstance(resumed[0], Started)
+    assert isinstance(resumed[1], Resumed)
+    assert resumed[1].step == 2
+    assert {report.step for report in resumed[1].reports} <= {1, 2}
+    assert [event.step for event in resumed if isinstance(event, Report)] == [3, 4]
+    assert isinstance(resumed[-1], Finished)
+
+
+def test_a_stop_that_comes_after_all_is_scored_stops_nothing(tmp_path: Path) -> None:
+    events = events_of(tmp_path, LOOP + "trial.stopping()\n", stop_at=5)
+    assert isinstance(events[-1], Finished)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_checkpoint_holds_the_reports_that_the_journal_may_lack(tmp_path: Path, recorded: bool) -> None:
+    body = """\
+for step in range(1, 80_001):
+    trial.report(step, {"train/loss": 1.0 / step, "train/rate": 0.1})
+    if step % 20_000 == 0:
+        trial.checkpoint(step, {"step": step})
+trial.evaluated("dev", {"score": 1.0})
+"""
+    events: list[Event] = []
+
+    def tell(event: Event) -> None:
+        events.append(event)
+        if recorded and isinstance(event, Report):
+            driver.recorded(event.step)
+
+    driver = driver_of(tmp_path, body, tell, steps=80_000)
+    driver.newest()
+    driver.work(0, 1, "", lambda: False)
+    (manifest,) = tmp_path.glob("checkpoints/*/a1/step-80000/manifest.json")
+    assert (manifest.stat().st_size < 100_000) is recorded
+    synced = [event.step for event in events if isinstance(event, Report) and event.synced]
+    assert max(later - earlier for earlier, later in pairwise(synced)) <= 100
+
+
+WRONG = [
+    ('trial.report(1, {"a": "x"})', WrongCallError, "has a 'x', which is not a number"),
+    ('trial.report(1, {"lone \\ud800": 1.0})', WrongCallError, "which must be printable text"),
+    ('trial.report(1, {"": 1.0})', WrongCallError, "which must be printable text"),
+    ("trial.report(1, {3: 1.0})", WrongCallError, "which must be printable text"),
+    ('trial.report("x", {})', WrongCallError, "which is not a whole number"),
+    ("trial.report(2, {})\ntrial.report(2, {})", WrongCallError, "steps must increase"),
+    ("trial.checkpoint(2, 1)\ntrial.checkpoint(1, 1)", WrongCallError, "steps must increase"),
+    ("trial.checkpoint(2, object())", StateError, "give the task `save` and `load`"),
+    ('trial.evaluated("a\\nb", {})', WrongCallError, "which must be printable text"),
+    ('trial.evaluated("dev", {"score": 1}, {"result.json": "x"})', WrongCallError, "must lie in a folder of its own"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/b": b"x"})', WrongCallError, "must be text, not bytes"),
+    ('trial.evaluated("dev", {"score": 1}, {"a/b": "\\ud800"})', WrongCallError, "a lone surrogate"),
+    ('trial.evaluated("dev", {"score": 1}, {}, [3])', WrongCallError, "must map names to numbers"),
+    ('trial.evaluated("dev", {}, {}, [{"lone \\ud800": []}])', WrongCallError, "which must be printable text"),
+    ("trial.spent(Costs(params='x'))", WrongCallError, "which is not a number"),
+    ("trial.about({'a': object()})", WrongCallError, "must hold plain values"),
+    ("trial.about({'a': '\\ud800'})", WrongCallError, "must hold plain values"),
+    ('trial.evaluated("test", {"score": 1})', WrongCallError, "work ended without score of dev"),
+    ("pass", WrongCallError, "work ended without score of dev"),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "words"), WRONG, ids=[each[0][:50] for each in WRONG])
+def test_what_cannot_be_used_fails_the_trial(tmp_path: Path, body: str, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind) as failed:
+        events_of(tmp_path, body)
+    assert words in str(failed.value)
+
+
+def test_what_is_not_finite_is_told_once_and_left_out(tmp_path: Path) -> None:
+    body = """\
+for step in range(1, 5):
+    trial.report(step, {"train/loss": float("nan"), "b": 1})
+trial.notice("one \\ud800 and \\x1b[1m")
+trial.evaluated("dev", {"score": float("inf")})
+"""
+    events = events_of(tmp_path, body)
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert told[0] == "train/loss is nan at step 1; the journal omits non-finite values"
+    assert told[1:] == [r"one \ud800 and \x1b[1m"]
+    assert all("train/loss" not in event.metrics for event in events if isinstance(event, Report))
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert math.isinf(finished.scores["dev"]["score"])
+
+
+def test_sets_with_scores_are_given_to_an_attempt_that_resumes_at_the_end(tmp_path: Path) -> None:
+    body = LOOP.replace("trial.evaluated", "if not trial.scored:\n    trial.evaluated")
+    events_of(tmp_path, body)
+    known = {"dev": {"score": 9.0, "decode": {}}}
+    finished = events_of(tmp_path, body, attempt=2, evaluated=known)[-1]
+    assert isinstance(finished, Finished)
+    assert finished.scores == known

@@ -1,0 +1,304 @@
+"""Prepared data of any task: made once, whole or not at all, and never another copy than the planned one."""
+
+import io
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import string
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_task import HEAD
+
+from sweeps.config.schema import task_card
+from sweeps.config.tasks import load_task
+from sweeps.planning.compose import compose_sweep
+from sweeps.planning.plan import Plan, make_plan
+from sweeps.processes.storage import signs
+from sweeps.running.open import prepare_data
+from sweeps.schema import Problem, RefusedError
+from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
+from tracking.trial import TrialFolder
+
+SOURCE = """
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from sweeps.task import Fingerprinted, Metric, Problem, RefusedError, Task
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Data:
+    file: Annotated[str, Fingerprinted()]
+
+
+@dataclass(frozen=True)
+class Model:
+    size: int
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Model
+    data: Data
+
+
+def text(config):
+    return (HERE / config.data.file).read_text()
+
+
+def prepare(configs, folder, told):
+    told("reading", 0.5)
+    with (HERE / "calls").open("a") as calls:
+        calls.write(" ".join(str(config.model.size) for config in configs) + "\\n")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "letters").write_text(text(configs[0]))
+    if (HERE / "version").exists():
+        (folder / "version").write_text((HERE / "version").read_text())
+    if "?" in text(configs[0]):
+        raise RefusedError([Problem("data.file", "has a ?", "must have letters alone")])
+
+
+def data_problems(config, folder):
+    if folder is None:
+        return
+    letters = len((folder / "inner" / "letters").read_text())
+    if config.model.size < letters:
+        yield Problem("model.size", f"is {config.model.size}", f"must be at least {letters}")
+
+
+task = Task("letters", 1, Config, (Metric("score"),), steps=lambda config: 1, work=print,
+            fingerprint=text, prepare=prepare, data_problems=data_problems)
+"""
+FILES = {
+    "letters.py": SOURCE,
+    "some": "abc",
+    "others": "abcdef",
+    "conf/task/letters/base.yaml": "model: {size: 9}\ndata: {file: some}\n",
+    "conf/task/letters/row/small.yaml": HEAD + "row: {group: A, change: small}\nmodel: {size: 5}\n",
+    "conf/task/letters/row/other.yaml": HEAD + "row: {group: A, change: other}\ndata: {file: others}\n",
+    "conf/task/letters/row/both.yaml": HEAD + "row: {group: A, change: both}\nmodel: {size: 4}\ndata: {file: others}\n",
+}
+MADE = ["inner/letters", "prepared.json"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def planned(here: Path, *rows: str) -> Plan:
+    named = f"sweep.rows=[{','.join(rows)}]"
+    return make_plan(compose_sweep(["task=letters", named, f"paths.data={here}/data"], here), [1, 2])
+
+
+def prepare_all(plan: Plan) -> None:
+    prepare_data(plan, Console(file=io.StringIO()))
+
+
+def problems(act: Callable[[], object]) -> list[Problem]:
+    with pytest.raises(RefusedError) as refused:
+        act()
+    return refused.value.problems
+
+
+def calls(here: Path) -> list[str]:
+    """The sizes of the configurations of each preparation."""
+    return (here / "calls").read_text().split("\n")[:-1]
+
+
+def open_here(here: Path, planned_as: str = "abc", known: str = "", data: str = "data") -> Path:
+    """As a worker of base does."""
+    trial = planned(here, "base").trials[0]
+    return prepared_folder(trial.task, [trial.config], here / data, planned_as, known)
+
+
+def test_trials_with_the_same_data_share_one_preparation(here: Path) -> None:
+    plan = planned(here, "base", "small", "other")
+    prepare_all(plan)
+    assert sorted(calls(here)) == ["9", "9 5"], "rows once, whatever their seeds"
+    folders = {trial.prepared_folder for trial in plan.trials}
+    assert {folder for folder in (here / "data" / "letters").iterdir() if folder.is_dir()} == folders
+    for folder in folders:
+        assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == MADE
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    prepare_all(planned(here, "base", "small"))
+    assert open_here(here) == plan.trials[0].prepared_folder
+    assert len(calls(here)) == 2, "what is there is only opened"
+
+
+def test_data_that_does_not_suit_some_rows_is_refused_with_all_problems(here: Path) -> None:
+    (here / "some").write_text("abcdefg")
+    plan = planned(here, "base", "small", "both")
+    found = problems(lambda: prepare_all(plan))
+    assert [(each.key, each.found, each.allowed) for each in found] == [
+        ("model.size", "is 5", "must be at least 7"),
+        ("model.size", "is 4", "must be at least 6"),
+    ]
+
+
+def test_refused_data_leaves_nothing(here: Path) -> None:
+    (here / "some").write_text("a?")
+    before = sorted(here.rglob("*"))
+    (problem,) = problems(lambda: prepare_all(planned(here, "base")))
+    assert (problem.key, problem.found) == ("data.file", "has a ?")
+    (here / "calls").unlink()
+    assert [path for path in sorted(here.rglob("*")) if "__pycache__" not in str(path)] == before
+
+
+def test_data_that_changed_after_it_was_planned_is_not_prepared(here: Path) -> None:
+    plan = planned(here, "base")
+    (here / "some").write_text("abd")
+    (problem,) = problems(lambda: prepare_all(plan))
+    assert problem.found == "the data of letters changed after it was planned"
+    assert not (here / "data").exists()
+
+
+def test_prepared_data_is_opened_even_if_its_source_changed(here: Path) -> None:
+    plan = planned(here, "base")
+    prepare_all(plan)
+    (here / "some").unlink()
+    prepare_all(plan)
+    assert len(calls(here)) == 1
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "was changed": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"!"),
+    "": lambda path: path.write_bytes(path.read_bytes()[:-1]),  # a size, or a changed manifest
+    "is missing": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("fault", DAMAGES)
+def test_damaged_data_is_refused_with_the_name_of_its_file(here: Path, name: str, fault: str) -> None:
+    plan = planned(here, "base")
+    prepare_all(plan)
+    folder = plan.trials[0].prepared_folder
+    DAMAGES[fault](folder / name)
+    for act in (lambda: prepare_all(plan), lambda: open_here(here)):
+        (problem,) = problems(act)
+        assert problem.found.startswith(f"prepared data is damaged: {name} {fault}")
+        assert (problem.key, problem.place) == ("paths.data", str(folder))
+        assert "prepared again" in problem.allowed
+    assert len(calls(here)) == 1
+
+
+def test_a_folder_with_the_name_of_other_data_is_refused(here: Path) -> None:
+    first, other = (trial.prepared_folder for trial in planned(here, "base", "other").trials[::2])
+    prepare_all(planned(here, "base"))
+    shutil.copytree(first, other)
+    (problem,) = problems(lambda: prepare_all(planned(here, "other")))
+    assert problem.found == "prepared data is damaged: its fingerprint is abc"
+
+
+def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
+    prepare_all(planned(here, "base"))
+    trial = planned(here, "base").trials[0]
+    known = trial.prepared_as()
+    assert open_here(here, known=known, data="node") != trial.prepared_folder
+    (here / "version").write_text("2")
+    (problem,) = problems(lambda: open_here(here, known=known, data="newer"))
+    assert problem.found == f"{socket.gethostname()} has another copy of the same data"
+    assert "share that folder" in problem.allowed
+    (here / "some").write_text("abd")
+    (problem,) = problems(lambda: open_here(here, data="changed"))
+    head = f"{socket.gethostname()} has no prepared data and cannot prepare it: data: the data of letters changed"
+    assert problem.found.startswith(head)
+    assert not (here / "changed").exists()
+
+
+def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
+    prepare_all(planned(here, "base"))
+    trial = planned(here, "base").trials[0]
+    folder, place = TrialFolder(here / "base-s1", task_card(trial.task)), trial.prepared_folder
+    folder.path.mkdir()
+    folder.provenance_path.write_text(json.dumps({"commit": "", "data_identity": trial.prepared_as()}))
+    assert check_data(folder, trial.prepared_as(), place) == []
+    shutil.rmtree(place)
+    assert trial.prepared_as() == ""
+    (here / "version").write_text("2")
+    prepare_all(planned(here, "base"))
+    (problem,) = check_data(folder, trial.prepared_as(), place)
+    assert problem.found == "has another copy of this data than base-s1 was trained with"
+
+
+def open_at_once(here: Path, ready: Any, found: Any) -> None:
+    task = load_task("letters", here)
+    ready.wait()
+    config = planned(here, "base").trials[0].config
+    found.put(str(prepared_folder(task, [config], here / "data", "abc")))
+
+
+def test_two_processes_at_once_prepare_once(here: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, found = context.Barrier(2), context.Queue()
+    processes = [context.Process(target=open_at_once, args=(here, ready, found)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    folders = {found.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len(folders) == len(calls(here)) == 1
+
+
+def test_preparing_and_checking_give_signs_of_life(here: Path) -> None:
+    trial, told, before = planned(here, "base").trials[0], list[str](), signs()
+    args = trial.task, [trial.config], trial.prepared_folder, trial.fingerprint
+    prepare_once(*args, lambda step, done: told.append(step))
+    assert told == ["reading", "checking"]
+    assert signs() - before >= 4, "each line, and each file when it is written and when it is read"
+
+
+CTRL_C = """
+import sys
+from pathlib import Path
+from sweeps.worker.prepared import prepare_once
+from sweeps.task import Task
+from transformer.config import DataConfig
+from transformer.data.preparation import prepare
+from transformer.task import fingerprint
+
+def fill(configs, folder, told):
+    prepare(configs[0], folder, told)
+
+text, place = sys.argv[1:]
+data = DataConfig("files", "a", "b", 8000, None, [text] * 2, [text] * 2, [text] * 2)
+task = Task("text", 1, DataConfig, (), steps=len, work=print, fingerprint=fingerprint, prepare=fill)
+prepare_once(task, [data], Path(place), fingerprint(data), lambda step, done: print(step, flush=True))
+"""
+
+
+@pytest.mark.parametrize("step", ["reading", "learning the vocabulary", "encoding train"])
+def test_ctrl_c_ends_a_preparation_and_leaves_nothing(tmp_path: Path, step: str) -> None:
+    """As a terminal sends it: to the process and to what it started."""
+    text = tmp_path / "text"
+    drawn = random.Random(1)
+    lines = (drawn.choices(string.ascii_lowercase, k=drawn.randint(1, 12)) for _ in range(40_000))
+    text.write_text("".join(f"{' '.join(line)} {''.join(line)}\n" for line in lines))
+    command = [sys.executable, "-c", CTRL_C, str(text), str(tmp_path / "new" / "data" / "made")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as preparing:
+        assert preparing.stdout
+        assert next(line for line in preparing.stdout if line.strip() == step)
+        os.killpg(preparing.pid, signal.SIGINT)
+        _, said = preparing.communicate(timeout=60)
+    assert preparing.returncode == -signal.SIGINT, said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]

@@ -1,0 +1,45 @@
+"""The package ``allelse``: the names that a task imports, and ``load``; quick, and hidden by no file of a user."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_task import write_task
+from studies import allelse
+from typed import refusal
+
+import allelse as facade
+from sweeps import task
+
+PRINTS_LOADED = "import sys; before = set(sys.modules); import allelse; print(*{*sys.modules} - before)"
+
+
+def test_every_name_is_that_of_the_task_interface() -> None:
+    names = {name for name in vars(facade) if name[0].isupper() and name != "TYPE_CHECKING"}
+    assert {"Task", "Metric", "Trial", "Trained", "Range", "Symbol", "Divided", "Scores", "Observes", "Seed"} <= names
+    assert all(getattr(facade, name) is getattr(task, name) for name in names)
+
+
+def test_its_import_loads_python_and_the_task_interface_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", PRINTS_LOADED], capture_output=True, text=True, check=True)
+    outside = {name.partition(".")[0] for name in done.stdout.split()} - sys.stdlib_module_names
+    assert outside == {"allelse", "sweeps", "tracking"}
+
+
+@pytest.mark.parametrize("name", ["allelse.py", "sweeps.py", "tracking.py"])
+def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
+    said = refusal(folder, "plan", "task=small")
+    assert f"lies next to {name}, which hides a package of allelse" in said
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["conf", "small.py", name])
+
+
+def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
+    head = "\n\n@dataclass(frozen=True)\nclass Model"
+    folder = write_task(tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"})
+    done = allelse("train", "task=small", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    trained = json.loads((folder / "runs/small-full/base-s1/provenance.json").read_text("utf-8"))
+    assert sorted(trained["task"]["files"]) == ["small.py", "transformer.py"]

@@ -1,0 +1,37 @@
+"""The three questions of docs/design.md: each function that an answer names is there, and an answer takes few files."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTION = (ROOT / "docs" / "design.md").read_text("utf-8").partition("## Three questions\n")[2].partition("\n## ")[0]
+ANSWERS = {
+    question: re.findall(r"^- `([^`:]+):([^`]+)`", steps, re.MULTILINE)
+    for question, steps in re.findall(r"^\*\*(.+):\*\*\n((?:- .*\n?)+)", SECTION, re.MULTILINE)
+}
+
+
+def functions(file: str) -> set[str]:
+    """Such as "fit", and "Queue.take"."""
+    tree, names = ast.parse((ROOT / file).read_text("utf-8")), set[str]()
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        names |= {f"{prefix}{each.name}" for each in inner if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return names
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_each_function_of_an_answer_is_there(question: str) -> None:
+    assert [f"{file}:{name}" for file, name in ANSWERS[question] if name not in functions(file)] == []
+
+
+@pytest.mark.parametrize(
+    ("question", "most"),
+    [("A killed worker until training goes on", 8), ("A metric from the training step to MLflow", 9)],
+)
+def test_an_answer_takes_few_files(question: str, most: int) -> None:
+    assert len({file for file, _ in ANSWERS[question]}) <= most

@@ -1,0 +1,136 @@
+"""Evaluation of a set: perplexity of its references, and scores of the translations of its sources."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from small_trials import (
+    DECODE,
+    damaged_model,
+    last_norm,
+    random_pairs,
+    small_model,
+    small_trial,
+)
+
+from transformer.data.prepared import ParallelSet, Prepared, Sentences
+from transformer.data.vocabulary import BOS
+from transformer.decoding.evaluation import EvaluationSet, SetEvaluation, evaluate_set, translate_set
+from transformer.decoding.search import beam_search
+from transformer.decoding.translator import Translator
+from transformer.faults import NotFiniteError
+from transformer.model.encoder_decoder import Transformer
+from transformer.training.loss import mean_nll, sentence_nats
+from transformer.training.train import dev_nll
+from transformer.training.worker_group import Worker
+
+WORDY = replace(DECODE, alpha=5.0, max_extra=20)
+"""Settings that make an untrained model write something."""
+
+
+@torch.no_grad()
+def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
+    """−log P of every target, one sentence at a time."""
+    found = []
+    for i in range(len(pairs)):
+        source, target = (torch.tensor(side[i].tolist())[None] for side in (pairs.source, pairs.target))
+        shifted = torch.cat([torch.tensor([[BOS]]), target[:, :-1]], 1)
+        log_p = torch.log_softmax(model.logits(model(source, shifted)).double(), -1)
+        found.append(-float(log_p.gather(2, target[:, :, None]).sum()))
+    return found
+
+
+@pytest.fixture
+def wordy(copies: Prepared) -> Translator:
+    return Translator(small_model(270), copies.vocabulary, WORDY, "fp32")
+
+
+def evaluated(translator: Translator, copies: Prepared) -> SetEvaluation:
+    evaluation = evaluate_set(translator, EvaluationSet.of(copies, "dev", "en"), Worker())
+    assert evaluation is not None
+    return evaluation
+
+
+@pytest.mark.parametrize("tokens_per_micro_batch", [20, 97, 5000])
+def test_nats_are_those_of_each_sentence_alone(tokens_per_micro_batch: int) -> None:
+    model, pairs = small_model(p_drop=0.3), random_pairs(40)
+    found = sentence_nats(model, pairs, "fp32", Worker(tokens_per_micro_batch=tokens_per_micro_batch))
+    assert found == pytest.approx(nats(model, pairs), rel=1e-5)
+
+
+def test_a_mean_is_over_the_pieces_of_the_whole_set_without_dropout_or_smoothing() -> None:
+    model, pairs = small_model(p_drop=0.3).train(), random_pairs(40)
+    found = dev_nll(model, pairs, small_trial(label_smoothing=0.2), Worker())
+    assert found == pytest.approx(sum(nats(model.eval(), pairs)) / pairs.target.lengths.sum(), rel=1e-5)
+
+
+def test_a_hopeless_model_has_a_finite_perplexity(copies: Prepared) -> None:
+    model = small_model(270)
+    with torch.no_grad():
+        last_norm(model).weight.mul_(5000)
+    scores = evaluated(Translator(model, copies.vocabulary, DECODE, "fp32"), copies).scores
+    assert scores["nll"] > 700
+    assert math.isfinite(scores["ppl"])
+
+
+def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
+    found = translate_set(wordy, copies.pairs("dev"), Worker())
+    pairs, expected = copies.pairs("dev"), []
+    for i in range(len(pairs)):
+        best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[0][0]
+        expected += copies.vocabulary.decode([best.pieces])
+    assert found == [" ".join(line.splitlines()) for line in expected]
+    assert len(set(found)) > 10
+
+
+def test_a_set_is_evaluated_by_perplexity_and_by_its_text(wordy: Translator, copies: Prepared) -> None:
+    evaluation, pairs = evaluated(wordy, copies), copies.pairs("dev")
+    scores, references = evaluation.scores, copies.references("dev")
+    assert scores["nll"] == pytest.approx(sum(nats(wordy.model, pairs)) / pairs.target.lengths.sum(), rel=1e-5)
+    assert scores["ppl"] == pytest.approx(math.exp(scores["nll"]))
+    assert scores["bleu"] == sacrebleu.corpus_bleu(evaluation.hypotheses, [references]).score
+    assert scores["chrf"] == sacrebleu.corpus_chrf(evaluation.hypotheses, [references]).score
+
+
+def test_the_samples_add_up_to_the_scores(wordy: Translator, copies: Prepared) -> None:
+    evaluation, pairs = evaluated(wordy, copies), copies.pairs("dev")
+    lines = evaluation.samples
+    assert len(lines) == len(pairs)
+    assert [line["pieces"] for line in lines] == pairs.target.lengths.tolist()
+    assert mean_nll([line["nats"] for line in lines], pairs) == evaluation.scores["nll"]
+    assert sum(line["bleu"][1] for line in lines) == sum(len(line.split()) for line in copies.references("dev"))
+    assert json.loads(json.dumps(lines)) == lines
+
+
+def test_a_source_without_words_is_translated_to_an_empty_line(wordy: Translator, copies: Prepared) -> None:
+    source = Sentences.of(copies.vocabulary.encode(["", "a b", "   "]))
+    empty, words, blank = translate_set(wordy, ParallelSet(source, source), Worker())
+    assert (empty, blank) == ("", "")
+    assert words
+
+
+def test_nan_is_an_error_that_names_set_and_sentence(copies: Prepared) -> None:
+    pairs = copies.pairs("dev")
+    lost = np.flatnonzero(pairs.source.lengths > 8).tolist()
+    assert lost[0] > 0
+    translator = Translator(damaged_model(270, 8), copies.vocabulary, DECODE, "fp32")
+    with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: "):
+        evaluated(translator, copies)
+    with pytest.raises(NotFiniteError, match=f"^dev, sentence {lost[0] + 1}: ") as raised:
+        dev_nll(translator.model, pairs, small_trial(), Worker())
+    assert raised.value.places == lost
+    with pytest.raises(NotFiniteError) as raised:
+        translate_set(translator, pairs, Worker())
+    assert raised.value.places == lost
+
+
+def test_an_infinite_output_is_an_error_too() -> None:
+    model = small_model()
+    with torch.no_grad():
+        last_norm(model).weight[0] = math.inf
+    with pytest.raises(NotFiniteError):
+        sentence_nats(model, random_pairs(5), "fp32", Worker())

@@ -1,0 +1,253 @@
+"""The complete encoder–decoder: positions, masks, places of dropout, initialization, and cached decoding."""
+
+import math
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from small_trials import SMALL, small_model
+from torch import Tensor
+
+from transformer.data.vocabulary import BOS, PAD
+from transformer.model.attention import CrossAttention, SelfAttention
+from transformer.model.dropout import _CpuDropout
+from transformer.model.encoder_decoder import Cache, FeedForward, Transformer, sinusoids
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 512])
+def test_sinusoids_are_interleaved_sines_and_cosines_of_the_papers_formula(d_model: int) -> None:
+    table = sinusoids(50, d_model)
+    assert table.shape == (50, d_model)
+    assert table.dtype == torch.float32
+    for position in (0, 1, 7, 49):
+        for i in range(d_model // 2):
+            angle = position / 10000 ** (2 * i / d_model)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_sinusoids_are_not_parameters_and_not_in_checkpoints() -> None:
+    model = small_model()
+    assert not [name for name in model.state_dict() if "positions" in name]
+    assert torch.equal(model.source_positions(0, 40), sinusoids(40, 16))
+
+
+def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
+    model = small_model(positions="learned").train()
+    tables = [model.source_positions.table, model.target_positions.table]
+    assert tables[0] is not tables[1]
+    assert not torch.equal(*tables)
+    model(torch.randint(4, 30, (2, 5)), torch.randint(4, 30, (2, 7))).square().sum().backward()
+    for table, used in zip(tables, (5, 7), strict=True):
+        assert table.shape == (40, 16)
+        assert table.grad is not None
+        assert (table.grad[:used].abs().sum(1) > 0).all()
+        assert (table.grad[used:] == 0).all()
+
+
+VARIANTS: list[dict[str, Any]] = [{}, {"positions": "learned"}, {"attention_bias": True, "d_k": 5, "d_v": 3}]
+
+
+def pieces(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, 30, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def padded(rows: list[Tensor]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[int, ...]]]:
+    """The probability and the shape of every active dropout, in the order of the forward pass."""
+    model, seen = small_model(**changes).train(training), list[tuple[float, tuple[int, ...]]]()
+    apply: Any = _CpuDropout.apply
+
+    def noted(x: Tensor, p: float) -> Tensor:
+        seen.append((p, tuple(x.shape)))
+        dropped: Tensor = apply(x, p)
+        return dropped
+
+    with patch.object(_CpuDropout, "apply", noted):
+        model(pieces(3, 5), pieces(3, 7))
+    return seen
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
+    model, source, target = small_model(**changes), pieces(3, 6), pieces(3, 8, seed=1)
+    before = model(source, target)
+    for first in range(8):
+        changed = target.clone()
+        changed[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
+        after = model(source, changed)
+        torch.testing.assert_close(after[:, :first], before[:, :first], rtol=0, atol=1e-6)
+        assert (after[:, first:] - before[:, first:]).abs().amax(-1).min() > 1e-4
+
+
+def test_every_position_sees_the_entire_source() -> None:
+    model, source, target = small_model(), pieces(2, 6), pieces(2, 5, seed=1)
+    before = model(source, target)
+    for place in range(6):
+        changed = source.clone()
+        changed[:, place] = (source[:, place] - 4 + 7) % 26 + 4
+        assert (model(changed, target) - before).abs().amax(-1).min() > 1e-6
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
+    model = small_model(**changes)
+    sources, targets = [pieces(n, seed=n) for n in (9, 3, 1)], [pieces(m, seed=20 + m) for m in (2, 8, 5)]
+    together = model(padded(sources), padded(targets))
+    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        alone = model(source[None], target[None])
+        torch.testing.assert_close(together[row, : len(target)], alone[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(6, 3), (6, 6)])
+def test_declared_padding_gives_the_same_result_as_detected_padding(lengths: tuple[int, int]) -> None:
+    model, source, target = small_model(), padded([pieces(n, seed=n) for n in lengths]), pieces(2, 5)
+    looked_up = model(source, target)
+    assert torch.equal(model(source, target, source_padded=lengths != (6, 6)), looked_up)
+
+
+def test_padding_gets_no_gradient() -> None:
+    model = small_model().train()
+    source = padded([pieces(9), pieces(3, seed=1)])
+    model(source, pieces(2, 4))[1].square().sum().backward()
+    assert model.embedding.grad is not None
+    assert (model.embedding.grad[PAD] == 0).all()
+
+
+def test_one_matrix_embeds_both_sides_and_projects() -> None:
+    model = small_model()
+    shapes = [name for name, parameter in model.named_parameters() if 30 in parameter.shape]
+    assert shapes == ["embedding"]
+    output = torch.randn(2, 16)
+    torch.testing.assert_close(model.logits(output), output @ model.embedding.T)
+    for side in (0, 1):
+        model.zero_grad()
+        sides = [torch.full((1, 3), 5), torch.full((1, 3), 5)]
+        sides[side] = torch.full((1, 3), 9)
+        model(*sides).square().sum().backward()
+        assert model.embedding.grad is not None
+        assert model.embedding.grad[9].abs().sum() > 0
+
+
+def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are_added() -> None:
+    model, seen = small_model(), list[Tensor]()
+    model.encoder[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    source = pieces(2, 5)
+    model(source, source)
+    expected = model.embedding[source] * 4.0 + model.source_positions(0, 5)
+    torch.testing.assert_close(seen[0], expected)
+
+
+def test_dropout_is_on_sublayer_outputs_and_embedding_sums_and_nowhere_else() -> None:
+    source, target = (0.25, (3, 5, 16)), (0.25, (3, 7, 16))
+    n = SMALL.n_layers
+    assert dropouts(p_drop=0.25) == [source] * (1 + 2 * n) + [target] * (1 + 3 * n)
+
+
+def test_attention_dropout_is_on_the_attention_weights_when_set() -> None:
+    heads, n = SMALL.n_heads, SMALL.n_layers
+    weights = [(0.5, (3, heads, 5, 5))] * n + [(0.5, (3, heads, 7, 7)), (0.5, (3, heads, 7, 5))] * n
+    assert dropouts(attention_dropout=0.5) == weights
+
+
+def test_relu_dropout_is_inside_the_feed_forward_layers_when_set() -> None:
+    n, ff = SMALL.n_layers, SMALL.d_ff
+    assert dropouts(relu_dropout=0.5) == [(0.5, (3, 5, ff))] * n + [(0.5, (3, 7, ff))] * n
+
+
+@pytest.mark.parametrize("changes", [{"p_drop": 0.25}, {"attention_dropout": 0.5}, {"relu_dropout": 0.5}], ids=str)
+def test_dropout_acts_in_training_and_not_in_evaluation(changes: dict[str, Any]) -> None:
+    assert dropouts(training=False, **changes) == []
+    dropped, whole, source = small_model(**changes), small_model(), pieces(2, 5)
+    assert torch.equal(dropped(source, source), whole(source, source))
+    assert not torch.allclose(dropped.train()(source, source), whole(source, source))
+
+
+def test_embeddings_start_normal_with_variance_one_over_the_width() -> None:
+    embedding = small_model(vocab_size=2000, d_model=64).embedding
+    assert embedding.std().item() == pytest.approx(64**-0.5, rel=0.02)
+    assert embedding.mean().item() == pytest.approx(0, abs=0.002)
+    assert embedding.abs().max().item() > 3.5 * 64**-0.5  # a uniform draw would end at 1.7
+
+
+def glorot(part: Tensor, gain: float = 1) -> None:
+    """Assert a uniform draw up to gain·√(6/(fan in + fan out)) of this part alone."""
+    bound = gain * math.sqrt(6 / sum(part.shape))
+    assert 0.98 * bound < part.abs().max().item() <= bound
+    assert part.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_projections_start_glorot_uniform_each_by_its_own_shape() -> None:
+    model = small_model(d_model=64, d_ff=96, n_heads=4, d_k=12, d_v=24, attention_bias=True)
+    for module in model.modules():
+        if isinstance(module, SelfAttention | CrossAttention):
+            weights = [weight for weight, _ in module.projections()]
+            assert [tuple(weight.shape) for weight in weights] == [(48, 64), (48, 64), (96, 64)]
+            for weight in weights:
+                glorot(weight, math.sqrt(0.5))
+            glorot(module.output.weight)
+        if isinstance(module, FeedForward):
+            glorot(module.inner.weight)
+            glorot(module.outer.weight)
+
+
+def test_biases_start_at_zero_and_norms_as_the_identity() -> None:
+    for name, parameter in small_model(attention_bias=True).named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+        if name.endswith("norm.weight"):
+            assert (parameter == 1).all(), name
+
+
+def test_only_the_seed_determines_the_first_weights() -> None:
+    first, again, other = (small_model(seed=seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embedding"], other["embedding"])
+
+
+SOURCES = padded([pieces(6), pieces(2, seed=1), pieces(4, seed=2)])
+OUTPUTS = torch.cat([torch.full((3, 2, 1), BOS), pieces(3, 2, 9, seed=3)], dim=2)
+"""Two outputs [3, 2, 10] of each of the sources."""
+
+
+def all_logits(model: Transformer) -> Tensor:
+    """[3, 2, 10, P] of every position of ``OUTPUTS``, without a cache."""
+    output = model(SOURCES.repeat_interleave(2, dim=0), OUTPUTS.flatten(0, 1))
+    logits: Tensor = model.logits(output).unflatten(0, (3, 2))
+    return logits
+
+
+def after_three_steps(model: Transformer) -> Cache:
+    cache = model.start(SOURCES)
+    for place in range(3):
+        model.step(OUTPUTS[:, :, place], cache)
+    return cache
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict[str, Any]) -> None:
+    model = small_model(**changes)
+    full, cache = all_logits(model), model.start(SOURCES)
+    for place in range(10):
+        assert cache.length == place
+        torch.testing.assert_close(model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5)
+
+
+def test_a_cache_of_selected_sentences_continues_with_any_of_their_outputs() -> None:
+    model = small_model()
+    full, cache = all_logits(model), after_three_steps(model)
+    cache.select(torch.tensor([2, 0]), torch.tensor([5, 4, 0, 0]))
+    found = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
+    expected = torch.stack([full[2, [1, 0], 3], full[0, [0, 0], 3]])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_reordering_a_cache_moves_the_outputs_and_keeps_the_sources() -> None:
+    model, swap = small_model(), torch.tensor([1, 0])
+    full, cache = all_logits(model), after_three_steps(model)
+    cache.reorder(torch.tensor([1, 0, 3, 2, 5, 4]))
+    torch.testing.assert_close(model.step(OUTPUTS[:, swap, 3], cache), full[:, swap, 3], rtol=1e-5, atol=1e-5)

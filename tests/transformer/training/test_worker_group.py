@@ -1,0 +1,250 @@
+"""Real processes joined by gloo give the same results as one process."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from small_trials import (
+    DECODE,
+    SMALL,
+    copy_data,
+    damaged_model,
+    free_address,
+    prepared_text,
+    random_pairs,
+    small_model,
+    small_trial,
+)
+from torch import Tensor
+from torch import distributed as dist
+from toy_trial import ToyTrial
+
+from transformer.config import TrialConfig
+from transformer.data.batches import collate
+from transformer.data.prepared import Prepared
+from transformer.decoding.evaluation import EvaluationSet, evaluate_set, translate_set
+from transformer.decoding.translator import Translator
+from transformer.faults import NotFiniteError
+from transformer.training import worker_group as parallel
+from transformer.training.state import DisagreementError, compare, start
+from transformer.training.train import dev_nll, make_forward_backward, train_step
+from transformer.training.worker_group import GradientSums, StopRequested, Worker, pick_device
+from transformer.work import work
+
+PAIRS = random_pairs(60, longest=12)
+BATCHES = ["many", "one", "in two micro-batches", "in two micro-batches, some empty"]
+CPU = torch.device("cpu")
+
+
+def first_gradients(
+    trial: TrialConfig, worker: Worker, sentences: list[int], micro_batches: int = 1
+) -> dict[str, torch.Tensor]:
+    """Gradients of a batch of these sentences, from Adam's first moment, which is a tenth of them."""
+    state = start(trial, 30, worker.device)
+    parts = [worker.rank + worker.world * i for i in range(micro_batches)]
+    shares = [collate(PAIRS, np.array(sentences), part, worker.world * micro_batches) for part in parts]
+    train_step(state, shares, trial, worker, make_forward_backward(state.model, trial))
+    return {name: state.optimizer.state[p]["exp_avg"] / 0.1 for name, p in state.model.named_parameters()}
+
+
+def lost_sentences(prepared: Prepared, worker: Worker) -> list[int]:
+    """The dev sentences with NaN from a damaged model; only one worker has any."""
+    longest = int(prepared.pairs("dev").source.lengths.max())
+    translator = Translator(damaged_model(270, longest - 1), prepared.vocabulary, DECODE, "fp32")
+    try:
+        translate_set(translator, prepared.pairs("dev"), worker)
+    except NotFiniteError as error:
+        return error.places
+    return []
+
+
+def disagreement(trial: TrialConfig, worker: Worker) -> str:
+    """What is said when the second worker starts from other weights."""
+    other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
+    try:
+        compare(start(other, 30, worker.device), worker)
+    except DisagreementError as error:
+        return str(error)
+    return ""
+
+
+def leaves_together(prepared: Prepared, trial: TrialConfig, worker: Worker) -> bool:
+    """Whether an evaluation ends on this worker, too, when only the second one is told to stop."""
+    translator = Translator(small_model(270), prepared.vocabulary, trial.decode, "fp32")
+    told = replace(worker, stop=lambda: worker.rank == 1)
+    try:
+        evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), told)
+    except StopRequested:
+        return True
+    return False
+
+
+def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
+    """This worker's results."""
+    model = start(trial, 270, worker.device).model
+    translator = Translator(start(trial, 270, worker.device).model.eval(), prepared.vocabulary, trial.decode, "fp32")
+    return {
+        "many": first_gradients(trial, worker, list(range(9))),
+        "one": first_gradients(trial, worker, [4]),  # the second worker's share is empty
+        "in two micro-batches": first_gradients(trial, worker, list(range(9)), micro_batches=2),
+        "in two micro-batches, some empty": first_gradients(
+            trial, worker, [4, 5, 6], micro_batches=2
+        ),  # the second worker's last one
+        "nll": dev_nll(model, PAIRS, trial, worker),
+        "translations": translate_set(translator, prepared.pairs("dev"), worker),
+        "evaluated": evaluate_set(translator, EvaluationSet.of(prepared, "dev", "en"), worker),
+        "lost": lost_sentences(prepared, worker),
+        "disagreement": disagreement(trial, worker),
+        "left": leaves_together(prepared, trial, worker),
+    }
+
+
+def be_a_worker(rank: int, folder: Path, prepared: Prepared, trial: TrialConfig, addresses: list[str]) -> None:
+    torch.set_num_threads(1)
+    worker = Worker(rank, 2, tokens_per_micro_batch=100)
+    with pytest.MonkeyPatch.context() as patch, ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group():
+        patch.setattr(parallel, "BUCKET_BYTES", 3000)  # several buckets, although the model is small
+        torch.save(results(worker, prepared, trial), folder / f"results-{rank}.pt")
+    toy = ToyTrial(trial, prepared.folder, rank, 2, addresses[1])
+    work(toy)
+    torch.save(toy, folder / f"trial-{rank}.pt")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="module")
+def trial(folder: Path) -> TrialConfig:
+    data = copy_data(folder, (60, 21, 7), "abcdef", longest=8, vocab_size=270)
+    return small_trial(data, SMALL, steps=4, evaluate_every=2, checkpoint_every=2)
+
+
+@pytest.fixture(scope="module")
+def prepared(folder: Path, trial: TrialConfig) -> Prepared:
+    return prepared_text(trial.data, folder)
+
+
+@pytest.fixture(scope="module")
+def together(
+    folder: Path, prepared: Prepared, trial: TrialConfig, as_two_workers: Callable[..., None]
+) -> list[tuple[dict[str, Any], ToyTrial]]:
+    """The results of each of two workers, and each worker's side of a trial."""
+    as_two_workers(be_a_worker, folder, prepared, trial, [free_address(), free_address()])
+    kinds = ("results", "trial")
+    return [tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def found(together: list[tuple[dict[str, Any], ToyTrial]]) -> list[dict[str, Any]]:
+    return [results for results, _ in together]
+
+
+@pytest.fixture(scope="module")
+def alone(prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
+    return results(Worker(tokens_per_micro_batch=100), prepared, trial)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_each_of_two_workers_has_the_gradients_of_one(
+    found: list[dict[str, Any]], alone: dict[str, Any], batch: str, rank: int
+) -> None:
+    flat, expected = (
+        torch.cat([gradient.flatten() for gradient in gradients.values()])
+        for gradients in (found[rank][batch], alone[batch])
+    )
+    assert (flat - expected).norm() <= 1e-6 * expected.norm()
+    for name, gradient in alone[batch].items():
+        difference = (found[rank][batch][name] - gradient).norm()
+        assert difference <= 1e-6 * max(gradient.norm().item(), 1e-2 * expected.norm().item()), name
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_two_workers_hold_bitwise_the_same_gradients(found: list[dict[str, Any]], batch: str) -> None:
+    for name, gradient in found[0][batch].items():
+        assert torch.equal(gradient, found[1][batch][name])
+
+
+@pytest.fixture
+def group_of_one() -> Iterator[None]:
+    dist.init_process_group("gloo", f"tcp://{free_address()}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group_of_one")
+def test_all_reduces_start_during_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "BUCKET_BYTES", 3000)
+    model, batch = small_model(), collate(PAIRS, np.arange(9))
+    sums = GradientSums(list(model.parameters()))
+    begun: list[int] = []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(sums.add)
+        parameter.register_post_accumulate_grad_hook(lambda _: begun.append(len(sums.begun)))
+    model(batch.source, batch.shifted).square().sum().backward()
+    expected = {
+        name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+    assert begun == sorted(begun)
+    assert 3 < begun[len(begun) // 2] < begun[-1] == len(sums.buckets)
+    sums.finish()
+    for name, gradient in expected.items():
+        assert torch.equal(gradient, cast(Tensor, model.get_parameter(name).grad)), name
+
+
+def test_a_worker_whose_gpu_is_lost_does_not_train_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA then sees none. A worker without an assigned one takes the CPU, and so does any build without CUDA."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for cuda, visible in (("13.0", ""), ("13.0", "-1"), (None, "0")):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert pick_device().type == "cpu"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
+    with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+        pick_device()
+
+
+def test_two_workers_evaluate_and_translate_as_one(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+    for result in found:
+        assert result["nll"] == pytest.approx(alone["nll"], rel=1e-6)
+        assert result["translations"] == alone["translations"]
+    assert found[0]["evaluated"] == alone["evaluated"]
+    assert found[1]["evaluated"] is None
+
+
+def test_a_trial_of_two_workers_ends_like_a_trial_of_one(
+    together: list[tuple[dict[str, Any], ToyTrial]], prepared: Prepared, trial: TrialConfig
+) -> None:
+    (_, first), (_, second) = together
+    single = ToyTrial(trial, prepared.folder)
+    work(single)
+    assert [kind for kind, _ in first.calls] == [kind for kind, _ in single.calls]
+    assert [kind for kind, _ in second.calls] == [kind for kind, _ in single.calls if kind != "evaluated"]
+    assert first.reports.keys() == single.reports.keys()
+    for step, metrics in single.reports.items():
+        for name in ("dev/nll", "train/learning_rate"):
+            assert first.reports[step][name] == pytest.approx(metrics[name], rel=1e-4)
+    assert first.said("spent") == single.said("spent")
+    for (name, mine, *_), (other, expected, *_) in zip(first.said("evaluated"), single.said("evaluated"), strict=True):
+        assert name == other
+        assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
+
+
+def test_nan_on_one_worker_stops_all_of_them(found: list[dict[str, Any]], alone: dict[str, Any]) -> None:
+    assert found[0]["lost"] == found[1]["lost"] == alone["lost"] != []
+
+
+def test_workers_that_start_from_different_weights_are_refused(found: list[dict[str, Any]]) -> None:
+    assert found[0]["disagreement"] == found[1]["disagreement"]
+    assert "rank 0 step 0" in found[0]["disagreement"]
+
+
+def test_a_worker_that_is_told_to_stop_takes_the_others_along(found: list[dict[str, Any]]) -> None:
+    assert [result["left"] for result in found] == [True, True]

@@ -1,0 +1,329 @@
+"""One trial's folder: its attempts, its journal, its result, its texts; and what each of its files must hold.
+
+Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from tracking.attempts import Attempt, Attempts, Process
+from tracking.card import COSTS, Card
+from tracking.damage import DamagedFileError, set_aside, unless_damaged, unless_lost
+from tracking.files import NEWEST, Lines, append_line, read_object, read_whole, read_yaml, to_json, write_atomic
+from tracking.journal import NUMBERS, Journal, JournalLine, PastReport, journal_line, report_fault
+from tracking.uri import without_password
+
+CONFIG_PATHS = ("runs", "data", "checkpoints")
+TAKEN = ("checkpoints", "statistics")
+"""Folders of a trial whose files have a form of their own."""
+TrialState = Literal["missing", "interrupted", "running", "failed", "finished", "damaged"]
+
+
+class TrialFolder:
+    """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise DamagedFileError if the
+    file is unusable, or UnreadableError. ``card`` is the task of its study, which decides what the files must hold."""
+
+    def __init__(self, path: Path, card: Card) -> None:
+        self.path, self.card = path, card
+        self.config_path = path / "config.yaml"
+        self.provenance_path = path / "provenance.json"
+        self.attempts_path = path / "attempts.jsonl"
+        self.attempts = Attempts(self.attempts_path)
+        self.journal_path = path / "journal.jsonl"
+        self.result_path = path / "result.json"
+        self.error_path = path / "error.txt"
+        self.log_path = path / "log.txt"
+
+    def checkpoints_url(self, elsewhere: str | None) -> str:
+        """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
+        return f"{elsewhere}/{self.path.parent.name}/{self.path.name}" if elsewhere else str(self.path / "checkpoints")
+
+    def artifact_path(self, artifact: str, set_name: str) -> Path:
+        return self.path / artifact / f"{set_name}.txt"
+
+    def statistics_path(self, set_name: str) -> Path:
+        return self.path / statistics_name(set_name)
+
+    def begin_attempt(self, number: int, process: Process) -> None:
+        """Begin attempt ``number``, whose beginning is recorded first: a crash in between leaves the cause readable."""
+        self.attempts.begin(number, process)
+        self.error_path.unlink(missing_ok=True)
+
+    def newest_attempt(self) -> Attempt | None:
+        """The last one; None without any, and if their file is damaged."""
+        return unless_damaged(self.attempts.newest, None)
+
+    def report(
+        self,
+        attempt: int,
+        step: int,
+        metrics: dict[str, float],
+        ts: float | None = None,
+        checkpoint: int | None = None,
+        synced: bool = True,
+    ) -> bool:
+        """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes nothing.
+
+        Reports are fenced if a newer attempt exists, or if the journal has reached their step: steps strictly
+        increase.
+        """
+        newest, last = self.attempts.newest(), Journal(self.journal_path, NEWEST).newest
+        if newest is None or newest.number != attempt or (last and last.step >= step):
+            return False
+        line = journal_line(time.time() if ts is None else ts, attempt, step, metrics, checkpoint)
+        append_line(self.journal_path, to_json(line), fsync=synced)
+        return True
+
+    def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
+        """Before training resumes after `step`: keep the journal's lines up to it, and fill in the missing ones.
+
+        `history` holds the last reports up to `step`, which may be missing here after a crash.
+        """
+        lines = {at: journal_line(ts, attempt, at, metrics, checkpoint) for ts, at, metrics, checkpoint in history}
+        lines |= {line["step"]: line for line in Lines(self.journal_path, report_fault) if line["step"] <= step}
+        if lines or self.journal_path.exists():
+            write_atomic(self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines)))
+
+    def journal(self) -> list[JournalLine]:
+        """Every report, steps strictly increasing. ``Journal`` has the same without parsing all of them."""
+        return list(Journal(self.journal_path))
+
+    def write_statistics(self, set_name: str, head: dict[str, Any], sentences: list[dict[str, Any]]) -> None:
+        self.write_artifact(statistics_name(set_name), statistics_text(head, sentences))
+
+    def write_artifact(self, name: str, text: str) -> None:
+        """Write a text of the trial at this path in its folder. Damaged statistics are set aside, not replaced."""
+        path, folder = self.path / name, self.path / "statistics"
+        if path.is_relative_to(folder):
+            set_name = str(path.relative_to(folder).with_suffix(""))
+            if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
+                set_aside(path)
+        write_atomic(path, text)
+
+    def statistics(self, set_name: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """The content of ``write_statistics``; None without a file."""
+        found = self._samples(set_name)
+        return None if found is None else (found[0], [*found][1:])
+
+    def evaluated(self) -> dict[str, dict[str, Any]]:
+        """The evaluated sets with the first line of their statistics. A set without its artifacts, or with a damaged
+        file, is left out, so that it is evaluated again."""
+        kept = [name for name in self._statistics_names() if self._has_artifacts(name)]
+        found = {name: unless_damaged(partial(self._samples, name), None) for name in kept}
+        return {name: lines[0] for name, lines in found.items() if lines is not None}
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write `result.json`; a number that is not finite becomes null."""
+        write_atomic(self.result_path, to_json(result) + "\n")
+
+    def result(self) -> dict[str, Any] | None:
+        """The content of ``write_result``; None without a file."""
+        content = read_object(self.result_path)
+        if content is not None and (wrong := result_fault(content, self.card)):
+            raise DamagedFileError(self.result_path, wrong)
+        return content
+
+    def samples_of(self, set_name: str) -> int | None:
+        """How many samples of this set have scores; None if their file is missing."""
+        content = unless_damaged(lambda: read_whole(self.statistics_path(set_name)), None)
+        return None if content is None else max(0, content.count(b"\n") - 1)
+
+    def finished_result(self, key: str) -> dict[str, Any] | None:
+        """The result of the trial with this key; None if it is not finished, or its result is damaged."""
+        result = unless_damaged(self.result, None)
+        return result if result is not None and result["key"] == key else None
+
+    def config(self) -> dict[str, Any] | None:
+        """``config.yaml``; None without it."""
+        config = read_yaml(self.config_path)
+        if config is None and not self.config_path.exists():
+            return None
+        if not isinstance(config, dict) or not config:
+            raise DamagedFileError(self.config_path, "must hold groups of keys")
+        if wrong := config_fault(config, self.card):
+            raise DamagedFileError(self.config_path, wrong)
+        return config
+
+    def key(self) -> str | None:
+        """The trial key in ``config.yaml``, where a sweep writes it."""
+        key = read_yaml(self.config_path, "key")
+        return None if key is None else str(key)
+
+    def trained_config(self) -> dict[str, Any] | None:
+        """The same, checked for the trial's key, which a sweep writes."""
+        config = self.config()
+        if config is not None and "key" not in config:
+            raise DamagedFileError(self.config_path, "must have key and data_fingerprint")
+        return config
+
+    def provenance(self) -> dict[str, Any]:
+        """The content of ``provenance.json``; {} before the worker group has started."""
+        content = read_object(self.provenance_path)
+        if content is not None and "commit" not in content:
+            raise DamagedFileError(self.provenance_path, "must have a commit")
+        return content or {}
+
+    def write_error(self, text: str) -> None:
+        write_atomic(self.error_path, without_password(text))
+
+    def write_loss(self, attempt: int, text: str) -> None:
+        """Why this attempt lost its workers, with the last lines of one that died; the trial itself may yet finish."""
+        write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
+
+    def error(self) -> str | None:
+        """Why the trial failed; None if it did not."""
+        content = read_whole(self.error_path)
+        return None if content is None else without_password(content.decode("utf-8", errors="replace"))
+
+    def cause(self) -> str | None:
+        """The first line of ``error``."""
+        error = unless_damaged(self.error, None)
+        return None if error is None else next(iter(error.strip().splitlines()), "no cause was written")
+
+    def state(self, key: str | None = None) -> TrialState:
+        """The trial's state. With `key`, a result of another key does not count as finished.
+
+        A damaged trial cannot resume before a repair; ``damage`` names the files.
+        """
+        return self.standing(key)[0]
+
+    def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
+        """The state, and the result of a finished trial: from one read, since the trial may finish at any moment."""
+        try:
+            result = self.result()
+            if result is not None and key in (None, result["key"]):
+                return "finished", result
+            return self._unfinished(), None
+        except DamagedFileError:
+            return "damaged", None
+
+    def _unfinished(self) -> TrialState:
+        if self.error() is not None:
+            return "failed"
+        newest = self.attempts.newest()
+        if newest is not None and newest.lives():
+            return "running"
+        self.newest_report()
+        self.config()
+        return "missing" if newest is None else "interrupted"
+
+    def damage(self) -> list[DamagedFileError]:
+        """Every damaged file of the folder, with its first fault."""
+        found: list[DamagedFileError] = []
+        statistics: list[Callable[[], Any]] = [partial(self.statistics, name) for name in self._statistics_names()]
+        history = (self.attempts.all, self.journal, self.newest_report)
+        readers: list[Callable[[], Any]] = [self.result, *history, self.trained_config, self.provenance, self.error]
+        for read in (*readers, *statistics):
+            try:
+                read()
+            except DamagedFileError as error:
+                found.append(error)
+        return list({error.path: error for error in reversed(found)}.values())[::-1]
+
+    def newest_report(self) -> JournalLine | None:
+        """The last one, read from the journal's end."""
+        newest = Journal(self.journal_path, NEWEST).newest
+        if newest is not None and not self.attempts.all():  # an attempt precedes its reports
+            cause = "is empty" if self.attempts_path.exists() else "is missing"
+            raise DamagedFileError(self.attempts_path, f"{cause}, but journal.jsonl has reports")
+        return newest
+
+    def _statistics_names(self) -> list[str]:
+        root = self.path / "statistics"
+        return [str(path.relative_to(root).with_suffix("")) for path in sorted(root.rglob("*.jsonl"))]
+
+    def _samples(self, set_name: str) -> Lines | None:
+        """The file of ``write_statistics``: its head, which is checked, and a line per sample; None without a file."""
+        lines = Lines(self.statistics_path(set_name))
+        if lines.torn or (not lines and lines.path.exists()):
+            raise DamagedFileError(lines.path, "its last line is cut off" if lines.torn else "is empty")
+        if lines and (wrong := samples_fault(lines[0], self.card)):
+            raise DamagedFileError(lines.path, wrong, 1)
+        return lines or None
+
+    def _has_artifacts(self, set_name: str) -> bool:
+        return all(self.artifact_path(artifact, set_name).is_file() for artifact in self.card.artifacts)
+
+
+def recorded_runs(study: Path) -> list[str]:
+    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in between."""
+    places = (unless_damaged(partial(read_yaml, path, "paths"), None) for path in sorted(study.glob("*/config.yaml")))
+    found = [of.get("runs") for of in places if isinstance(of, dict)]
+    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))
+
+
+def is_artifact_name(name: str) -> bool:
+    """Whether a task may keep a text at this path in the trial's folder: below a folder, so over none of our files."""
+    parts = PurePosixPath(name).parts
+    plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
+    return plain and len(parts) > 1 and parts[0] not in TAKEN
+
+
+def statistics_name(set_name: str) -> str:
+    """The path in the trial's folder."""
+    return f"statistics/{set_name}.jsonl"
+
+
+def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> str:
+    """The head with the scores in the first line, then each sample's part of them, in the set's order."""
+    return "".join(to_json(line) + "\n" for line in (head, *samples))
+
+
+def samples_fault(line: dict[str, Any], card: Card) -> str | None:
+    """The first line of ``statistics/<set>.jsonl``: key, step and scores."""
+    if not isinstance(line.get("key"), str) or not _whole(line.get("step")):
+        return "must have a key and a step"
+    return _scores(line.get("scores"), card)
+
+
+def result_fault(content: dict[str, Any], card: Card) -> str | None:
+    """``result.json``."""
+    scores = content.get("scores")
+    if not isinstance(content.get("key"), str) or not all(_whole(content.get(k)) for k in ("step", "attempt", "seed")):
+        return "must have key, step, attempt and seed"
+    if content.get("diverged") is not None and not _whole(content["diverged"]):
+        return "must have a step, or nothing, as its diverged"
+    if "steps" in content and not (_whole(content["steps"]) and content["steps"] > content["step"]):
+        return "must have more steps than its step, or none"
+    if wrong := [name for name in COSTS if not _measured(content.get(name))]:
+        return f"{wrong[0]} must be a number"
+    if not isinstance(scores, dict):
+        return "must have scores"
+    return next(filter(None, (_scores(of_set, card) for of_set in scores.values())), None)
+
+
+def config_fault(content: dict[str, Any], card: Card) -> str | None:
+    """``config.yaml``. A file with a key was written by a sweep, which writes all groups, ``paths`` last."""
+    groups = (*card.groups, "paths")
+    if wrong := [name for name in groups if not isinstance(content.get(name, {}), dict)]:
+        return f"{wrong[0]} must be a group of keys"
+    if "key" not in content:
+        return None
+    if not all(isinstance(content.get(name), str) for name in ("key", "data_fingerprint")):
+        return "must have key and data_fingerprint"
+    missing = [name for name in groups if name not in content]
+    missing += [f"paths.{name}" for name in CONFIG_PATHS if name not in content.get("paths", {})]
+    return f"{missing[0]} is missing" if missing else None
+
+
+def _scores(scores: Any, card: Card) -> str | None:
+    if not isinstance(scores, dict) or not isinstance(scores.get("decode"), dict):
+        return "must have scores with their decode settings"
+    wrong = [metric.name for metric in card.metrics if not _measured(scores.get(metric.name))]
+    return f"{wrong[0]} must be a number" if wrong else None
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def _number(value: Any) -> bool:
+    return type(value) in NUMBERS
+
+
+def _measured(value: Any) -> bool:
+    """A number, or None where it was not finite."""
+    return value is None or _number(value)
