@@ -16,7 +16,7 @@ from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, names_and_overrides, print_notices, taken_study
 
 if TYPE_CHECKING:
-    from sweeps.verbs.chosen_table import Chosen
+    pass
 
 
 class Format(StrEnum):
@@ -63,7 +63,7 @@ def table(
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from sweeps.verbs.chosen_table import Asked, chosen_table, methods_of
-    from tracking.table import printed as tables
+    from tracking.table.printed import shown, written
 
     if methods and as_format is not None:
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
@@ -74,23 +74,10 @@ def table(
     if methods:
         print(methods_of(made))
     elif as_format is None:
-        OUT.print(tables.render(made.study, made.rows, OUT.width, made.view, made.findings))
+        OUT.print(shown(made.study, made.rows, OUT.width, made.view, made.findings))
         next_verb("ui", looking(study.folder, overrides))
     else:
-        OUT.file.write(_written(as_format, made))
-
-
-def _written(as_format: Format, made: "Chosen") -> str:
-    from tracking.table import printed as tables
-
-    write = {
-        Format.md: tables.to_markdown,
-        Format.csv: tables.to_csv,
-        Format.json: tables.to_json,
-        Format.tex: tables.to_latex,
-        Format.html: tables.to_html,
-    }
-    return write[as_format](made.study, made.rows, made.view, made.findings)
+        OUT.file.write(written(as_format, made.study, made.rows, made.view, made.findings))
 
 
 Output = Annotated[Path | None, typer.Option("--output", help="Write the page here; by default next to study.json.")]

@@ -12,13 +12,13 @@ from sweeps.console import OUT, next_verb
 from sweeps.planning.named_study import going_on
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.planning.task_files import changes
 from sweeps.status.tables import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find
 from tracking.statistics.needed import seeds_needed_lines
+from tracking.statistics.rows import BASE, table
 from tracking.study import read_study
-from tracking.table import printed as tables
 from tracking.table.caption import size_note
+from tracking.table.printed import shown
 from tracking.words import flops, millions, parameters
 
 UNKNOWN = "unknown"
@@ -30,7 +30,7 @@ def plan_table(plan: Plan) -> Table:
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
-    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
     table = Table(
         title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
     )
@@ -83,11 +83,6 @@ def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:
 def _seeds(line: list[PlannedTrial]) -> str:
     """The seed, or how many there are."""
     return str(line[0].trial.seed if len(line) == 1 else len(line))
-
-
-def plan_changes(plan: Plan) -> list[str]:
-    """What changed in the task's files since trials of the plan were trained."""
-    return list(changes(plan.composition.shared.source, ((each.trial.name, each.folder) for each in plan.trials)))
 
 
 def _flops(trials: Sequence[PlannedTrial]) -> float | None:
@@ -145,9 +140,9 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped:
     finished = len(planned.trials) - len(unfinished)
     failed = [trial for trial in planned.trials if trial.state == "failed"]
     study = read_study(planned.folder)
-    rows = tables.table(study)
-    findings = find(study, rows, tables.BASE)
-    OUT.print(tables.render(study, rows, OUT.width, findings=findings))
+    rows = table(study)
+    findings = find(study, rows, BASE)
+    OUT.print(shown(study, rows, OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

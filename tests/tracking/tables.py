@@ -8,8 +8,9 @@ from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
 from tracking.statistics.findings import NONE, find
+from tracking.statistics.rows import TableRow, table
 from tracking.study import Study
-from tracking.table.printed import TableRow, render, table
+from tracking.table import printed
 from tracking.table.view import PLAIN, View, viewed
 
 
@@ -35,7 +36,7 @@ def shown(study: Study, width: int = 120, view: View = PLAIN, base: str = "base"
     rows = table(study, base)
     findings = find(study, rows, base) if tested else NONE
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(render(study, viewed(study.task, rows, view, findings), width, view, findings))
+    console.print(printed.shown(study, viewed(study.task, rows, view, findings), width, view, findings))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

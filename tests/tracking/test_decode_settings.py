@@ -7,18 +7,19 @@ from pathlib import Path
 from studies_on_disk import make_study
 from tables import by_name, scored, shown
 
-from tracking.table.printed import table, to_csv, to_json, to_markdown
+from tracking.statistics.rows import table
+from tracking.table.printed import written
 
 
 def test_the_caption_names_the_decode_settings(tmp_path: Path) -> None:
     usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (to_markdown(usual, table(usual)), " ".join(shown(usual).split())):
+    for text in (written("md", usual, table(usual)), " ".join(shown(usual).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in to_markdown(averaged, table(averaged))
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged, table(averaged))
     empty = make_study(tmp_path / "empty", {"base": [1]})
-    assert "on dev; " in to_markdown(empty, table(empty))
+    assert "on dev; " in written("md", empty, table(empty))
 
 
 def test_base_scored_again_with_another_beam_leaves_other_rows_without_a_bleu_difference(tmp_path: Path) -> None:
@@ -28,12 +29,12 @@ def test_base_scored_again_with_another_beam_leaves_other_rows_without_a_bleu_di
     assert (heads.scores["bleu"], heads.deltas["ppl"], heads.deltas["bleu"]) == (30.0, 0.0, None)
     assert heads.note == "decode.beam 4, not 8"
     assert (layers.deltas["bleu"], layers.note, rows["base"].note) == (0.0, "", "")
-    text = to_markdown(study, table(study))
+    text = written("md", study, table(study))
     assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
     assert "measured on dev, beam 8," in text
-    assert ",0,other settings," in to_csv(study, table(study))
+    assert ",0,other settings," in written("csv", study, table(study))
     assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(to_json(study, table(study)))[0]["other_decode"] == ["beam"]
+    assert json.loads(written("json", study, table(study)))[0]["other_decode"] == ["beam"]
 
 
 def test_a_row_about_decoding_is_compared_with_base(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_setting_that_base_leaves_out_is_another_setting(tmp_path: Path) -> No
     assert (heads.deltas["ppl"], heads.deltas["bleu"], heads.other_decode) == (0.0, None, ("temperature",))
     assert heads.note == "temperature 0.5, not default"
     assert (rows["base"].note, rows["c_layers_2"].note) == ("", "")
-    text = to_markdown(study, [*rows.values()])
+    text = written("md", study, [*rows.values()])
     assert "| 4.50 | 30.0 | 0.00 | other settings |" in text
     assert "measured on dev, beam 4, α 0.6, last checkpoint;" in text
 

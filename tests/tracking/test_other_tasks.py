@@ -16,8 +16,9 @@ from tables import shown
 from tracking.frames import load
 from tracking.mlflow.replay import Replay
 from tracking.report.written import report_page
+from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import table, to_csv, to_html, to_json, to_latex, to_markdown
+from tracking.table.printed import written
 from transformer.card import CARD
 from transformer.config import SEMANTICS
 
@@ -45,17 +46,17 @@ def test_one_metric_on_a_set_of_its_own(finished: Study) -> None:
 
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
     rows = table(finished)
-    head, *lines = csv.reader(io.StringIO(to_csv(finished, rows)))
+    head, *lines = csv.reader(io.StringIO(written("csv", finished, rows)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
         *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1", "accuracy_s2"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
-    content = json.loads(to_json(finished, rows))
+    content = json.loads(written("json", finished, rows))
     objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values"}
     assert content[0].keys() == objects | {name for name in head if not name.startswith("accuracy_s")}
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
-    markdown = to_markdown(finished, rows).splitlines()
+    markdown = written("md", finished, rows).splitlines()
     assert markdown[0] == "|  | row | H | L | other | accuracy | Δaccuracy | params | FLOPs | time | note |"
     assert (
         markdown[3] == "| size | wide | 128 |  | layer normalization | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |  |"
@@ -71,7 +72,7 @@ def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: 
     for study in (finished, tagged):
         rows = table(study)
         content = [{key: of for key, of in row.items() if key not in SETTING_COLUMNS} for row in _json(study)]
-        texts = (to_csv(study, rows), to_markdown(study, rows), json.dumps(content), shown(study, width))
+        texts = (written("csv", study, rows), written("md", study, rows), json.dumps(content), shown(study, width))
         assert not [found for text in texts if (found := FOREIGN.search(text))]
         assert max(map(len, texts[-1].splitlines())) <= width
 
@@ -80,7 +81,7 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     base, deep = table(tagged)
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
     assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
-    text = to_markdown(tagged, [base, deep])
+    text = written("md", tagged, [base, deep])
     assert "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; " in text
     assert "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;" in text
     assert "| deep | depth 8, norm None | 90.2 | 0.12 | 0.750 | −1.0 | 0.00 | +0.250 |  |  | 2.5 s |  |" in text
@@ -91,7 +92,7 @@ def test_other_settings_for_scoring_make_no_difference(tmp_path: Path) -> None:
     _, deep = table(study)
     assert (deep.deltas["f1"], deep.deltas["error"], deep.deltas["accuracy"]) == (None, 0.0, None)
     assert deep.note == "predict.vote 3, not default"
-    assert "| 90.2 | 0.12 | 0.750 | other settings | 0.00 | other settings |" in to_markdown(study, table(study))
+    assert "| 90.2 | 0.12 | 0.750 | other settings | 0.00 | other settings |" in written("md", study, table(study))
     about = replace(study, cells={**study.cells, "deep": {"vote": 3}})
     assert table(about)[1].note == "", "the row is about this setting"
 
@@ -101,8 +102,8 @@ def test_published_values_have_columns_where_a_row_has_them(tmp_path: Path) -> N
     figures: dict[str, dict[str, float | None]] = {"base": {"accuracy": 0.9}, "wide": {"accuracy": 0.97}}
     study = replace(study, trials=tuple(replace(trial, published=figures[trial.row]) for trial in study.trials))
     assert table(study)[1].published_deltas == {"accuracy": 0.07}
-    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in to_csv(study, table(study))
-    assert "| paper accuracy | paper Δaccuracy |" in to_markdown(study, table(study))
+    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study, table(study))
+    assert "| paper accuracy | paper Δaccuracy |" in written("md", study, table(study))
     assert "+0.070" in shown(study)
 
 
@@ -134,13 +135,19 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(runs: 
     rows = table(study)
     note, below = "stopped at 10 of 500 (s2)", "planned steps; means include these seeds: wide (seed 2)."
     assert [(row.scores["accuracy"], row.note) for row in rows] == [(pytest.approx(0.91), ""), (0.95, note)]
-    texts = (to_markdown(study, rows), to_latex(study, rows), to_html(study, rows), report_page(study), shown(study))
+    texts = (
+        written("md", study, rows),
+        written("tex", study, rows),
+        written("html", study, rows),
+        report_page(study),
+        shown(study),
+    )
     for text in texts:
         words = " ".join(text.split())
         assert all(part in words for part in (note, f": training ended before its {below}")), text
     marks = ("| wide§ |", "wide$^{\\S}$", ">wide§<", "change of wide§", "change of wide§")
     assert all(mark in text for mark, text in zip(marks, texts, strict=True))
-    assert note in to_csv(study, rows)
+    assert note in written("csv", study, rows)
     assert [row["note"] for row in _json(study)] == ["", note]
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
     assert Replay(study.folder, *store).once().problems == ()
@@ -166,5 +173,5 @@ def test_the_version_of_translation_is_that_of_its_trial_keys() -> None:
 
 
 def _json(study: Study) -> list[dict[str, Any]]:
-    content: list[dict[str, Any]] = json.loads(to_json(study, table(study)))
+    content: list[dict[str, Any]] = json.loads(written("json", study, table(study)))
     return content

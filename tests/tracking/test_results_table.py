@@ -8,8 +8,9 @@ import pytest
 from studies_on_disk import begin, finish, make_study
 from tables import by_name
 
+from tracking.statistics.rows import table
 from tracking.study import Study
-from tracking.table.printed import table, to_csv, to_json, to_markdown
+from tracking.table.printed import written
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -56,7 +57,7 @@ def test_a_difference_is_between_the_means_over_all_seeds_of_both(tmp_path: Path
     heads, layers = by_name(study)["a_heads_1"], by_name(study)["c_layers_2"]
     assert (heads.scores["bleu"], heads.seeds, heads.deltas["bleu"], heads.note) == (70.0, 3, 25.0, "")
     assert (layers.deltas["bleu"], layers.note) == (-15.0, ""), "no seed needs to be in common"
-    assert "Δ: difference from base, between means over all seeds of both" in to_markdown(study, table(study))
+    assert "Δ: difference from base, between means over all seeds of both" in written("md", study, table(study))
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -80,17 +81,17 @@ def test_a_score_that_is_not_finite_is_not_left_out_of_the_mean(tmp_path: Path) 
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
     (row,) = table(study)
     assert (row.seeds, row.scores["ppl"], row.scores["bleu"]) == (2, None, 30.0)
-    assert "not finite" in to_markdown(study, [row])
+    assert "not finite" in written("md", study, [row])
 
 
 def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed: Study) -> None:
-    text = to_csv(mixed, table(mixed))
+    text = written("csv", mixed, table(mixed))
     assert text.startswith(HEADER + ",")
     lines = list(csv.DictReader(io.StringIO(text)))
     base, heads, layers = lines
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
-    assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4.0", "5.0"]
-    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == ("6.0", "", "")
+    assert [base[f"ppl_s{seed}"] for seed in (1, 2)] == ["4", "5"]
+    assert (heads["ppl_s1"], heads["ppl_s2"], heads["sd_ppl"]) == (("6", "", ""))
     assert heads["paper_params_m"] == ""
     assert heads["note"].startswith("1 of 2 seeds")
     for name in ("steps", "ppl", "bleu", "params", "flops", "seconds", "delta_ppl", "delta_bleu"):
@@ -98,7 +99,7 @@ def test_csv_starts_with_the_contract_and_leaves_none_of_our_numbers_blank(mixed
 
 
 def test_json_has_the_same_numbers(mixed: Study) -> None:
-    rows = json.loads(to_json(mixed, table(mixed)))
+    rows = json.loads(written("json", mixed, table(mixed)))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
     assert (rows[0]["sd_bleu"], rows[1]["sd_bleu"]) == (pytest.approx(math.sqrt(2)), None)
@@ -106,7 +107,7 @@ def test_json_has_the_same_numbers(mixed: Study) -> None:
 
 
 def test_markdown_is_the_table_of_the_paper(mixed: Study) -> None:
-    lines = to_markdown(mixed, table(mixed)).splitlines()
+    lines = written("md", mixed, table(mixed)).splitlines()
     cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]]
     head, _, base, heads, layers = cells
     assert "|".join(head[:12]) == "|row|N|d_model|d_ff|h|d_k|d_v|P_drop|ε_ls|steps|other"

@@ -14,8 +14,9 @@ from tracking.mlflow.describe import points_in
 from tracking.statistics.findings import Findings, with_verdicts
 from tracking.statistics.rows import TableRow
 from tracking.study import Study
-from tracking.table.printed import to_csv, to_markdown
+from tracking.table.printed import written
 from tracking.trial import TAKEN, TrialFolder
+from tracking.uri import without_password
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
@@ -26,7 +27,7 @@ MOST_LINES = 100  # per set
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
     """The artifacts by path. What still changes while the trial runs is left out until it ends."""
     whole = {path.name: _content(path) for path in (folder.config_path, folder.provenance_path)}
-    found = {name: content for name, content in whole.items() if content is not None}
+    found = {name: _without_secrets(content) for name, content in whole.items() if content is not None}
     if lives:
         return found
     if journal := unless_damaged(folder.journal, []):
@@ -72,6 +73,10 @@ def _lines(path: Path) -> list[str]:
     return (_content(path) or b"").decode("utf-8", errors="replace").splitlines()
 
 
+def _without_secrets(content: bytes) -> bytes:
+    return without_password(content.decode("utf-8", errors="replace")).encode()
+
+
 def _content(path: Path) -> bytes | None:
     """None without the file, and for one that cannot be read: the rest of the page is of use without it."""
     return unless_damaged(partial(read_whole, path), None)
@@ -82,8 +87,8 @@ def study_files(study: Study, rows: Sequence[TableRow], findings: Findings) -> d
     complete."""
     all_of_it = with_verdicts(findings, study.task, rows)
     return {
-        "table.md": to_markdown(study, rows, findings=findings).encode(),
-        "table.csv": to_csv(study, rows, findings=all_of_it).encode(),
+        "table.md": written("md", study, rows, findings=findings).encode(),
+        "table.csv": written("csv", study, rows, findings=all_of_it).encode(),
         **(_report(study) if _complete(study, rows) else {}),
     }
 

@@ -8,74 +8,68 @@ from tracking.card import Card, Metric
 from tracking.report.row_entries import Entry
 from tracking.statistics.findings import Findings
 from tracking.statistics.rows import TableRow
-from tracking.table import cells
-from tracking.table.columns import COST_LABELS, published_names
+from tracking.table.columns import COST_LABELS, columns_of, interval_of, published_names, score_names
+from tracking.table.printed import brief
 from tracking.words import flops, millions, parameters, time
-
-NONE = "–"
 
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of a row as text. ``about`` the difference is shown when it is pointed at."""
+    """A cell of the page. ``about`` it is shown when it is pointed at."""
 
-    value: str
+    role: str  # first, delta or published
+    text: str
     sd: str = ""
-    delta: str = NONE
     about: str = ""
-    published: str | None = None  # None without a column for it
-    has_value: bool = False
-    has_delta: bool = False
+    known: bool = True  # whether it has a value, or needs none
 
 
 def results(
     card: Card, rows: Sequence[TableRow], entries: Sequence[Entry], findings: Findings, notes: str
 ) -> dict[str, Any]:
     """The study's table, and the lines below it."""
-    published, known = published_names(card, rows), known_costs(rows)
+    costs = known_costs(rows)
     lines = [
         {
             "row": row,
             "entry": entry,
             "mark": findings.row_mark(row),
             "unlike": "; ".join(difference.text for difference in findings.unlike.get(row.row, ())),
-            "scores": [_score(card, row, metric, findings, metric.name in published) for metric in card.tabled],
-            "costs": _costs(card, row, known),
+            "cells": _cells(card, rows, row, findings, costs),
         }
         for row, entry in zip(rows, entries, strict=True)
     ]
-    heads = [COST_LABELS[name] for name in known]
-    return {
-        **{"metrics": card.tabled, "published": published, "costs": heads, "lines": lines},
-        "notes": notes.splitlines(),
-    }
+    heads, published = [COST_LABELS[name] for name in costs], published_names(card, rows)
+    shown = {"metrics": card.tabled, "published": published, "costs": heads, "lines": lines}
+    return shown | {"notes": notes.splitlines()}
 
 
 def known_costs(rows: Sequence[TableRow]) -> list[str]:
     return [name for name in COST_LABELS if any(getattr(row, name) is not None for row in rows)]
 
 
-def _score(card: Card, row: TableRow, metric: Metric, findings: Findings, published: bool) -> Score:
+def _cells(
+    card: Card, rows: Sequence[TableRow], row: TableRow, findings: Findings, costs: Sequence[str]
+) -> list[Score]:
     """In a row without a finished seed: its state once, in place of the first number."""
-    paper = cells.published_delta(row, metric) if published else None
-    if not row.seeds:
-        return Score(row.status if metric == card.tabled[0] else NONE, published=paper)
-    said = findings.words(row, metric)
-    value, _, sd = cells.score(card, row, metric).partition("±")
-    return Score(
-        value,
-        sd,
-        cells.delta(card, row, metric, findings),
-        "; ".join(filter(None, [said, cells.interval(row, metric, findings)])),
-        paper,
-        row.scores[metric.name] is not None,
-        row.deltas[metric.name] is not None,
-    )
+    known = columns_of(card, rows, findings)
+    columns = [known[name] for name in (*score_names(card, rows), *costs)]
+    about = {f"delta_{metric.name}": _about(row, metric, findings) for metric in card.tabled}
+    first = {*(metric.name for metric in card.tabled), *costs[:1]}
+    found = list[Score]()
+    for column, cell in zip(columns, brief(card, columns, row), strict=True):
+        text, _, sd = cell.text.partition(" ± ")
+        role = "first" * (column.name in first) + "delta" * (column.name in about) + "published" * column.faint
+        ours = column.name in about or (column.name in first and column.name not in costs)
+        said = about.get(column.name, "")
+        found.append(Score(role, text, sd, said, not ours or column.value(row) is not None))
+    return found
 
 
-def _costs(card: Card, row: TableRow, known: Sequence[str]) -> list[str]:
-    shown = dict(zip(COST_LABELS, cells.costs(card, row), strict=True))
-    return [shown[name] if row.seeds else NONE for name in known]
+def _about(row: TableRow, metric: Metric, findings: Findings) -> str:
+    """What the test says of the difference."""
+    said = findings.words(row, metric) if row.seeds else ""
+    return "; ".join(filter(None, [said, interval_of(row, metric, findings)]))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,9 @@
-r"""The study's table in LaTeX, for the preamble \usepackage{booktabs}."""
+r"""A table in LaTeX, for the preamble \usepackage{booktabs}."""
 
 import re
 from collections.abc import Sequence
 
-from tracking.statistics.findings import NONE, Findings
-from tracking.statistics.rows import TableRow
-from tracking.study import Study
-from tracking.table.columns import printed_names
-from tracking.table.text_table import Cell, TextTable, text_table
-from tracking.table.view import PLAIN, View
+from tracking.table.text import Cell, TextTable
 
 ESCAPED = {
     "\\": r"\textbackslash{}",
@@ -36,20 +31,18 @@ BEGIN = r"""% Needs \usepackage{booktabs}. With \usepackage{graphicx} a wide tab
 \def\fitted#1{#1}
 \fi
 \fitted{%"""
+SIDES = {"number": "r", "setting": "c"}
 BEYOND_LATIN = "% Letters beyond Latin ones need XeLaTeX or LuaLaTeX, and a font that has them.\n"
 
 
-def to_latex(study: Study, rows: Sequence[TableRow], view: View = PLAIN, findings: Findings = NONE) -> str:
-    """One table environment; groups are apart, notes of rows stand below the caption."""
-    table = text_table(study, rows, printed_names(study.task, rows), view, findings)
-    notes = [f"{row.row}: {row.note}." for row in rows if row.note]
-    about = [*table.caption.split("\n"), *notes]
+def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
+    """One table environment; groups are apart, ``notes`` stand below the caption."""
     head = _line(["", *(_head(column.head) for column in table.columns)])
     lines = [f"\\begin{{tabular}}{{l{_layout(table)}}}", "\\toprule", head, "\\midrule", *_body(table)]
-    name = re.sub("[^A-Za-z0-9-]", "-", study.name)
-    caption = f"\\caption{{{escaped(study.name)}. {' '.join(map(escaped, about))}}}"
-    end = ["\\bottomrule", "\\end{tabular}}", caption, f"\\label{{tab:{name}}}", "\\end{table}", ""]
-    text = "\n".join([BEGIN, *lines, *end])
+    name = re.sub("[^A-Za-z0-9-]", "-", table.title)
+    about = " ".join(map(escaped, [*table.caption.split("\n"), *notes]))
+    end = ["\\bottomrule", "\\end{tabular}}", f"\\caption{{{escaped(table.title)}. {about}}}"]
+    text = "\n".join([BEGIN, *lines, *end, f"\\label{{tab:{name}}}", "\\end{table}", ""])
     return (BEYOND_LATIN if any(ord(letter) > 0x17F for letter in text) else "") + text
 
 
@@ -59,7 +52,7 @@ def escaped(text: str) -> str:
 
 
 def _layout(table: TextTable) -> str:
-    return "".join({"number": "r", "setting": "c", "text": "l"}[column.kind] for column in table.columns)
+    return "".join(SIDES.get(column.kind, "l") for column in table.columns)
 
 
 def _head(text: str) -> str:
@@ -70,15 +63,15 @@ def _head(text: str) -> str:
 
 def _body(table: TextTable) -> list[str]:
     lines: list[str] = []
-    for place, (group, line) in enumerate(zip(table.groups, table.lines, strict=True)):
-        first = place == 0 or table.groups[place - 1] != group
+    for place, line in enumerate(table.lines):
+        first = table.begins(place)
         lines += ["\\midrule"] * (first and place > 0)
-        lines.append(_line([escaped(group) if first else "", *map(_cell, line)]))
+        lines.append(_line([escaped(table.groups[place]) if first else "", *map(_cell, line)]))
     return lines
 
 
 def _cell(cell: Cell) -> str:
-    return f"\\textbf{{{escaped(cell.text)}}}" if cell.best else escaped(cell.text)
+    return f"\\textbf{{{escaped(cell.line)}}}" if cell.best else escaped(cell.line)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from sweeps.planning.continued import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.schema import RefusedError
 from tracking.statistics.rows import table
-from tracking.table.printed import to_markdown
+from tracking.table.printed import written
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 
@@ -124,7 +124,7 @@ def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> 
     again = plan_sweep([], here=tmp_path)
     assert [planned.trial for planned in again.trials] == list(before.trials)
     assert [(trial.group, trial.change) for trial in before.trials[1:]] == [("vary", "d_ff 128"), ("vary", "h 4")]
-    markdown = to_markdown(before, table(before))
+    markdown = written("md", before, table(before))
     assert "At the paper's size d_ff_1024 is d_ff 1024." in markdown
     assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
     typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)

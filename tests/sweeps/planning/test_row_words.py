@@ -12,7 +12,7 @@ from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow, shown_change
 from sweeps.planning.continued import plan_sweep
 from tracking.statistics.rows import table
-from tracking.table.printed import to_json, to_markdown
+from tracking.table.printed import written
 
 HEAD = "# @package _global_\n"
 
@@ -58,9 +58,9 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
     sweep(tmp_path, rows, "train.steps=200", ends=1)
     assert note in " ".join(typed(tmp_path, "plan", "sweep.name=other", rows).output.split())
     study = study_in(tmp_path)
-    assert line in to_markdown(study, table(study))
+    assert line in written("md", study, table(study))
     assert line in " ".join(typed(tmp_path, "table").output.split())
-    shown = {row["row"]: row["before_scaling"] for row in json.loads(to_json(study, table(study)))}
+    shown = {row["row"]: row["before_scaling"] for row in json.loads(written("json", study, table(study)))}
     assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
     assert "At the paper's size" not in " ".join(typed(tmp_path, "plan", rows, "scale=paper").output.split())
 
