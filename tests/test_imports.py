@@ -138,7 +138,7 @@ def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray(room: s
 
 
 def test_one_trial_in_this_process_needs_no_ray() -> None:
-    waiting, seen = [ROOT / "sweeps/running/here.py"], set[Path]()
+    waiting, seen = [ROOT / "sweeps/running/single_process.py"], set[Path]()
     while waiting:
         path = waiting.pop()
         seen.add(path)

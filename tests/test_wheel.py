@@ -129,6 +129,7 @@ def without(packages: tuple[str, ...], site: Path, folder: Path, commands: list[
 def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (project["name"], DISTRIBUTION) == ("allelse", "allelse")
+    assert f"\nversion: {project['version']}\n" in (PROJECT / "CITATION.cff").read_text("utf-8")
     assert typed(site, tmp_path, "--version") == f"allelse {project['version']}\n"
 
 

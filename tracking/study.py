@@ -2,12 +2,15 @@
 
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from tracking.card import Card
 from tracking.damage import DamagedFileError, UnreadableError, unless_damaged
@@ -62,6 +65,11 @@ class Study:
         return self.folder.name
 
     @property
+    def mark(self) -> str:
+        """By which a tracker knows it: its identity, or the name of a study that has none yet."""
+        return self.identity or self.name
+
+    @property
     def begun(self) -> bool:
         """Whether any trial has a configuration on disk, with which other settings could be mixed."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
@@ -112,6 +120,12 @@ def task_of(folder: Path) -> Card | None:
         return read_study(folder).task
     except StudyMissing:
         return None
+
+
+def give_identity(folder: Path) -> None:
+    """Make the study of this folder another one for trackers: it is a copy. Raises StudyMissing, DamagedFileError."""
+    with FileLock(folder / ".locks" / "study"):
+        write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
 
 def write_study(study: Study) -> None:

@@ -12,7 +12,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
 from sweeps.planning.naming import damaged, known_study
-from sweeps.planning.recorded import recording, values_of
+from sweeps.planning.record import recording, values_of
 from sweeps.schema import Problem, RefusedError, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity

@@ -91,7 +91,7 @@ def report(
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
-    from sweeps.verbs.compared import texts_of
+    from sweeps.verbs.sides import texts_of
 
     refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
@@ -122,7 +122,7 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
     """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.verbs.compared import by_output, chosen_metrics, families, named_sides, with_texts
+    from sweeps.verbs.sides import by_output, chosen_metrics, families, named_sides, with_texts
 
     names, overrides = names_and_overrides(arguments)
     sides = named_sides(names, overrides)

@@ -80,7 +80,7 @@ def page(browser: Any) -> Iterator[Any]:
 def link(server: str, study: Study, mode: str = "") -> str:
     experiment = experiment_of(study.folder, default_uri(study.folder.parent))
     assert experiment is not None
-    return page_address(server, experiment, study.name, mode)
+    return page_address(server, experiment, study.mark, mode)
 
 
 def test_the_first_page_is_the_table_without_scrolling(page: Any, server: str, shown: Study) -> None:

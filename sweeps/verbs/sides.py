@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import source_of_study
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import known_study, must_finish, study_names
-from sweeps.planning.recorded import moved
-from sweeps.planning.task_of import source_of_study
+from sweeps.planning.record import moved
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
