@@ -47,8 +47,10 @@ class Found:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
             place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
             allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
+            swept = row == BASE and problem.key in self.typed.sweeps
+            found = problem.found + (" in base, with which each row is compared" if swept else "")
             if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
-                self.every.append(replace(problem, allowed=allowed, place=place, nearest=near))
+                self.every.append(replace(problem, found=found, allowed=allowed, place=place, nearest=near))
 
     def options(self, row: str, more: Mapping[str, str] | None = None) -> list[str]:
         """What Hydra composes a row from, but for the scale."""
