@@ -24,7 +24,7 @@ from benchmarks.record import MEASURED
 from benchmarks.sheet import Sheet, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import Size, Workload, drawn_pairs, workload
-from tracking.provenance import changes, collect
+from tracking.provenance import ROOT, changes, git_state, of_process
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch
 from transformer.data.prepared import ParallelSet, Sentences
@@ -146,7 +146,7 @@ def main() -> None:
     note = "Each line except the first disables one optimization. Gain: the added CPU seconds, round by round."
     columns = ("size", "what", "ms per batch", "gain", "range")
     console.print(to_terminal(Sheet("Gain of each optimization", note, columns, rows, words=2)))
-    found = collect("cpu", "", code=MEASURED)
+    found = {**git_state(ROOT, MEASURED), **of_process()}
     console.print(f"commit {found['commit']}{changes(found)}, {found['cpu']}, one thread")
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks.record import MEASURED
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
 from sweeps.planning.compose import compose_row
-from tracking.provenance import changes, collect
+from tracking.provenance import ROOT, changes, git_state
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
 from transformer.data.batches import Batch, Shape, TrainingBatches
@@ -240,7 +240,7 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = collect(torch.cuda.get_device_name(device), "", code=MEASURED)
+    found = git_state(ROOT, MEASURED)
     commit = f"{found['commit']}{changes(found)}"
     return f"{found['command']}, commit {commit}, {found['device']}, torch {found['versions']['torch']}"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweeps.schema import Problem, RefusedError
 from tracking.files import write_atomic
-from tracking.provenance import CODE, changes, collect
+from tracking.provenance import CODE, ROOT, changes, git_state, of_process
 from tracking.words import time as as_time
 
 RESULTS = Path(__file__).parent / "results"
@@ -27,7 +27,7 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
     if missing:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
-    known = collect("cpu", "", code=MEASURED)
+    known = {**git_state(ROOT, MEASURED), **of_process()}
     versions = {name: known["versions"][name] for name in ("python", "torch")}
     return {
         **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},

@@ -20,7 +20,6 @@ app = typer.Typer(
     help="Ablation studies of any model: a base, and rows that change one named thing. See the cost, run it, get the "
     "table.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

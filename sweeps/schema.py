@@ -1,8 +1,7 @@
-"""Plain data into frozen dataclasses, with every mistake reported at once.
+"""Plain data: nested groups and dotted keys, and both into frozen dataclasses, with every mistake reported at once.
 
 The type of a field states what it allows: ``Annotated[int, Range(1)]``, ``Literal["fp32", "bf16"]``, ``list[str]``.
-A field that was added later also states what an older configuration means: ``Neutral(value)``.
-"""
+A field that was added later also states what an older configuration means: ``Neutral(value)``."""
 
 import difflib
 import math
@@ -10,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from sweeps.roles import field_types, neutral_of
 
@@ -201,3 +200,62 @@ def _show(value: object) -> str:
 
 def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
+
+
+Tree = dict[str, Any]
+Values = dict[str, Any]
+Value = TypeVar("Value")
+
+
+def copied(value: Value) -> Value:
+    """A copy of plain data from a file: faster than ``copy.deepcopy``, which looks for cycles."""
+    if isinstance(value, dict):
+        return cast(Value, {key: copied(item) for key, item in value.items()})
+    return cast(Value, [copied(item) for item in value]) if isinstance(value, list) else value
+
+
+def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """A copy with these dotted keys set, where their groups exist."""
+    tree = copied(tree)
+    for key, value in values.items():
+        *groups, name = key.split(".")
+        node: Any = tree
+        for group in groups:
+            node = node.get(group) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node[name] = value
+    return tree
+
+
+def merged(below: Tree, above: Tree) -> Tree:
+    """A copy with groups merged key by key, as Hydra merges them."""
+    result = copied(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else copied(value)
+    return result
+
+
+def dotted(tree: Tree) -> Values:
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}."""
+    return {f"{group}.{name}": value for group, values in tree.items() for name, value in values.items()}
+
+
+def nested(values: Mapping[str, Any]) -> Tree:
+    """The reverse of ``dotted``."""
+    tree: Tree = {}
+    for key, value in values.items():
+        group, name = key.split(".")
+        tree.setdefault(group, {})[name] = value
+    return tree
+
+
+def differences(base: Tree, row: Tree, groups: Iterable[str]) -> Values:
+    """Dotted keys and values by which a row differs from base in these groups."""
+    return {
+        f"{group}.{key}": value
+        for group in groups
+        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
+        for key, value in row[group].items()
+        if value != base[group].get(key, object())
+    }

@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-from sweeps.config.folders import shipped_folder
+from other_tasks import digits
+
+from sweeps.config.files import shipped_folder
+from sweeps.verbs.command import PACKAGES_OF_RUN
 from tracking.provenance import DISTRIBUTION
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -72,9 +76,60 @@ def test_a_checkout_reads_its_top_level_conf() -> None:
     assert shipped_folder(PROJECT / "sweeps") == PROJECT / "conf"
 
 
+READING = [
+    ["status", "sweep.name=digits"],
+    ["table", "sweep.name=digits"],
+    ["report", "sweep.name=digits"],
+    ["compare", "base-s1", "wide-s1", "sweep.name=digits"],
+    ["plan", "scale=tiny"],
+]
+RUNNING = [["sweep"], ["train"], ["ui"], ["sync"], ["evaluate", "base-s1"], ["translate", "base-s1"]]
+WITHOUT = """
+import json, sys
+packages, commands = json.loads(sys.argv[1])
+sys.modules.update(dict.fromkeys(packages))  # an import of None fails as one of a missing package does
+from sweeps.cli import app
+for words in commands:
+    try:
+        app(words)
+    except SystemExit as ended:
+        print("exit code", ended.code)
+"""
+
+
+def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(site: Path, tmp_path: Path) -> None:
+    digits(tmp_path / "runs" / "digits", 0.5, 0.75, 0.875, 1.0)
+    ended, said = without(PACKAGES_OF_RUN, site, tmp_path, READING)
+    assert ended == [0] * len(READING), said
+    assert (tmp_path / "runs" / "digits" / "report.html").is_file()
+    ended, said = without(PACKAGES_OF_RUN, site, tmp_path, RUNNING)
+    assert ended == [2] * len(RUNNING)
+    assert said.count("allelse[run] is not installed: fsspec, mlflow, ") == len(RUNNING)
+    assert "type pip install 'allelse[run]'" in said
+
+
+def test_the_extra_has_the_packages_that_are_looked_for() -> None:
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert tuple(re.match(r"[\w-]+", package)[0] for package in extras["run"]) == PACKAGES_OF_RUN  # type: ignore[index]
+
+
+def without(packages: tuple[str, ...], site: Path, folder: Path, commands: list[list[str]]) -> tuple[list[int], str]:
+    """The exit codes of the wheel's commands without these packages, and what they say on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, json.dumps([packages, commands])],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)], done.stderr
+
+
 def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (project["name"], DISTRIBUTION) == ("allelse", "allelse")
+    assert f"\nversion: {project['version']}\n" in (PROJECT / "CITATION.cff").read_text("utf-8")
     assert typed(site, tmp_path, "--version") == f"allelse {project['version']}\n"
 
 

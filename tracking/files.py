@@ -24,8 +24,8 @@ NEWEST = 1 << 12
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, seven times as fast
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Replace `path` by `text` (UTF-8) so that a crash leaves the old content or the new, never a part."""
+def write_atomic(path: Path, text: str | bytes) -> None:
+    """Replace `path` by `text` (UTF-8), or by these bytes, so that a crash leaves the old or the new, never a part."""
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -166,10 +166,10 @@ def _drop_torn_tail(descriptor: int) -> None:
     os.ftruncate(descriptor, content.rfind(b"\n") + 1)
 
 
-def _fill(descriptor: int, text: str) -> None:
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+def _fill(descriptor: int, text: str | bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
         os.fchmod(file.fileno(), 0o644)  # mkstemp's 0600 would hide the study from colleagues
-        file.write(text)
+        file.write(text.encode() if isinstance(text, str) else text)
         file.flush()
         os.fsync(file.fileno())
 

@@ -1,12 +1,18 @@
-"""Where a result comes from: code, versions, machine, data."""
+"""Where a result comes from: one record of each attempt at a trial and of each scoring, and none is ever replaced.
 
-import hashlib
+``provenance.json`` has them as ``attempts`` and ``scorings``. Beside these stands, for whoever reads one answer, the
+record of the last attempt that trained.
+"""
+
 import os
 import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,44 +21,118 @@ from tracking.uri import without_password
 from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
-CODE = ("sweeps", "tracking", "transformer")
+CODE = ("allelse", "sweeps", "tracking", "transformer")
 """The packages whose files make a result. Rows and other settings are recorded with the trial."""
+ROOT = Path(__file__).parents[1]
+"""The folder of these packages: a checkout, or that of installed packages."""
 SHOWN = 3
 """How many changed files are named in a sentence."""
-PACKAGES = {
-    **{name: name for name in ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")},
-    "allelse": DISTRIBUTION,
-}
+MOST_DIFF = 1 << 20
+"""Bytes of a diff that are kept."""
+Record = dict[str, Any]
 
 
-def collect(
-    device: str, data_fingerprint: str, hosts: tuple[str, ...] = (), code: tuple[str, ...] = CODE
-) -> dict[str, Any]:
-    """The content of `provenance.json`. An unknown entry is None; versions are read without importing the packages.
-
-    ``hosts`` are the machines that train, if these are known; ``driver`` is the one of this process. ``code`` are the
-    folders whose changes count.
-    """
-    here = socket.gethostname()
-    commit, changed = _git_state(Path(__file__).resolve(), code)
+def of_process() -> Record:
+    """What this process computes with: its machine, and the version of every package that it has imported so far."""
+    cpu = {"model": _cpu_model(), "count": os.cpu_count()}
     return {
-        "commit": commit,
-        "dirty": None if changed is None else bool(changed),
-        "changes": changed,
-        "versions": {"python": platform.python_version(), **{name: _version(PACKAGES[name]) for name in PACKAGES}},
-        "host": next(iter(hosts), here),
-        "hosts": sorted({*hosts}) or [here],
-        "driver": here,
-        "cpu": {"model": _cpu_model(), "count": os.cpu_count()},
-        "device": device,
-        "data_fingerprint": data_fingerprint,
-        "command": shell_line(map(without_password, [sys.executable, *sys.argv])),
+        "ts": time.time(),
+        "host": socket.gethostname(),
+        "cpu": cpu,
+        "versions": versions(),
+        "own_files": own_files(),
     }
+
+
+def versions() -> dict[str, str | None]:
+    """By the name of the package as it is installed."""
+    known, names = _distributions(), {name.partition(".")[0] for name in list(sys.modules)}
+    imported = {each: _version(each) for name in names for each in known.get(name, ())}
+    return {"python": platform.python_version(), DISTRIBUTION: own_version(), **dict(sorted(imported.items()))}
+
+
+def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Record:
+    """What holds for all attempts of a sweep: the commit, branch and changes of the folder where the task lies."""
+    command = shell_line(map(without_password, [sys.executable, *sys.argv]))
+    return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
+
+
+@cache
+def own_files() -> str:
+    """SHA-256 of our own Python files, as they lay on disk when this process first asked."""
+    whole = sha256()
+    for file in sorted(path for name in CODE for path in (ROOT / name).rglob("*.py") if path.is_file()):
+        whole.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def git_state(folder: Path, code: Sequence[str] = (".",)) -> Record:
+    """Commit, branch and uncommitted changes, all None or empty outside of a repository.
+
+    A package installed inside another project must not get that project's commit.
+    """
+    commit = None if "site-packages" in folder.parts else _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return {"commit": None, "branch": None, "dirty": None, "changes": None, "diff": ""}
+    changed = (_git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code) or "").splitlines()
+    added = (_git(folder, "ls-files", "--others", "--exclude-standard", "--", *code) or "").splitlines()
+    names = sorted({*changed, *(name for name in added if name.endswith(".py"))})
+    diff = without_password(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
+    branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
+    kept = diff.encode()[:MOST_DIFF].decode("utf-8", "ignore")
+    return {"commit": commit, "branch": branch, "dirty": bool(names), "changes": names, "diff": kept}
+
+
+def with_attempt(content: Record, record: Record) -> Record:
+    """The content of ``provenance.json`` with this record, in the place of that of the same attempt."""
+    others = [each for each in attempts(content) if each.get("attempt") != record["attempt"]]
+    found = [*others, record]
+    last = next((each for each in reversed(found) if each["from"] < each["steps"]), found[-1])
+    told = {name: value for each in found for name, value in each.get("about", {}).items()}
+    return {**last, **told, "attempts": found, "scorings": scorings(content)}
+
+
+def with_scoring(content: Record, by: Record, on: str) -> Record:
+    """The content with this set's scoring by a process; the sets that one attempt scores are one scoring."""
+    others: list[Record] = [{}, *scorings(content)]
+    last = others.pop()
+    if by.get("attempt") is None or last.get("attempt") != by["attempt"]:
+        others, last = [*others, last], {"scoring": len(others) + 1, "sets": []}
+    kept = {name: by.get(name) for name in ("attempt", "ts", "host", "versions", "own_files", "code")}
+    return {**content, "scorings": [*others[1:], {**last, **kept, "sets": [*last["sets"], on]}]}
+
+
+def attempts(content: Mapping[str, Any]) -> list[Record]:
+    """The records of all attempts, the oldest first."""
+    return list(content.get("attempts", [dict(content)] if content else []))
+
+
+def scorings(content: Mapping[str, Any]) -> list[Record]:
+    """The records of all scorings, the oldest first."""
+    return list(content.get("scorings", []))
+
+
+def trained_by(content: Mapping[str, Any], step: int) -> list[Record]:
+    """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
+
+    An attempt goes on from a checkpoint of the one before it that began earlier; a scoring alone begins at the end.
+    """
+    found: list[Record] = []
+    for record in reversed(attempts(content)):
+        if record.get("from", 0) < step:
+            found.insert(0, record)
+            step = record.get("from", 0)
+    return found
+
+
+def scored_by(content: Mapping[str, Any], on: str) -> Record:
+    """The record of the last scoring of this set; {} without one."""
+    return next((each for each in reversed(scorings(content)) if on in each["sets"]), {})
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str) -> Path:
     """Where the prepared data of this fingerprint lies below ``paths.data``."""
-    return folder / task / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+    return folder / task / sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 def changes(provenance: Mapping[str, Any]) -> str:
@@ -68,28 +148,18 @@ def own_version() -> str | None:
     return _version(DISTRIBUTION)
 
 
-def _git_state(source: Path, code: tuple[str, ...] = CODE) -> tuple[str | None, list[str] | None]:
-    """Commit of the checkout that tracks `source`, and the changed files of ``code``; (None, None) without a checkout.
-
-    A wheel installed inside another repository must not get that repository's commit.
-    """
-    tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
-    commit = _git(source.parent, "rev-parse", "HEAD")
-    if tracked is None or commit is None:
-        return None, None
-    root = source.parent.parent
-    changed = _git(root, "diff", "--name-only", "--relative", "HEAD", "--", *code)
-    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *code)
-    return commit, None if changed is None or added is None else sorted({*changed.splitlines(), *added.splitlines()})
-
-
 def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False, errors="replace")
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
 
 
 def _version(package: str) -> str | None:

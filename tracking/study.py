@@ -53,6 +53,8 @@ class Study:
     rows: tuple[dict[str, Any], ...] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
     seeds: tuple[int, ...] = ()
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # {"options", "values"} of the command line
+    identity: str = ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
+    code: tuple[str, ...] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
     task: Card = field(kw_only=True)
 
     @property
@@ -111,6 +113,8 @@ def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
     content = {
         "name": study.name,
+        "identity": study.identity,
+        "code": list(study.code),
         "task": study.task.to_dict(),
         "settings": study.settings,
         "rows": list(study.rows),
@@ -175,8 +179,10 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
     rows, seeds = tuple(map(_row, content["rows"])), tuple(content["seeds"])
     asked = tuple({name: str(each[name]) for name in ("ts", "command")} for each in content["asked"])
     place = Path(os.path.abspath(folder))  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
-    task = Card.of(content["task"])
-    return Study(place, trials, dict(content["cells"]), asked, shared[0], rows, seeds, shared[1], task=task)
+    task, identity = Card.of(content["task"]), str(content.get("identity", ""))
+    code = tuple(map(str, content.get("code", ())))
+    cells = dict(content["cells"])
+    return Study(place, trials, cells, asked, shared[0], rows, seeds, shared[1], identity, code, task=task)
 
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class TrialFolder:
         return config
 
     def provenance(self) -> dict[str, Any]:
-        """The content of ``provenance.json``; {} before the worker group has started."""
+        """The content of ``provenance.json``, see ``tracking.provenance``; {} before the worker group has started."""
         content = read_object(self.provenance_path)
         if content is not None and "commit" not in content:
             raise DamagedFileError(self.provenance_path, "must have a commit")

@@ -1,5 +1,6 @@
-"""The URI of MLflow's store, and URIs without their secrets."""
+"""The URI of MLflow's store, and texts without their secrets: in URIs, and behind names such as ``api_key``."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,15 @@ _ENCODED = re.compile(  # a whole address or a list of settings within one value
     rf"{_VALUE}*?{_VALUE_ENDS}",
     re.IGNORECASE,
 )
+_ENDINGS = r"(?:password|secret|token|api_key)"
+_IS_SECRET = re.compile(rf".*{_ENDINGS}", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(  # NAME = value, NAME: value, "NAME": "value", x["NAME"] = value, NAME: type = value
+    rf"""((?<![\w.-])[\w.-]*{_ENDINGS}(?:\\?["'])?\]?(?:[ \t]*:[ \t]*[\w.\[\]| ]+?)?[ \t]*(?:=(?!=)|:(?![:/]))[ \t]*)"""
+    r"""(?!(?:None|null|True|true|False|false|\*\*\*)\b)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s,;)\]}&"'*][^\s,;)\]}&"']*)""",
+    re.IGNORECASE,
+)
+SHORTEST = 8
+"""Characters of an environment's secret that is searched for in texts: shorter ones are words."""
 
 
 def default_uri(runs: Path) -> str:
@@ -41,14 +51,34 @@ def artifact_folder(runs: Path) -> Path:
 
 
 def without_password(text: str, mark: str = MARK) -> str:
-    """`text` with `mark` for the user, password and secret query values of every URI in it.
+    """`text` with `mark` for the user, password and secret query values of every URI in it, and for secrets.
+
+    These stand behind a name that ends in password, secret, token or api_key, or in the environment under such a name.
 
     For every text that others may read: files, screens, MLflow. An empty mark also removes the @.
     """
     user = f"{mark}@" if mark else ""
     for pattern, shown in ((_USERINFO, f"://{user}"), (_ENCODED, rf"\1{mark}"), (_QUERY, rf"\1{mark}")):
         text = pattern.sub(shown, text)
+    text = _NAMED.sub(lambda found: f"{found[1]}{_quoted(found[2], mark)}", text)
+    for value in _secrets_of_environment():
+        text = text.replace(value, mark)
     return text
+
+
+def _quoted(value: str, mark: str) -> str:
+    """The mark in the quotes of the value, so that JSON stays JSON."""
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{quote}{mark}{quote}"
+
+
+def is_secret(name: str) -> bool:
+    """Whether values of this name are shown to nobody."""
+    return _IS_SECRET.fullmatch(name) is not None
+
+
+def _secrets_of_environment() -> list[str]:
+    return [value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)]
 
 
 def without_passwords(tree: Any) -> Any:

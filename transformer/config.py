@@ -17,8 +17,8 @@ SEMANTICS = 3
 
 PositionKind = Literal["sinusoids", "learned"]
 Precision = Literal["fp32", "bf16"]
-LARGEST = 2**31 - 1
-Count = Annotated[int, Range(1, LARGEST)]
+INT32_MAX = 2**31 - 1
+Count = Annotated[int, Range(1, INT32_MAX)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 
 
@@ -50,13 +50,13 @@ class TrainConfig:
     tokens_per_batch: Count
     label_smoothing: Annotated[Probability, Symbol("ε_ls")]
     precision: Precision
-    seed: Annotated[int, Range(0, LARGEST), Seed()]
+    seed: Annotated[int, Range(0, INT32_MAX), Seed()]
     log_every: Annotated[Count, Observes()]
     evaluate_every: Annotated[Count, Observes()]
     checkpoint_every: Annotated[Count, Observes()]
     keep_checkpoints: Annotated[Count, Observes()]
-    score_every: Annotated[int, Range(0, LARGEST), Observes(), Neutral(0)] = 0  # 0: not while training
-    tokens_per_micro_batch: Annotated[int | None, Range(1, LARGEST), Observes()] = None  # None: by the kind of device
+    score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0  # 0: not while training
+    tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None  # None: by the kind of device
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DecodeConfig:
 
     beam: Annotated[int, Range(1, 32), Scores()]
     alpha: Annotated[float, Range(0), Scores()]
-    max_extra: Annotated[int, Range(0, LARGEST), Scores()]
+    max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
     average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
     average_every: Annotated[Count, Scores()]
 
@@ -80,7 +80,7 @@ class DataConfig:
     name: Annotated[Literal["synthetic", "multi30k", "files"], Fingerprinted()]
     source: Annotated[str, Fingerprinted()]
     target: Annotated[str, Fingerprinted()]
-    vocab_size: Annotated[int, Range(8, LARGEST), Fingerprinted()]
+    vocab_size: Annotated[int, Range(8, INT32_MAX), Fingerprinted()]
     mirror: Annotated[str | None, Fingerprinted(place=True, lasting=False)]
     train: Annotated[list[str] | None, Fingerprinted(place=True)]
     dev: Annotated[list[str] | None, Fingerprinted(place=True)]

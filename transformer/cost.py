@@ -1,7 +1,7 @@
 """Parameters and FLOPs of a configuration, by arithmetic alone (a multiply–add is 2 FLOPs)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import assert_never
 
 from transformer.config import ModelConfig
@@ -45,22 +45,10 @@ class Lengths:
     product: float = 0
 
     def __add__(self, other: "Lengths") -> "Lengths":
-        return Lengths(
-            self.source + other.source,
-            self.target + other.target,
-            self.source_squared + other.source_squared,
-            self.target_squared + other.target_squared,
-            self.product + other.product,
-        )
+        return Lengths(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
     def __mul__(self, factor: float) -> "Lengths":
-        return Lengths(
-            self.source * factor,
-            self.target * factor,
-            self.source_squared * factor,
-            self.target_squared * factor,
-            self.product * factor,
-        )
+        return Lengths(*(mine * factor for mine in astuple(self)))
 
     @staticmethod
     def of(pairs: Iterable[tuple[float, float]]) -> "Lengths":

@@ -21,7 +21,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeps.config.folders import CONFIG, Folders
+from sweeps.config.files import CONFIG, Folders
 from sweeps.schema import Problem
 from sweeps.task import RefusedError
 

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from sweeps.config.files import examined, line_of, root_of
-from sweeps.config.folders import BASE, CONFIG, Folders
+from sweeps.config.files import BASE, CONFIG, Folders, examined, line_of, root_of
 from sweeps.config.hydra import Hydra
 from sweeps.config.schema import Schema
-from sweeps.config.settings import tree_type
-from sweeps.config.suggest import known_keys
+from sweeps.config.settings import known_keys, tree_type
 from sweeps.config.tasks import TaskSource
 from sweeps.task import Problem, RefusedError, Task
 

@@ -6,17 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.files import examined, keys_set
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE, examined, keys_set
 from sweeps.config.hydra import option, resolved
 from sweeps.config.library import COMMAND_LINE, Library, place_of, place_of_missing
-from sweeps.config.overrides import Overrides
+from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import MAKERS, parse_scale
-from sweeps.config.suggest import other_name
-from sweeps.config.trees import Tree, assigned, copied, differences, merged, nested
 from sweeps.config.vary import MadeRow, MadeRows
-from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem
+from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem, Tree, assigned, copied, differences, merged, nested
 from sweeps.task import RefusedError
 
 
@@ -49,7 +46,7 @@ class Found:
         for problem in new:
             near = (problem.found == UNKNOWN_KEY and other_name(problem.key, self.library.keys)) or problem.nearest
             place = problem.place or self.place(problem.key, row, problem.found == IS_MISSING)
-            allowed = problem.allowed + (self.way_out if self.study and place == self._record else "")
+            allowed = problem.allowed + (self.way_out if self.study and place == self.record else "")
             if problem.found != UNKNOWN_KEY or not self._is_told(problem.key, place):
                 self.every.append(replace(problem, allowed=allowed, place=place, nearest=near))
 
@@ -68,7 +65,7 @@ class Found:
         meant = {"sweep.rows": "row", "sweep.seeds": self.library.schema.seed}.get(key, key)
         if not {key, meant}.isdisjoint([*self.typed.values, *self.typed.sweeps]) or meant in self.typed.choices:
             return COMMAND_LINE
-        return self._record if key in self.overrides.values else None
+        return self.record if key in self.overrides.values else None
 
     def place_of_maker(self, key: str) -> str | None:
         """Where a key that makes rows was written."""
@@ -90,7 +87,7 @@ class Found:
         if key in {**made.values, **made.final}:
             return made.place
         if self.is_only_recorded(row):
-            return self._record
+            return self.record
         find, file = place_of_missing if missing else place_of, self.library.folders.find(f"row/{row}")
         if row != BASE and file:  # its value was meant, though the scale's stands above it
             own = find(key, self.library.hydra, *self.options(row), "~scale")
@@ -99,7 +96,7 @@ class Found:
         return find(key, self.library.hydra, *self.options(made.of, made.options), *self.scale_option)
 
     @property
-    def _record(self) -> str | None:
+    def record(self) -> str | None:
         """The file of the recorded study."""
         return self.library.folders.show(self.study / "study.json") if self.study else None
 

@@ -12,8 +12,7 @@ from typing import Any, TypeGuard
 
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import Scale
-from sweeps.config.trees import Tree, differences
-from sweeps.schema import Problem
+from sweeps.schema import Problem, Tree, differences
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,17 @@ def load_task(name: str, here: Path) -> Task[Any]:
     return _loaded(name, str(here))
 
 
+def reference_of(name: str) -> str:
+    """``module:attribute`` of a task."""
+    ours = OURS[name].reference if name in OURS else None
+    return ours or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+
+
+def forget_tasks() -> None:
+    """Import each task again when it is asked for: its modules may be others now."""
+    _loaded.cache_clear()
+
+
 def _refuse_hidden_packages(here: Path) -> None:
     """Modules next to a task come first in its imports: with the name of a package of ours, they would hide it."""
     found = [file for package in PACKAGES for file in (f"{package}.py", package) if (here / file).exists()]
@@ -71,8 +82,7 @@ def _refuse_hidden_packages(here: Path) -> None:
 
 @cache
 def _loaded(name: str, here: str) -> Task[Any]:
-    ours = OURS[name].reference if name in OURS else None
-    reference = ours or _installed().get(name) or (name if ":" in name else f"{name}:{ATTRIBUTE}")
+    reference = reference_of(name)
     if name.endswith(".py") or not REFERENCE.fullmatch(reference):
         raise _unknown(f'is "{name}"', name, here)
     module, _, attribute = reference.partition(":")

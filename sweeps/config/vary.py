@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
+from sweeps.config.files import BASE
 from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.overrides import unknown_key
 from sweeps.config.settings import MAKERS
-from sweeps.config.suggest import unknown_key
-from sweeps.schema import UNKNOWN_KEY, Problem, kind_of, nearest
+from sweeps.schema import UNKNOWN_KEY, Problem, Tree, Values, dotted, kind_of, nearest
 
-VARY, GRID = MAKERS
+VARY = MAKERS[0]
 MOST = 1000
 LONGEST = 120  # bytes of a name
-Values = dict[str, Any]
 Place = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
 
@@ -37,7 +37,7 @@ class MadeRow:
     values: Values = field(default_factory=dict)
     group: str | None = None
     place: str | None = None
-    of: str = "base"
+    of: str = BASE
     options: dict[str, str] = field(default_factory=dict)
     final: Values = field(default_factory=dict)
 
@@ -62,32 +62,32 @@ class MadeRows:
 class RowMaker:
     """Makes the rows of one command. ``base`` has the values at the paper's size."""
 
-    def __init__(self, library: Library, base: Mapping[str, Any], made: MadeRows, place: Place) -> None:
-        self.library, self.base, self.made, self.place = library, base, made, place
-        self.order = library.row_keys
+    def __init__(self, library: Library, base: Tree, made: MadeRows, place: Place) -> None:
+        self.library, self.made, self.place = library, made, place
+        groups = {group: base[group] for group in library.schema.groups if isinstance(base.get(group), dict)}
+        self.order, self.base = library.row_keys, library.schema.neutral | dotted(groups)
 
     def vary(self, maker: str, asked: Any) -> None:
         """The rows of ``sweep.vary`` or ``sweep.grid``, or every problem with it."""
         self.made.asked.append(maker)
         before = len(self.made.problems)
-        combinations = list(self._combinations(maker, asked))
-        if len(combinations) > MOST:
-            self._refuse(maker, f"makes {len(combinations)} rows", f"must make at most {MOST}")
+        grids = list(self._grids(maker, asked))
+        if not self._fits(maker, sum(math.prod(map(len, grid.values())) for grid, _ in grids)):
             return
-        left_out, new = [], 0
-        for values, place in combinations:
-            changed = {key: value for key, value in values.items() if not _equal(value, self._base_value(key))}
-            if changed:
-                name = made_name(changed, self.order)
-                self._add(name, MadeRow(changed, maker.removeprefix("sweep."), place))
-                new += 1
+        made = [
+            (dict(zip(grid, each, strict=True)), place) for grid, place in grids for each in product(*grid.values())
+        ]
+        like_base = []
+        for values, place in made:
+            if changed := {key: value for key, value in values.items() if not _equal(value, self.base.get(key))}:
+                self._add(made_name(changed, self.order), MadeRow(changed, maker.removeprefix("sweep."), place))
             else:
-                left_out.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
-        if left_out and not new and len(self.made.problems) == before:
+                like_base.append(", ".join(f"{key} {as_typed(value)}" for key, value in values.items()))
+        if like_base and len(like_base) == len(made) and len(self.made.problems) == before:
             allowed = "add a value that differs from base's before scaling"
-            self._refuse(maker, f"makes no row: base has {'; '.join(left_out)}", allowed)
-        elif left_out:
-            self.made.notes.append(f"{maker} makes no row of {'; '.join(left_out)}: that is base.")
+            self._refuse(maker, f"makes no row: base has {'; '.join(like_base)}", allowed)
+        elif like_base:
+            self.made.notes.append(f"{maker} makes no row of {'; '.join(like_base)}: that is base.")
 
     def sweep(self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]) -> list[str]:
         """The names of each of the rows with each combination of the swept options and values.
@@ -97,31 +97,27 @@ class RowMaker:
         self.made.asked += list(sweeps)
         problems = [problem for key in sweeps if "." in key and (problem := self._key_problem(key))]
         self.made.problems += [replace(problem, place=COMMAND_LINE) for problem in problems]
-        size = len(rows) * math.prod(map(len, sweeps.values()))
-        if size > MOST:
-            self._refuse(next(iter(sweeps)), f"makes {size} rows", f"must make at most {MOST}")
-        if problems or size > MOST:
+        if not self._fits(next(iter(sweeps)), len(rows) * math.prod(map(len, sweeps.values()))) or problems:
             return []
         chosen = [dict(zip(sweeps, each, strict=True)) for each in product(*sweeps.values())]
-        known = {self._content("base", {}, {}, final): "base"}
+        known = {self._content(BASE, {}, {}, final): BASE}
         return [self._swept(row, each, final, known) for row in rows for each in chosen]
 
     def _swept(self, row: str, chosen: Values, final: Callable[[str, str], Any], known: dict[str, str]) -> str:
         """The name of the row with these options and values: that of one of the same content, if there is one."""
-        typed = {key: _number(self.library.tree, key, value) for key, value in chosen.items() if "." in key}
+        typed = {key: self._number(key, value) for key, value in chosen.items() if "." in key}
         values = {key: value for key, value in typed.items() if not _equal(value, final(row, key))}
         usual = self.library.defaults
         options = {key: str(value) for key, value in chosen.items() if "." not in key and value != usual.get(key)}
         content = self._content(row, options, values, final)
-        if content in known:
-            return known[content]
-        name, group = row, None
-        if values or options:
-            name = made_name({**options, **values}, [*options, *self.order])
-            name, group = (name, "grid") if row == "base" else (f"{row}-{name}", None)
-            self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
-        known[content] = name
-        return name
+        if content not in known:
+            name, group = row, None
+            if values or options:
+                name = made_name({**options, **values}, [*options, *self.order])
+                name, group = (name, "grid") if row == BASE else (f"{row}-{name}", None)
+                self._add(name, MadeRow({}, group, COMMAND_LINE, row, options, values))
+            known[content] = name
+        return known[content]
 
     def _content(self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]) -> str:
         """What tells rows apart: their final values, and options that were chosen."""
@@ -132,71 +128,60 @@ class RowMaker:
             file = self.library.folders.written_to(f"row/{name}")
             allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
             maker = f"sweep.{row.group}" if row.values else next(iter({**row.options, **row.final}))
-            self.made.problems.append(
-                Problem(maker, f"makes row {name}, but a file has that name", allowed, None, row.place)
-            )
+            found = f"makes row {name}, but a file has that name"
+            self.made.problems.append(Problem(maker, found, allowed, None, row.place))
         self.made.rows.setdefault(name, row)
 
-    def _combinations(self, maker: str, asked: Any) -> Iterator[tuple[Values, str | None]]:
-        """The values of each row, and where they were written."""
-        if maker == VARY and isinstance(asked, list) and asked:
-            yield from ((values, self.place(maker)) for entry in asked for values in self._entry(entry))
-            return
-        lists = self._lists(maker, asked)
-        if maker == VARY:
-            yield from (({key: value}, self._where(maker, key)) for key, values in lists.items() for value in values)
-        elif lists:
-            where = self._where(maker, next(iter(lists)))
-            yield from ((dict(zip(lists, each, strict=True)), where) for each in product(*lists.values()))
+    def _fits(self, key: str, rows: int) -> bool:
+        if rows > MOST:
+            self._refuse(key, f"makes {rows} rows", f"must make at most {MOST}")
+        return rows <= MOST
 
-    def _entry(self, entry: Any) -> Iterator[Values]:
-        """The values of a row that changes several keys; none if anything is wrong with them."""
-        if not isinstance(entry, dict) or not entry:
-            self._refuse(VARY, f"lists {as_typed(entry)}", "each entry must be keys with values, such as {KEY: VALUE}")
-            return
-        flat = dict(_flat(entry))
-        if problems := [problem for key in flat if (problem := self._key_problem(key))]:
-            self.made.problems += [replace(problem, place=self.place(VARY)) for problem in problems]
-        else:
-            yield {key: _number(self.library.tree, key, value) for key, value in flat.items()}
+    def _grids(self, maker: str, asked: Any) -> Iterator[tuple[dict[str, list[Any]], str | None]]:
+        """Lists of values by key, all combinations of which are rows, and where they were written.
 
-    def _lists(self, maker: str, asked: Any) -> dict[str, list[Any]]:
-        """The valid lists by key; the problems of the others are kept."""
-        if not isinstance(asked, dict) or not asked:
+        A key of ``vary`` is one by itself, an entry of several keys is one of a value each.
+        """
+        entries = asked if maker == VARY and isinstance(asked, list) and asked else None
+        if entries is None and (not isinstance(asked, dict) or not asked):
             key = next(iter(self.library.schema.short_names))
             shown = "is empty" if asked in ({}, [], "", None) else f"is {asked}"
-            self._refuse(
-                maker, shown, f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
-            )
-            return {}
+            allowed = f"must be keys with lists of values, such as {maker}='{{{key}: [VALUE, VALUE]}}'"
+            self._refuse(maker, shown, allowed)
+            return
+        for entry in entries or ():
+            if not isinstance(entry, dict) or not entry:
+                self._refuse(maker, f"lists {as_typed(entry)}", "each entry must be keys with values: {KEY: VALUE}")
+            elif lists := self._lists(maker, {key: [value] for key, value in _flat(entry)}.items()):
+                yield lists, self._where(maker, next(iter(lists)))
+        lists = {} if entries else self._lists(maker, _flat(asked))
+        for grid in [{key: values} for key, values in lists.items()] if maker == VARY else [lists]:
+            if grid:
+                yield grid, self._where(maker, next(iter(grid)))
+
+    def _lists(self, maker: str, asked: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+        """The valid lists by key; the problems of the others are kept."""
         found: dict[str, list[Any]] = {}
-        for key, values in _flat(asked):
+        for key, values in asked:
             unknown = self._key_problem(key)
             twice = Problem(key, "is given twice", "give all its values in one list") if key in found else None
-            problem = unknown or twice or _list_problem(key, values)
-            if problem:
+            if problem := unknown or twice or _list_problem(key, values):
                 self.made.problems.append(replace(problem, place=self._where(maker, key)))
             if isinstance(values, list) and values and not unknown:  # those of a list with a fault are checked too
-                each = [_number(self.library.tree, key, value) for value in values]
+                each = [self._number(key, value) for value in values]
                 found[key] = [value for place, value in enumerate(each) if not _in(value, each[:place])]
         return found
 
     def _key_problem(self, key: str) -> Problem | None:
         """What is wrong with a key that no row may change, or that is none."""
-        known, schema = self.library.keys, self.library.schema
-        group, groups = key.partition(".")[0], ", ".join(schema.groups)
-        if key == schema.seed:
+        if key == self.library.schema.seed:
             return Problem(key, "is varied", "set the seeds of all rows with sweep.seeds=[1,2,3]")
         if key in self.order:
             return None
-        if group == "scale":
-            return Problem(key, "is the same for all rows", "set it for all rows with scale=NAME or scale.width=N")
-        if key in known:
+        if key in self.library.keys:
+            groups = ", ".join(self.library.schema.groups)
             return Problem(key, "is the same for all rows", f"a row may change only {groups}")
-        inside = [name for name in known if name.startswith(f"{key}.")]
-        if inside and group in schema.groups:
-            return Problem(key, "is a group of keys", f"vary one of {', '.join(inside)}")
-        meant, allowed = unknown_key(known, key)
+        meant, allowed = unknown_key(self.library.keys, key)
         return Problem(key, UNKNOWN_KEY, allowed, meant)
 
     def _where(self, maker: str, key: str) -> str | None:
@@ -205,10 +190,10 @@ class RowMaker:
     def _refuse(self, key: str, found: str, allowed: str) -> None:
         self.made.problems.append(Problem(key, found, allowed, None, self.place(key)))
 
-    def _base_value(self, key: str) -> Any:
-        group, _, name = key.partition(".")
-        values = self.base.get(group)
-        return values.get(name, self.library.schema.neutral.get(key)) if isinstance(values, dict) else None
+    def _number(self, key: str, value: Any) -> Any:
+        """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+        return float(value) if whole and kind_of(self.library.tree, key) is float else value
 
 
 def made_name(values: Mapping[str, Any], order: list[str]) -> str:
@@ -273,9 +258,3 @@ def _in(value: Any, others: Iterable[Any]) -> bool:
 def _equal(value: Any, other: Any) -> bool:
     """Whether two values are the same; 1 is not true."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
-
-
-def _number(tree: type, key: str, value: Any) -> Any:
-    """A whole number as a decimal where the key takes decimals, so that 0 and 0.0 make the same row."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-    return float(value) if whole and kind_of(tree, key) is float else value

@@ -6,18 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.folders import BASE
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from sweeps.config.files import BASE
+from sweeps.config.hydra import resolved
 from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, Found, Rows, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.config.trees import Tree, assigned, differences, dotted, merged, nested
 from sweeps.config.vary import RowMaker
 from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import NAMING, chosen, other_study
 from sweeps.planning.recorded import Record
-from sweeps.planning.task_of import library_of
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.task_of import KEY, library_of
+from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 
 def compose_sweep(
@@ -165,7 +169,7 @@ class _Composer:
     def compose(self, asked: list[str]) -> Composition:
         """Complete rows. Raises RefusedError with every problem found so far."""
         self.found.note(self.found.made.problems)
-        names = self._with_values(list(dict.fromkeys(asked)))
+        names = list(dict.fromkeys(asked))
         scaled = {name: row for name in dict.fromkeys([BASE, *names]) if (row := self._scaled(name)) is not None}
         if BASE not in scaled:
             raise RefusedError(dict.fromkeys(self.found.every))
@@ -186,7 +190,9 @@ class _Composer:
         self.found.note(self.library.base_problems, BASE)
         for group in self.library.groups:
             name = self.found.chosen.get(group, self.library.defaults[group])
-            if group != "row" and not self.rows.readable(group, name):
+            gone = self.library.folders.unknown_option(group, name, self.found.record) if group != "row" else None
+            self.found.every += [gone] if gone else []  # that of a recorded option
+            if gone or (group != "row" and not self.rows.readable(group, name)):
                 self.found.chosen.pop(group, None)  # the default lets the rest be checked
 
     def _scaled(self, row: str) -> Scaled | None:
@@ -265,15 +271,6 @@ class _Composer:
         base = self.rows.base
         return RowMaker(self.library, base.paper, self.found.made, self.found.place_of_maker) if base else None
 
-    def _with_values(self, names: list[str]) -> list[str]:
-        """The rows that have values in a file or in the record; the others are refused."""
-        for name in names:
-            if not self._exists(name):
-                file = self.library.folders.written_to(f"row/{name}")
-                found = f"includes {name}, which is recorded without values and has no file {file}"
-                self.found.note([Problem("sweep.rows", found, "restore the file, or choose another sweep.name")], name)
-        return list(filter(self._exists, names))
-
     def _refuse_erased(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """An override of a key that a row changes would erase the row's difference."""
         for key in self.overrides.values:
@@ -282,3 +279,30 @@ class _Composer:
                 found = f"is changed by row{'s' * (len(rows) > 1)} {', '.join(rows)}"
                 allowed = "remove the override, or select rows that keep base's value"
                 self.found.every.append(Problem(key, found, allowed, None, self.found.source(key)))
+
+
+def job_of(overrides: list[str]) -> dict[str, Any]:
+    """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
+    library, typed = _checked(overrides)
+    tree, problems = resolved(library.hydra.compose(*typed).tree)
+    if tree is None:
+        raise RefusedError(problems)
+    return tree
+
+
+def defaults_of(overrides: list[str]) -> Table:
+    """The composed files with their packages; a value of a later one counts. Raises RefusedError."""
+    library, typed = _checked(overrides)
+    table = Table("file", "package", box=box.SIMPLE_HEAD)
+    for file, package in library.hydra.files(*typed):
+        table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
+    return table
+
+
+def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
+    """The overrides but for the task, which Hydra does not know. Raises RefusedError."""
+    library = library_of(overrides, Path.cwd())
+    _, problems = parse_overrides(overrides, library)
+    if problems:
+        raise RefusedError(problems)
+    return library, [text for text in overrides if not text.startswith(f"{KEY}=")]

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE
 from sweeps.config.overrides import Overrides
 from sweeps.config.scale import Kept
 from sweeps.config.schema import Schema, one_line, task_card

@@ -1,7 +1,8 @@
 """What will run: every trial of a study with its key, its cost and whether it is finished. Starts nothing."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -9,13 +10,13 @@ from typing import Any
 
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
-from sweeps.config.trees import dotted
 from sweeps.planning.composition import Composition, cells, like_base, shown_change, size_notes
 from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.recorded import recording, values_of
-from sweeps.schema import Problem, RefusedError
+from sweeps.schema import Problem, RefusedError, dotted
 from sweeps.task import Costs, Task
 from sweeps.worker.prepared import data_place, identity
+from tracking.code import Code
 from tracking.damage import DamagedFileError, unless_damaged
 from tracking.liveness import in_hand
 from tracking.study import Study, Trial
@@ -94,12 +95,18 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials."""
+    """The requested trials of a study. ``before`` is the study as recorded, ``added`` names the new trials.
+
+    ``code`` is the user's, as the trials import it; None for our own task. ``codes`` are the hashes of all that the
+    study has been trained with, then. ``origin`` is what provenance has of all attempts of one sweep."""
 
     composition: Composition
     trials: tuple[PlannedTrial, ...]
     before: Study | None = None
     added: tuple[str, ...] = ()
+    code: Code | None = None
+    codes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def task(self) -> Task[Any]:
@@ -293,11 +300,16 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         trials=ordered,
         cells={**before.cells, **{row.name: cells(row, plan.composition.base) for row in rows}},
         asked=(*before.asked, asked),
+        identity=before.identity or uuid.uuid4().hex,
+        code=plan.codes,
     )
 
 
 def _refuse_changed_settings(plan: Plan, before: Study) -> None:
     known, now = plan.before, values_of(plan.composition.base)
+    if before.code not in (known.code if known else (), plan.codes):
+        found = f"is {plan.folder.name}, which another process has begun with other code"
+        raise RefusedError([Problem("sweep.name", found, "run the command again, or choose another sweep.name")])
     if not before.settings or (known is not None and known.settings == before.settings):
         return
     differing = [key for key, value in dotted(before.settings).items() if now.get(key, value) != value]

@@ -10,8 +10,8 @@ from typing import Any
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.config.trees import Values, dotted, nested
 from sweeps.planning.composition import ComposedRow, Composition
+from sweeps.schema import Values, dotted, nested
 from tracking.study import Study, Trial
 from tracking.trial import recorded_runs
 

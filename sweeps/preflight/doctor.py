@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sweeps.preflight.nodes import GIB, cpus, memory
 
-PACKAGES = ("torch", "ray", "mlflow", "hydra-core", "sentencepiece", "sacrebleu")
+PACKAGES = ("hydra-core", "torch", "ray", "mlflow", "sentencepiece", "sacrebleu")
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,15 @@ def _package(name: str) -> Finding:
     try:
         importlib.import_module({"hydra-core": "hydra"}.get(name, name))
     except ImportError as error:
-        return Finding(name, "failed", str(error), f"pip install {name}")
+        return Finding(name, "failed", str(error), "pip install 'allelse[run]'")
     return Finding(name, "ok", version(name))
 
 
 def _devices() -> Finding:
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        return Finding("devices", "warning", f"{cpus()} CPU cores", "GPUs are unknown without torch")
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cores = f"{cpus()} CPU cores"
     if gpus:

@@ -1,7 +1,6 @@
 """What every node of a cluster is asked, the files that it should see, and whether trials can run there."""
 
 import fcntl
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,14 +10,15 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Paths, Settings
-from sweeps.config.tasks import TaskSource, source_of
+from sweeps.config.tasks import source_of
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.task_files import root_of, task_files
 from sweeps.preflight.node_facts import packages
 from sweeps.preflight.places import checkpoint_problems, local, nearest_existing
 from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task
 from sweeps.worker.prepared import data_place
+from sweeps.worker.recorded_code import use_code
+from tracking.code import Code
 
 Question = dict[str, Any]
 """Plain data, which a node can read that lacks our packages."""
@@ -83,7 +83,7 @@ def _trials(shared: Settings, plan: Plan | None) -> dict[str, Any]:
         "checkpoints": checkpoint_place(shared.paths),
         "task": source.name,
         "folder": source.folder,
-        "files": (task_files(source) or {}).get("files", {}),
+        "code": plan.code and {"files": dict(plan.code.files), "roots": dict(plan.code.roots)},
         "data": list(data.values()),
     }
 
@@ -107,26 +107,12 @@ def _task_problems(trials: dict[str, Any], seen: dict[str, bool]) -> list[Proble
     if trials["task"] is None:
         return []
     try:
+        use_code(trials["code"] and Code(**trials["code"]))
         source = source_of(trials["task"], Path(trials["folder"]))
-        if other := list(_other_files(source, trials["files"])):
-            return other
         shared = seen.get("paths.data", True)
         return [problem for data in trials["data"] for problem in _data_problems(source.task, data, shared)]
     except RefusedError as error:
         return error.problems
-
-
-def _other_files(source: TaskSource, files: dict[str, str]) -> Iterator[Problem]:
-    """A problem if files of the task differ from those of the sweep, which are given by their SHA-256."""
-    root = root_of(source)
-    other = [name for name, digest in files.items() if root is None or _sha256(root / name) != digest]
-    if other:
-        found = f'is "{source.name}", whose {", ".join(other)} differ{"s" * (len(other) == 1)}'
-        yield Problem("task", found, "must be the same files on every node", None, str(root))
-
-
-def _sha256(file: Path) -> str | None:
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 def _data_problems(task: Task[Any], data: dict[str, Any], shared: bool) -> list[Problem]:

@@ -33,6 +33,8 @@ CLEANING_S = 10.0
 """For the records of a process that ends at once, since Ray has ended or it hangs: its folder may hang, too."""
 LEAVING_S = 5.0
 """Of that time, for the sign of life that is being written just then."""
+LOOK_AT_CODE_S = 5.0
+"""Between two looks whether the user's files have changed: a stat of each."""
 LOOK_FOR_STOPS_S = 1.0
 """Between two looks for requests to stop: a small file on a folder that may be shared."""
 ECHO_S = 0.5

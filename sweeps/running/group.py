@@ -24,6 +24,7 @@ from sweeps.running.failures import Silence, died, silent
 from sweeps.running.orders import Order, order_of
 from sweeps.running.worker import Answer, Place, WorkerActor
 from sweeps.worker.events import Assignment, Event, Failed, Finished, Lost, Noticed, Printed, Report, Started, Stopped
+from tracking.code import Code
 
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
@@ -37,8 +38,10 @@ class LostWorkersError(RuntimeError):
 class TrialProcess(tune.Trainable):  # type: ignore[misc]
     """Runs trials one after another, with the same workers as long as these are well."""
 
-    def setup(self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
-        self._group = WorkerGroup(cluster, stall_s, packages)
+    def setup(
+        self, config: dict[str, Any], cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None
+    ) -> None:
+        self._group = WorkerGroup(cluster, stall_s, packages, code)
         self._turn = Turn(self._group, partial(order_of, self.trial_id))
         self._lost: str | None = None
         self._process: Any = ray.get_runtime_context().current_actor  # told once, to be asked later how it died
@@ -122,11 +125,13 @@ class Turn:
 class WorkerGroup:
     """All of them are polled together, so that a death shows at once.
 
-    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one.
+    ``packages`` are those of the sweep, which all nodes must have; None if this machine is the only one. ``code`` is
+    the user's, which the workers import.
     """
 
-    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None) -> None:
+    def __init__(self, cluster: Cluster, stall_s: float, packages: Packages | None, code: Code | None) -> None:
         self._cluster, self._stall_s, self._packages = cluster, stall_s, packages
+        self._code = ray.put(code)  # once, and not with each trial
         self._workers: list[Any] = []
         self._beginning: Waits[None] | None = None
         self._places: list[Place] = []
@@ -234,7 +239,7 @@ class WorkerGroup:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
         first, *others = self._workers
         within = max(self._stall_s, STARTING_S)
-        taken = [worker.take.remote(assignment, self._stall_s) for worker in self._workers]
+        taken = [worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers]
         [start] = yield from self._answers([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             yield [start]

@@ -16,6 +16,7 @@ from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.events import Event, Failed, Report
+from sweeps.worker.recorded_code import using_code
 from tracking.damage import DamagedFileError
 
 
@@ -23,13 +24,13 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
     """Train and evaluate the one trial of the plan. Raises RefusedError, Interrupted, OSError."""
     with unrecorded_as_error(), open_study(plan, command, console) as (plan, stopping):
         if plan.pending:
-            with Progress(plan, console) as progress:
+            with Progress(plan, console) as progress, using_code(plan.code):
                 _run_here(plan, progress, stopping)
 
 
 def _run_here(plan: Plan, progress: Progress, stopping: Stopping) -> None:
     planned = plan.pending[0]
-    recorder, name = Recorder(planned), planned.trial.name
+    recorder, name = Recorder(planned, plan.origin), planned.trial.name
     recorder.begin()
     progress.start(name)
     try:

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from sweeps.planning.naming import damaged, known_study
 from sweeps.planning.plan import Plan, PlannedTrial, cautions, config_dict, configurations, recorded
 from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.user_code import keep_origin
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.task import Problem, RefusedError, Told
@@ -59,6 +60,7 @@ def open_study(
         plan = plan.read_again()
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
+            plan = replace(plan, origin=keep_origin(plan.folder, plan.composition.shared.source, plan.code))
             write_study(recorded(plan, command))
         console.print(f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run")
         with syncing(plan.trials[0].settings, console):

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.markup import escape
 
 from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_TRIALS_S
+from sweeps.planning.user_code import Watch
+from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view
 from sweeps.status.standings import Line
@@ -60,6 +61,7 @@ class Progress:
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
         self.began, self._said, self.stopping, self.waiting = time.monotonic(), time.monotonic(), False, ""
+        self._code, self._looked = Watch(plan.composition.shared.source, plan.code), time.monotonic()
         self.live = Live(
             get_renderable=self.view, console=console, refresh_per_second=1 / LOOK_AT_TRIALS_S, transient=True
         )
@@ -74,6 +76,7 @@ class Progress:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+        self._look_at_code()
 
     def close(self) -> None:
         """Remove the live table, so that what follows stays."""
@@ -189,6 +192,8 @@ class Progress:
 
     def tick(self) -> None:
         """Print one line of progress if no table is shown and the last line is old enough."""
+        if time.monotonic() - self._looked > LOOK_AT_CODE_S:
+            self._look_at_code()
         if self.console.is_terminal or time.monotonic() - self._said < LINE_EVERY_S:
             return
         self._said = time.monotonic()
@@ -196,6 +201,11 @@ class Progress:
         shown = {name: progress_of(line) for name, line in self._lines().items() if line["state"] == "running"}
         running = [f"{name} {progress}" for name, progress in shown.items() if progress != "starting"]
         self._say(f"{self.headline()}: {', '.join(running) or 'starting'}")
+
+    def _look_at_code(self) -> None:
+        self._looked = time.monotonic()
+        if line := self._code():
+            self._say(line)
 
     def view(self) -> RenderableType:
         """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds up no trial."""

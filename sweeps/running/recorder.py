@@ -1,7 +1,7 @@
 """Records the events of a trial's workers in its folder. Only the process of the sweep writes there."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import yaml
 
 from sweeps.planning.plan import PlannedTrial, config_dict
-from sweeps.planning.task_files import task_files
 from sweeps.processes.storage import patiently, telling
 from sweeps.worker.events import (
     About,
@@ -19,6 +18,7 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
+    Imported,
     Lost,
     Printed,
     Report,
@@ -30,7 +30,7 @@ from tracking.attempts import own_process
 from tracking.damage import DamagedFileError
 from tracking.files import to_json, write_atomic
 from tracking.log import append_log, begin_log, marked
-from tracking.provenance import collect
+from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 
 
@@ -40,7 +40,8 @@ class Recorder:
     ``attempt`` is the number of the current or next attempt. Events of earlier attempts are dropped.
     """
 
-    def __init__(self, planned: PlannedTrial) -> None:
+    def __init__(self, planned: PlannedTrial, origin: Mapping[str, Any] | None = None) -> None:
+        self.origin = dict(origin or {})  # what holds for all attempts of this sweep
         self.planned, self.folder = planned, planned.folder
         self.prepared_as = planned.prepared_as()
         self.began = False  # whether ``attempt`` is on disk
@@ -114,21 +115,24 @@ class Recorder:
             raise RuntimeError(f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected")
         self.folder.attempts.check_running(attempt, self.process)
         match event:
-            case Started(device, _, hosts):
-                content = collect(device, self.planned.fingerprint, hosts) | {"data_identity": self.prepared_as}
-                content |= {"task": files} if (files := task_files(self.planned.settings.source)) else {}
-                write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+            case Started(device, _, hosts, process):
+                self._came_from(self._record(device, hosts, process))
             case Resumed(step, reports):
+                self._came_from({"from": step})
                 self._restore(step, reports)
             case About(entries):
-                write_atomic(self.folder.provenance_path, to_json(self.folder.provenance() | entries) + "\n")
+                about = next(each.get("about", {}) for each in attempts(self.folder.provenance())[-1:])
+                self._came_from({"about": about | entries})
+            case Imported(versions):
+                self._came_from({"versions": versions})
             case Report(step, metrics, ts, checkpoint, synced):
                 self._restore(0)  # no checkpoint was found: reports of an earlier attempt are not its history
                 self.folder.report(attempt, step, metrics, ts, checkpoint, synced)
             case Stopped():
                 self.stopped = True
                 self.end("interrupted")
-            case Evaluated(_, _, _, artifacts):
+            case Evaluated(_, on, _, artifacts):
+                self._scored(on)
                 for name, text in artifacts.items():
                     self.folder.write_artifact(name, text)
             case Finished():
@@ -141,6 +145,35 @@ class Recorder:
             case Lost():
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
+
+    def _record(self, device: str, hosts: tuple[str, ...], process: dict[str, Any]) -> dict[str, Any]:
+        """Where the attempt runs, and what it runs."""
+        source = self.planned.settings.source
+        return {
+            **{
+                "attempt": self.attempt,
+                "from": 0,
+                "steps": self.planned.steps,
+                "commit": None,
+                **self.origin,
+                **process,
+            },
+            **({"host": hosts[0]} if hosts else {}),
+            "hosts": sorted({*hosts}) or [process.get("host")],
+            "device": device,
+            "data_fingerprint": self.planned.fingerprint,
+            "data_identity": self.prepared_as,
+            "task": {"name": source.task.name, "version": source.task.version, "source": source.name},
+        }
+
+    def _came_from(self, entries: dict[str, Any]) -> None:
+        """Add these to the record of this attempt."""
+        content = self.folder.provenance()
+        own = next((each for each in attempts(content) if each.get("attempt") == self.attempt), {})
+        written = with_attempt(
+            content, {"attempt": self.attempt, "from": 0, "steps": self.planned.steps} | own | entries
+        )
+        write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
 
     def _restore(self, step: int, reports: tuple[Report, ...] = ()) -> None:
         """Make the journal end at the step that the attempt started from, with all reports up to that step."""
@@ -171,9 +204,16 @@ class Recorder:
         trial, before = self.planned.trial, self.folder.result()
         head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": event.step, "attempt": self.attempt}
         planned = {} if event.steps is None else {"steps": event.steps}
+        head |= {"scoring": (before or {}).get("scoring", 0) + 1}
         scores = _still_true(before, trial.key, event) | event.scores
         self.folder.write_result({**head, **planned, **event.costs, "scores": scores})
         self.end("finished")
+
+    def _scored(self, on: str) -> None:
+        """Keep by what this set was scored, which may be long after training."""
+        content = self.folder.provenance()
+        own = next((each for each in attempts(content) if each.get("attempt") == self.attempt), {})
+        write_atomic(self.folder.provenance_path, to_json(with_scoring(content, own, on)) + "\n")
 
 
 def _still_true(before: dict[str, Any] | None, key: str, event: Finished) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
     from sweeps.running.tune import run_on_tune
 
     settings = plan.trials[0].settings
-    recorders = {planned.trial.name: Recorder(planned) for planned in plan.pending}
+    recorders = {planned.trial.name: Recorder(planned, plan.origin) for planned in plan.pending}
     orders = start_orders()
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, orders.put.remote)
     expected = packages() if settings.cluster.address else None  # one machine has nothing to compare
@@ -59,7 +59,7 @@ def _run_on_ray(plan: Plan, progress: Progress, stopping: Stopping, command: lis
         _watched(queue, partial(_leave, plan.folder, storage), f"{shell_line(command)}\n{connection.logs}".strip()),
         at_place(storage),
     ):
-        run_on_tune(settings, queue, storage, expected)
+        run_on_tune(settings, queue, storage, expected, plan.code)
     connection.failed = progress.failed()
 
 

@@ -16,13 +16,14 @@ from sweeps.processes.storage import FIXES
 from sweeps.processes.times import ASK_FREE_S, EXPLAINED_AFTER_S
 from sweeps.running.group import TrialProcess
 from sweeps.running.queue import Places, Queue, TuneCallback
+from tracking.code import Code
 
 
-def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None) -> None:
+def run_on_tune(settings: Settings, queue: Queue, storage: Path, packages: Packages | None, code: Code | None) -> None:
     """Until the queue is over. Raises Interrupted, UnrecordedError, OSError."""
     cluster, places = settings.cluster, Places(queue)
     callback = TuneCallback(queue, places, Wait(cluster).words, partial(node_faults, settings))
-    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages}
+    given = {"cluster": cluster, "stall_s": 60 * settings.sweep.stall_minutes, "packages": packages, "code": code}
     process = tune.with_resources(tune.with_parameters(TrialProcess, **given), bundles(cluster))
     process.__name__ = process.__qualname__ = TrialProcess.__name__  # as Ray's tools and ps show it
     tuner = tune.Tuner(

@@ -27,6 +27,8 @@ from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
 from sweeps.worker.checkpoints import Start
 from sweeps.worker.events import Assignment, Event, Failed, Lost, Printed
+from sweeps.worker.recorded_code import use_code
+from tracking.code import Code
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for error.txt."""
@@ -96,13 +98,13 @@ class WorkerActor:
         self.held, address = held_port(get_node_ip_address())
         return address
 
-    def take(self, assignment: Assignment, stall_s: float) -> Failed | Lost | None:
-        """Take the assignment."""
+    def take(self, assignment: Assignment, stall_s: float, code: Code | None) -> Failed | Lost | None:
+        """Take the assignment. ``code`` is the user's, from which the task is imported."""
         self.driver = None
         self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
         self.stop, self.over = threading.Event(), threading.Event()
         self.printed, self.stacks = Prints(), StackTimer(stall_s, STDERR)
-        return _caught(partial(self._take, assignment))
+        return _caught(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
         """The checkpoint to start from, as rank zero finds it. Without an assignment, ``take`` has told why."""
@@ -137,7 +139,8 @@ class WorkerActor:
         self.stacks.look()
         return Answer([*([Printed(self.rank, text)] if text else []), *events], signs(), over)
 
-    def _take(self, assignment: Assignment) -> None:
+    def _take(self, assignment: Assignment, code: Code | None) -> None:
+        use_code(code)
         self.driver = Driver(assignment, self.events.put)
 
     def _said(self, wait_s: float) -> list[Event]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.config.trees import nested
 from sweeps.planning.recorded import read_record
 from sweeps.planning.task_of import source_of_study
-from sweeps.schema import RefusedError
+from sweeps.schema import RefusedError, nested
 from tracking.liveness import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.lag import Lag

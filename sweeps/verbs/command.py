@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
@@ -58,6 +59,9 @@ OverrideList = Annotated[
 ]
 Trials = Annotated[list[str], typer.Argument(metavar="TRIAL… [KEY=VALUE …]", help="Finished trials, then overrides.")]
 Add = Annotated[bool, typer.Option("--add", help="Add rows and seeds that the study does not have yet.")]
+ChangedCode = Annotated[
+    bool, typer.Option("--changed-code", help="Train what is left with the code of now; the table marks those rows.")
+]
 Check = Annotated[bool, typer.Option("--check", help="Look at places, addresses and machines, as sweep does first.")]
 Multirun = Annotated[
     bool, typer.Option("--multirun", "-m", help="As in Hydra; several values make rows without it, too.", hidden=True)
@@ -68,6 +72,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 TAKES_ALL = {"ignore_unknown_options": True}
 """Unknown options reach the verb, which refuses them by ``refuse_options``."""
 COMMAND_LINE = "command line"
+PACKAGES_OF_RUN = (
+    "fsspec",
+    "mlflow",
+    "pooch",
+    "ray",
+    "sacrebleu",
+    "sacremoses",
+    "safetensors",
+    "sentencepiece",
+    "torch",
+)
+"""The packages of the extra ``run``."""
 
 
 def refuse_options(verb: Callable[..., Any], arguments: Sequence[str]) -> None:
@@ -83,6 +99,13 @@ def refuse_removed_folder() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise RefusedError([Problem("paths", "the current folder was removed", "change to another folder")]) from None
+
+
+def refuse_without_extra() -> None:
+    """Raises RefusedError if a package of the extra ``run`` is missing, as it is where studies are only read."""
+    if missing := [package for package in PACKAGES_OF_RUN if find_spec(package) is None]:
+        found = f"is not installed: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise RefusedError([Problem("allelse[run]", found, "type pip install 'allelse[run]'")])
 
 
 def _unknown(verb: Callable[..., Any], text: str) -> Problem:
@@ -114,12 +137,9 @@ def print_version(asked: bool) -> None:
 def taken_study(overrides: list[str] | None, used: tuple[str, ...] = ()) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a choice."""
     from sweeps.planning.named_study import study_to_read  # these import Hydra, which `--help` does not need
-    from sweeps.planning.task_files import changed_since_trained
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
-    for line in changed_since_trained(taken.study, Path.cwd()):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
     return taken.study, taken.settings
 
 

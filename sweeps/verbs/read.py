@@ -12,7 +12,7 @@ from rich.text import Text
 from sweeps.console import ERR, OUT, next_verb
 from sweeps.planning.naming import PLACES, chosen, looking
 from sweeps.schema import Problem, RefusedError
-from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, taken_study
+from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, refuse_without_extra, taken_study
 from tracking.liveness import runners
 from tracking.study import Study, read_study
 from tracking.words import shell_line
@@ -108,6 +108,7 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
 @guarded
 def sync(overrides: OverrideList = None) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
+    refuse_without_extra()
     from sweeps.running.syncer import sync_command, sync_environment
     from sweeps.verbs.ui import store_of
 
@@ -123,6 +124,7 @@ def ui(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> int:
     """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
+    refuse_without_extra()
     from sweeps.verbs.ui import open_when_ready, opens_browser, serve, store_to_serve
     from tracking.mlflow.server import free_port, ui_command, ui_environment
     from tracking.uri import without_password

@@ -13,7 +13,7 @@ import typer
 from filelock import FileLock, Timeout
 from rich.markup import escape
 
-from sweeps.config.folders import BASE
+from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
 from sweeps.planning.naming import looking, names_study, placed, studies_there, study_names
 from sweeps.planning.trial_lock import trial_lock

@@ -13,13 +13,14 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.naming import looking
 from sweeps.task import Problem, RefusedError
-from sweeps.verbs.command import Add, Check, Json, Multirun, OverrideList, guarded
+from sweeps.verbs.command import Add, ChangedCode, Check, Json, Multirun, OverrideList, guarded, refuse_without_extra
 
 
 @guarded
 def plan(
     overrides: OverrideList = None,
     add: Add = False,
+    changed_code: ChangedCode = False,
     check: Check = False,
     as_json: Json = False,
     _multirun: Multirun = False,
@@ -27,7 +28,7 @@ def plan(
     """Show what a sweep would run and cost, for a recorded study or for a new one. Starts nothing."""
     from sweeps.planning.continued import plan_sweep
 
-    make = partial(plan_sweep, overrides or [], add, "plan")
+    make = partial(plan_sweep, overrides or [], add, "plan", changed_code=changed_code)
     planned = _checked(make, overrides) if check else make()
     from sweeps.verbs.shown_plan import overrides_to_run, plan_json, plan_table
 
@@ -46,52 +47,46 @@ def plan(
 
 
 @guarded
-def sweep(overrides: OverrideList = None, add: Add = False, _multirun: Multirun = False) -> int:
+def sweep(
+    overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False, _multirun: Multirun = False
+) -> int:
     """Run every unfinished row. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds select from them.
     """
     from sweeps.planning.continued import plan_sweep
 
-    planned = _checked(partial(plan_sweep, overrides or [], add), overrides)
+    planned = _checked(partial(plan_sweep, overrides or [], add, changed_code=changed_code), overrides)
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
     from sweeps.verbs.shown_plan import show_outcome
 
     for note in planned.composition.notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
-    _tell_changes(planned)
     with printing_ends_nothing():
         stopped = run_plan(planned, typed_command(), OUT)
         return show_outcome(planned, "sweep", overrides, stopped)
 
 
 @guarded
-def train(overrides: OverrideList = None, add: Add = False) -> int:
+def train(overrides: OverrideList = None, add: Add = False, changed_code: ChangedCode = False) -> int:
     """Run one row (row=NAME) in this process, without Ray.
 
     Its seed is sweep.seeds=[N], or the task's own key for it, such as train.seed=N.
     """
     from sweeps.planning.continued import plan_row
 
-    planned = _checked(partial(plan_row, overrides or [], add), overrides, one_process=True)
+    planned = _checked(partial(plan_row, overrides or [], add, changed_code=changed_code), overrides, one_process=True)
     from sweeps.running.here import run_single  # loads torch, which no refusal needs
     from sweeps.verbs.shown_plan import show_outcome
 
-    _tell_changes(planned)
     with printing_ends_nothing():
         run_single(planned, typed_command(), OUT)
         return show_outcome(planned, "train", overrides)
 
 
-def _tell_changes(planned: Any) -> None:
-    from sweeps.verbs.shown_plan import plan_changes
-
-    for line in plan_changes(planned):
-        ERR.print(escape(line), style="yellow", soft_wrap=True)
-
-
 def _checked(make: Callable[[], Any], overrides: list[str] | None, one_process: bool = False) -> Any:
     """The plan, after all that can be known before a start was looked at; prints what cannot be known yet."""
+    refuse_without_extra()
     from sweeps.preflight.checks import checked
 
     planned, notices = checked(make, overrides or [], one_process)
@@ -126,8 +121,7 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     """
     import yaml
 
-    from sweeps.planning.compose import compose_row
-    from sweeps.planning.shown_config import defaults_of, job_of
+    from sweeps.planning.compose import compose_row, defaults_of, job_of
     from tracking.uri import without_passwords
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):

@@ -11,7 +11,6 @@ from sweeps.console import OUT, next_verb
 from sweeps.planning.named_study import going_on
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
-from sweeps.planning.task_files import changes
 from sweeps.status.tables import ONE_LINE_EACH, counted
 from tracking.statistics.findings import find, with_tested
 from tracking.statistics.rows import BASE, table
@@ -34,7 +33,11 @@ def plan_table(plan: Plan) -> Table:
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
     notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
-    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in (*cautions(plan), *plan_changes(plan)))
+    caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
+    table = Table(
+        title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
+    )
+    table.caption_justify = "left"
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
@@ -88,11 +91,6 @@ def _plan_lines(plan: Plan) -> list[list[PlannedTrial]]:
 def _seeds(line: list[PlannedTrial]) -> str:
     """The seed, or how many there are."""
     return str(line[0].trial.seed if len(line) == 1 else len(line))
-
-
-def plan_changes(plan: Plan) -> list[str]:
-    """What changed in the task's files since trials of the plan were trained."""
-    return list(changes(plan.composition.shared.source, ((each.trial.name, each.folder) for each in plan.trials)))
 
 
 def _flops(trials: Sequence[PlannedTrial]) -> float | None:

@@ -13,7 +13,7 @@ from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Trained, Typed
-from sweeps.verbs.command import TAKES_ALL, Trials, guarded
+from sweeps.verbs.command import TAKES_ALL, Trials, guarded, refuse_without_extra
 
 NAMED = "task="
 TAKES = "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
@@ -92,6 +92,7 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
         raise RefusedError([Problem("task", found, TAKES)]) from None
 
     def run(arguments: list[str], **options: Any) -> int | None:
+        refuse_without_extra()
         from sweeps.verbs.named_trials import read_request
 
         request = read_request(run.__name__, arguments, source)

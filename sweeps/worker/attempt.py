@@ -39,6 +39,7 @@ from sweeps.worker.events import (
     Evaluating,
     Event,
     Finished,
+    Imported,
     Noticed,
     Report,
     Resumed,
@@ -48,6 +49,7 @@ from sweeps.worker.events import (
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics
+from tracking.provenance import of_process, versions
 
 Stop = Callable[[], bool]
 SYNCED_EVERY = 100
@@ -185,6 +187,7 @@ class Attempt:
         self._scores[on] = kept = {**measured, "decode": Schema.of(self.task).scoring(self.config)}
         head = {"key": self.given.key, "step": self._last, "scores": kept}
         written = checked_artifacts(texts) | samples_text(on, head, samples)
+        self.tell(Imported(versions()))
         self.tell(Evaluated(self._last, on, kept, written))
 
     def notice(self, text: str) -> None:
@@ -229,6 +232,7 @@ class Attempt:
         if self.rank:
             return
         self._settle()
+        self.tell(Imported(versions()))  # a library may be imported only where it is used
         short = 0 < self._last < self.steps
         scores = {**self.scored, **self._scores}
         missing = [each for each in self.task.metrics if each.tabled and each.name not in scores.get(each.set, {})]
@@ -277,7 +281,7 @@ class Attempt:
     def _tell_start(self) -> None:
         if self.rank:
             return
-        self.tell(Started(_device(self.world), self.world))
+        self.tell(Started(_device(self.world), self.world, process=of_process()))
         if self._restored is not None:
             self.tell(Resumed(self._restored.step, self._restored.reports))
 

@@ -32,11 +32,15 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Started:
-    """The worker group has formed. ``hosts`` are the nodes of its workers, rank zero's first; () if unknown."""
+    """The worker group has formed. ``hosts`` are the nodes of its workers, rank zero's first; () if unknown.
+
+    ``process`` is the provenance of rank zero's.
+    """
 
     device: str
     world: int
     hosts: tuple[str, ...] = ()
+    process: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,13 @@ class About:
     """Entries of the task for the trial's provenance."""
 
     entries: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The versions of all packages that rank zero has imported by now."""
+
+    versions: dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -141,6 +152,6 @@ class Printed:
     text: str
 
 
-Beginning = Started | Noticed | About | Resumed
+Beginning = Started | Noticed | About | Imported | Resumed
 End = Evaluating | Evaluated | Finished | Stopped | Failed | Lost
 Event = Beginning | Report | End | Printed

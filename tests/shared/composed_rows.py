@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import ComposedRow, Composition
 

@@ -17,7 +17,6 @@ from sweeps.worker.events import Event, Finished
 
 HEAD, SUM, END = "\nfrom dataclasses", "        total +=", "work=work)"
 MANIFESTS = "*/a*/step-*/manifest.json"
-SLOW = {SUM: f"        __import__('time').sleep(0.1)\n{SUM}"}
 FUNCTIONS = """
 import os, signal, sys, threading, time
 from pathlib import Path
@@ -39,11 +38,6 @@ def wait_for_leave(trial, step):
         time.sleep(0.05)
 """
 """What the planted code of a task can use."""
-
-
-def write_slow_task(folder: Path) -> Path:
-    """Ten steps a second."""
-    return write_task(folder, SLOW)
 
 
 def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:

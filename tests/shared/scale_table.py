@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.config.trees import dotted
 from sweeps.planning.compose import compose_row
+from sweeps.schema import dotted
 from transformer.task import TRANSLATION
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scales.md"

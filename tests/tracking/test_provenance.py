@@ -1,68 +1,74 @@
-"""Where a result comes from: versions, the machine, the commit and its changes."""
+"""Where a result comes from: versions, the machine, the commit and its changes, and which attempts trained."""
 
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tracking.provenance import PACKAGES, _git_state, collect, own_version
+from tracking.provenance import git_state, of_process, own_version, trained_by, with_attempt
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_provenance_names_versions_without_importing_them() -> None:
+def test_provenance_names_imported_packages_and_imports_none() -> None:
     script = (
-        "import json, sys; from tracking.provenance import collect; found = collect('cpu', 'abc');"
-        "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found))"
+        "import json, sys, yaml; from tracking.provenance import of_process; found = of_process();"
+        "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found['versions']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
-    found = collect("cuda H200", "abc")
-    assert (found["device"], found["data_fingerprint"]) == ("cuda H200", "abc")
-    assert set(found["versions"]) == {"python", *PACKAGES}
-    assert found["versions"]["mlflow"] == "3.17.2"
+    assert "PyYAML" in done.stdout
+    assert "torch" not in done.stdout
+    found = of_process()
     assert found["versions"]["allelse"] == own_version()
     assert found["host"] == socket.gethostname()
     assert found["cpu"]["count"] == os.cpu_count()
 
 
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True
+    )
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one file of ours, committed; git without settings of this user."""
+    """A repository with a folder of a task, committed; git without settings of this user."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    (tmp_path / "tracking").mkdir()
-    (tmp_path / "tracking" / "provenance.py").write_text("")
-    for words in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first"]):
-        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, capture_output=True)
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "toy.py").write_text("a = 1\n")
+    for words in (["init", "--initial-branch", "work"], ["add", "."], ["commit", "-m", "first"]):
+        git(tmp_path, *words)
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("path", "changes"),
-    [
-        ("notes.txt", []),
-        ("conf/row/mine.yaml", []),
-        ("tests/new.py", []),
-        ("tracking/new.py", ["tracking/new.py"]),
-        ("tracking/provenance.py", ["tracking/provenance.py"]),
-        ("transformer/model/new.py", ["transformer/model/new.py"]),
-    ],
-)
-def test_only_files_that_make_a_result_count_as_changes(checkout: Path, path: str, changes: list[str]) -> None:
-    commit, found = _git_state(checkout / "tracking" / "provenance.py")
-    assert (len(commit or ""), found) == (40, [])
-    (checkout / path).parent.mkdir(parents=True, exist_ok=True)
-    (checkout / path).write_text("1\n")
-    assert _git_state(checkout / "tracking" / "provenance.py") == (commit, changes)
-    subprocess.run(["git", "-C", str(checkout), "add", "."], check=True)
-    assert _git_state(checkout / "tracking" / "provenance.py") == (commit, changes)
+def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> None:
+    clean = git_state(checkout / "study")
+    assert (clean["branch"], clean["dirty"], clean["changes"], clean["diff"]) == ("work", False, [], "")
+    (checkout / "elsewhere.py").write_text("")
+    assert git_state(checkout / "study") == clean
+    (checkout / "study" / "new.py").write_text("")
+    (checkout / "study" / "toy.py").write_text('api_key = "hunter2"\n')
+    found = git_state(checkout / "study")
+    assert (found["commit"], found["dirty"], found["changes"]) == (clean["commit"], True, ["new.py", "toy.py"])
+    assert "-a = 1" in found["diff"]
+    assert "hunter2" not in found["diff"]
 
 
 def test_a_package_in_another_repository_has_no_commit(checkout: Path) -> None:
-    installed = checkout / "venv" / "tracking" / "provenance.py"
-    installed.parent.mkdir(parents=True)
-    installed.write_text("")
-    assert _git_state(installed) == (None, None)
+    installed = checkout / "venv" / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    assert git_state(installed)["commit"] is None
+
+
+def test_attempts_whose_steps_are_in_the_weights_trained_them() -> None:
+    content: dict[str, Any] = {}
+    for number, start in enumerate([0, 50, 50, 100], start=1):
+        content = with_attempt(content, {"attempt": number, "from": start, "steps": 100, "device": f"gpu{number}"})
+    assert [each["attempt"] for each in trained_by(content, 100)] == [1, 3]
+    assert content["device"] == "gpu3"  # the fourth only scored
+    assert len(content["attempts"]) == 4

@@ -13,6 +13,8 @@ from tracking.study import Study
 ROWS = {"base": 0.5, "deep": 0.6, "wide": 0.7}
 ALIKE: dict[str, Any] = {
     "commit": "a" * 40,
+    "own_files": "a" * 64,
+    "code": "d" * 64,
     "dirty": False,
     "versions": {"python": "3.11.7", "torch": "2.13.0", "mlflow": None},
     "host": "one",
@@ -50,13 +52,8 @@ def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_calle
         ({"device": "NVIDIA H200"}, "device NVIDIA H200, not cpu"),
         ({"device": "cpu × 4"}, "workers 4, not 1"),
         ({"versions": {"python": "3.11.7", "torch": "2.12.0"}}, "torch 2.12.0, not 2.13.0"),
-        ({"commit": "b" * 40}, "commit bbbbbbbbbbbb, not aaaaaaaaaaaa"),
-        ({"commit": None}, "commit unknown, not aaaaaaaaaaaa"),
-        ({"dirty": True}, "commit aaaaaaaaaaaa with changes, not aaaaaaaaaaaa"),
-        (
-            {"dirty": True, "changes": ["sweeps/a.py", "sweeps/b.py", "tracking/c.py", "tracking/d.py"]},
-            "commit aaaaaaaaaaaa with changes in sweeps/a.py, sweeps/b.py, tracking/c.py, 1 more, not aaaaaaaaaaaa",
-        ),
+        ({"own_files": "b" * 64}, "files of allelse bbbbbbbbbbbb, not aaaaaaaaaaaa"),
+        ({"code": "c" * 64}, "code cccccccccccc, not dddddddddddd"),
     ],
 )
 def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict[str, Any], text: str) -> None:
@@ -69,10 +66,10 @@ def test_each_difference_is_named_with_the_usual_value(study: Study, other: dict
 def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) -> None:
     for trial in ("deep-s1", "wide-s2"):
         came_from(study, trial, device="cpu × 2")
-    came_from(study, "deep-s2", commit="c" * 40)
+    came_from(study, "deep-s2", own_files="c" * 64)
     assert summary(unlike(study)) == [
         "workers 2, not 1: deep, wide",
-        "commit cccccccccccc, not aaaaaaaaaaaa: deep",
+        "files of allelse cccccccccccc, not aaaaaaaaaaaa: deep",
     ]
 
 
@@ -82,3 +79,24 @@ def test_missing_and_damaged_provenance_is_no_difference(study: Study) -> None:
     assert unlike(study) == {}
     came_from(study, "wide-s2", device="cpu × 2")
     assert texts(study) == {"wide": ["workers 2, not 1 (seed 2)"]}
+
+
+def attempt(number: int, start: int, **other: Any) -> dict[str, Any]:
+    return {**ALIKE, "attempt": number, "from": start, "steps": 2, **other}
+
+
+def test_every_attempt_counts_whose_steps_are_in_the_weights_and_no_other(study: Study) -> None:
+    step = json.loads((study.folder / "deep-s1" / "result.json").read_text())["step"]
+    torch = {"versions": {"torch": "2.12.0"}}
+    came_from(study, "deep-s1", attempts=[attempt(1, 0), attempt(2, step, **torch)])
+    assert texts(study) == {}
+    came_from(study, "deep-s1", attempts=[attempt(1, 0, **torch), attempt(2, step - 1)])
+    assert texts(study) == {"deep": ["torch 2.12.0, then 2.13.0, not 2.13.0 (seed 1)"]}
+
+
+def test_another_package_that_scored_is_told_even_if_all_were_trained_alike(study: Study) -> None:
+    for trial in ("base-s1", "deep-s1", "wide-s1"):
+        version = "2.0" if trial == "wide-s1" else "2.6"
+        scoring = {"scoring": 1, "sets": ["dev"], "versions": {"sacrebleu": version}}
+        came_from(study, trial, scorings=[scoring])
+    assert texts(study) == {"wide": ["sacrebleu of scoring 2.0, not 2.6 (seed 1)"]}

@@ -20,7 +20,7 @@ from tracking.provenance import prepared_place
 from tracking.statistics.rows import BASE, TableRow, table
 from tracking.study import Study, Trial
 from tracking.trial import TrialFolder
-from tracking.uri import without_password
+from tracking.uri import MARK, is_secret, without_password
 from tracking.words import stopped_at
 
 # These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for scoring may change, too: a
@@ -325,5 +325,6 @@ def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         elif value is not None:
-            flat[f"{prefix}{name}"] = without_password(str(value), mark="")  # existing runs have this form
+            shown = MARK if is_secret(name) else without_password(str(value), mark="")  # existing runs have this form
+            flat[f"{prefix}{name}"] = shown
     return flat

@@ -16,6 +16,7 @@ from tracking.statistics.rows import TableRow
 from tracking.study import Study
 from tracking.table.printed import written
 from tracking.trial import TAKEN, TrialFolder
+from tracking.uri import without_password
 
 SAMPLES = "samples.json"  # at one path in all runs, so that MLflow shows them side by side
 TABLES = json.dumps([{"path": SAMPLES, "type": "table"}])
@@ -26,7 +27,7 @@ MOST_LINES = 100  # per set
 def run_files(folder: TrialFolder, lives: bool) -> dict[str, bytes]:
     """The artifacts by path. What still changes while the trial runs is left out until it ends."""
     whole = {path.name: _content(path) for path in (folder.config_path, folder.provenance_path)}
-    found = {name: content for name, content in whole.items() if content is not None}
+    found = {name: _without_secrets(content) for name, content in whole.items() if content is not None}
     if lives:
         return found
     if journal := unless_damaged(folder.journal, []):
@@ -70,6 +71,10 @@ def _rows(folder: Path, kinds: Sequence[str], name: str) -> list[list[str]]:
 
 def _lines(path: Path) -> list[str]:
     return (_content(path) or b"").decode("utf-8", errors="replace").splitlines()
+
+
+def _without_secrets(content: bytes) -> bytes:
+    return without_password(content.decode("utf-8", errors="replace")).encode()
 
 
 def _content(path: Path) -> bytes | None:

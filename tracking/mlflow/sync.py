@@ -95,7 +95,7 @@ def _once(study: Path, experiment: str | None) -> int:
     if done.runs or not done.problems:
         where = without_password(_address(study), mark="")
         _say(f"sync: {done.runs} runs, {done.points} new points, {where}")
-    return 1 if done.problems else 0
+    return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
 
 
 def _connecting(study: Path, experiment: str | None, ended: Callable[[], int | None] = lambda: None) -> Pass:

@@ -1,21 +1,29 @@
 """Where trials of a study are not alike beyond what their rows change: machines, versions, code, workers, scoring.
 
-A setting that differs is compared with its most frequent value over all finished trials of the study.
+What differs is compared with its most frequent value over all finished trials of the study, the user's code with that
+of the study's beginning. Of a trial all attempts count whose steps are in its weights.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from tracking.code import changed_files, read_code
 from tracking.damage import unless_damaged
-from tracking.provenance import changes
+from tracking.provenance import scored_by, trained_by
 from tracking.study import Study, Trial
 
 WORKERS = " × "  # how a device names the number of its workers
-COMMIT = 12  # digits of a commit that are shown
+DIGITS = 12  # of a commit or a hash, that are shown
 UNKNOWN = "unknown"
-Aspects = Mapping[str, str]
+CODE = "code"
+SCORED = " of scoring"
+"""Behind the name of a package, which scored; another one may have trained."""
+THEN = ", then "
+"""Between the values of a trial that was trained in several attempts."""
+Aspects = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class Unlike:
 
     @property
     def text(self) -> str:
-        """Such as "torch 2.12.0, not 2.13.0 (seed 2)"."""
+        """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not 2.13.0"."""
         named = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
         return f"{self.what} {self.value}, not {self.usual}" + ("" if self.all_seeds else f" ({named})")
 
@@ -42,6 +50,7 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
         if (aspects := _aspects(study, trial)) is not None:
             rows.setdefault(trial.row, {})[trial.seed] = aspects
     usual = _usual(aspects for seeds in rows.values() for aspects in seeds.values())
+    usual |= {CODE: _code_name(study, study.code[0])} if study.code else {}
     told = {row: _of_row(seeds, usual) for row, seeds in rows.items()}
     return {row: differences for row, differences in told.items() if differences}
 
@@ -56,28 +65,52 @@ def summary(found: Mapping[str, Sequence[Unlike]]) -> list[str]:
     return [f"{what} {value}, not {usual}: {', '.join(dict.fromkeys(of))}" for (what, value, usual), of in ordered]
 
 
-def _aspects(study: Study, trial: Trial) -> dict[str, str] | None:
+def _aspects(study: Study, trial: Trial) -> dict[str, tuple[str, ...]] | None:
     """What could differ, as text; None for an unfinished trial. A trial without provenance has only its scoring."""
     folder = study.trial_folder(trial)
     _, result = folder.standing(trial.key)
     if result is None:
         return None
     provenance = unless_damaged(folder.provenance, dict[str, Any]())
-    return (_machine(provenance) | _code(provenance) if provenance else {}) | _scoring(study, trial, result)
+    found = dict[str, tuple[str, ...]]()
+    for record in trained_by(provenance, result["step"]):
+        for what, value in (_machine(record) | _code(study, record)).items():
+            found[what] = (*dict.fromkeys((*found.get(what, ()), value)),)
+    scored = _scored_by(study, provenance) | _scoring(study, trial, result)
+    return found | {what: (value,) for what, value in scored.items()}
 
 
-def _machine(provenance: Mapping[str, Any]) -> dict[str, str]:
-    device, _, workers = str(provenance.get("device") or UNKNOWN).partition(WORKERS)
-    cpu = provenance.get("cpu") or {}
+def _machine(record: Mapping[str, Any]) -> dict[str, str]:
+    device, _, workers = str(record.get("device") or UNKNOWN).partition(WORKERS)
+    cpu = record.get("cpu") or {}
     return {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
 
 
-def _code(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Versions of libraries and the commit. Another commit of the same release is named by the commit alone."""
-    commit = provenance.get("commit")
-    versions = provenance.get("versions") or {}
+def _code(study: Study, record: Mapping[str, Any]) -> dict[str, str]:
+    """Versions of packages, our own files, and the user's."""
+    versions = record.get("versions") or {}
     shown = {name: str(version) for name, version in versions.items() if version is not None}
-    return {**shown, "commit": f"{str(commit)[:COMMIT] if commit else UNKNOWN}{changes(provenance)}"}
+    own, code = record.get("own_files"), record.get("code")
+    shown |= {"files of allelse": str(own)[:DIGITS]} if own else {}
+    return shown | ({CODE: _code_name(study, code)} if code else {})
+
+
+def _code_name(study: Study, digest: str) -> str:
+    """The hash, with the files that are not those of the study's beginning."""
+    name = digest[:DIGITS]
+    if not study.code or digest == study.code[0]:
+        return name
+    begun, other = (unless_damaged(partial(read_code, study.folder, each), None) for each in (study.code[0], digest))
+    return f"{name} with another {', '.join(changed_files(begun, other))}" if begun and other else name
+
+
+def _scored_by(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
+    """What scored the table's sets last."""
+    found: dict[str, str] = {}
+    for on in study.task.scored_sets:
+        for what, value in _code(study, scored_by(provenance, on)).items():
+            found[what + SCORED] = value
+    return found
 
 
 def _scoring(study: Study, trial: Trial, result: Mapping[str, Any]) -> dict[str, str]:
@@ -95,17 +128,18 @@ def _usual(trials: Iterable[Aspects]) -> dict[str, str]:
     """The most frequent value of each; of several, the first one."""
     counted: dict[str, Counter[str]] = {}
     for aspects in trials:
-        for what, value in aspects.items():
-            counted.setdefault(what, Counter())[value] += 1
+        for what, values in aspects.items():
+            counted.setdefault(what, Counter()).update(values)
     return {what: values.most_common(1)[0][0] for what, values in counted.items()}
 
 
-def _of_row(seeds: Mapping[int, Aspects], usual: Aspects) -> list[Unlike]:
+def _of_row(seeds: Mapping[int, Aspects], usual: Mapping[str, str]) -> list[Unlike]:
     found: list[Unlike] = []
     for what, expected in usual.items():
         others: dict[str, list[int]] = {}
         for seed, aspects in seeds.items():
-            if aspects.get(what, expected) != expected:
-                others.setdefault(aspects[what], []).append(seed)
+            values, trained = aspects.get(what, (expected,)), aspects.get(what.removesuffix(SCORED))
+            if values != (expected,) and (values != trained or not what.endswith(SCORED)):
+                others.setdefault(THEN.join(values), []).append(seed)
         found += [Unlike(what, value, expected, tuple(of), len(of) == len(seeds)) for value, of in others.items()]
     return found

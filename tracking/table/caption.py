@@ -19,6 +19,7 @@ LARGE_SD = 2.0
 """From this ratio to the pooled sd on, the reference's own sd makes every test doubtful. With three seeds and equal
 variances it occurs by chance in 2 of 100 studies."""
 MOST_NAMED = 4
+WHAT_TO_DO = "To compare like with like, train such rows again under the conditions of the others."
 
 
 def caption(card: Card, rows: Sequence[TableRow], findings: Findings = NONE, view: View = PLAIN, last: str = "") -> str:
@@ -167,7 +168,8 @@ def _of_samples(card: Card, rows: Sequence[TableRow], findings: Findings) -> Ite
 def _unlike(rows: Sequence[TableRow], findings: Findings) -> Iterator[str]:
     shown = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
     if shown:
-        yield f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
+        told = f"{UNLIKE}: the row differs from most trials in more than its change: {'; '.join(summary(shown))}."
+        yield f"{told} {WHAT_TO_DO}"
 
 
 def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:

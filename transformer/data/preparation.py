@@ -26,7 +26,7 @@ from transformer.faults import Fault, FaultyError, raise_any
 T = TypeVar("T")
 
 
-Told = Callable[[str, float | None], None]
+Progress = Callable[[str, float | None], None]
 """Called with what is being done, and the share of it that is done; None if that is unknown."""
 
 
@@ -34,7 +34,7 @@ def untold(step: str, done: float | None) -> None:
     """For callers that show nothing."""
 
 
-BATCH = 10_000  # lines
+LINES_AT_ONCE = 10_000  # lines
 SIDES = ("source", "target")
 
 
@@ -44,7 +44,7 @@ class WorkingCopy:
 
     folder: Path
 
-    def take(self, text: Text, told: Told) -> int:
+    def take(self, text: Text, told: Progress) -> int:
         """Copy every set; the number of training pairs left out. Raises FaultyError with the faults of all sets."""
         faults: list[Fault] = []
         blank = 0
@@ -63,7 +63,7 @@ class WorkingCopy:
         sides = (chain.from_iterable(lines for lines, _ in _batches(path)) for path in paths)
         return chain.from_iterable(islice(zip(*sides, strict=True), 0, None, every))
 
-    def encode(self, name: str, vocabulary: Vocabulary, told: Told) -> None:
+    def encode(self, name: str, vocabulary: Vocabulary, told: Progress) -> None:
         """Write the pieces of a set, and where each sentence begins."""
         for number, side in enumerate(SIDES):
             for share in self._encode_side(f"{name}.{side}", vocabulary):
@@ -118,11 +118,11 @@ def _batches(path: Path) -> Iterator[tuple[list[str], float]]:
 
 def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, LINES_AT_ONCE)):
         yield batch
 
 
-def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
+def prepare(data: DataConfig, folder: Path, told: Progress = untold) -> None:
     """Fill an empty folder, which ``Prepared`` reads. Downloads are kept next to it, for other preparations.
 
     Raises FaultyError for text that cannot be used, or that changes meanwhile.
@@ -139,7 +139,7 @@ def prepare(data: DataConfig, folder: Path, told: Told = untold) -> None:
         raise
 
 
-def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Told) -> None:
+def _write(data: DataConfig, planned: dict[str, object], text: Text, copy: WorkingCopy, told: Progress) -> None:
     blank = copy.take(text, told)
     if text.declared() != planned:
         found = f"the text of data={data.name} changed while it was prepared"

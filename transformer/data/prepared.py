@@ -117,7 +117,7 @@ class Prepared:
         return Sentences(np.load(pieces, mmap_mode="r"), np.load(offsets))
 
 
-LEAST = 0.1
+LEAST_SHARE = 0.1
 """The share of training pairs that must remain; with fewer, the settings do not fit the text."""
 ADVISED = 2048
 """The most positions that are ever advised; a longer line is hardly one sentence."""
@@ -171,7 +171,7 @@ def too_few_fit(longest_sides: npt.NDArray[np.int64], blank: int, max_positions:
 
 def _least(given: int) -> int:
     """The number of pairs that must remain."""
-    return max(1, ceil(given * LEAST))
+    return max(1, ceil(given * LEAST_SHARE))
 
 
 def check_lengths(prepared: Prepared, model: ModelConfig, data: DataConfig | None = None) -> list[Fault]:

@@ -55,15 +55,15 @@ PEOPLE += _nouns("teacher teachers m Lehrer Lehrer, cat cats f Katze Katzen")
 UPRIGHT = _nouns("cup cups f Tasse Tassen, bottle bottles f Flasche Flaschen")
 FLAT = _nouns("ball balls m Ball Bälle, picture pictures n Bild Bilder, key keys m Schlüssel Schlüssel")
 SHUT = _nouns("book books n Buch Bücher, letter letters m Brief Briefe")
-FIXED = _nouns("door doors f Tür Türen, window windows n Fenster Fenster")
+FIXTURES = _nouns("door doors f Tür Türen, window windows n Fenster Fenster")
 THINGS = UPRIGHT + FLAT + SHUT
-ALL = PEOPLE + THINGS + FIXED
-PLACES = ("in+the im garden Garten", "in+the im house Haus", "in in the der kitchen Küche")
+NOUNS = PEOPLE + THINGS + FIXTURES
+LOCATIONS = ("in+the im garden Garten", "in+the im house Haus", "in in the der kitchen Küche")
 SURFACES = ("on auf the den table Tisch", "on auf the die bench Bank", "on auf the das bed Bett")
 VERBS = (
-    _verb("see sees seen sehen sieht gesehen", ALL),
-    _verb("find finds found finden findet gefunden", ALL),
-    _verb("watch watches watched an-sehen sieht angesehen", ALL),
+    _verb("see sees seen sehen sieht gesehen", NOUNS),
+    _verb("find finds found finden findet gefunden", NOUNS),
+    _verb("watch watches watched an-sehen sieht angesehen", NOUNS),
     _verb("know knows known kennen kennt gekannt", PEOPLE),
     _verb("call calls called an-rufen ruft angerufen", PEOPLE),
     _verb("invite invites invited ein-laden lädt eingeladen", PEOPLE),
@@ -71,10 +71,10 @@ VERBS = (
     _verb("thank thanks thanked danken dankt gedankt", PEOPLE, case="dat"),
     _verb("buy buys bought kaufen kauft gekauft", THINGS),
     _verb("lift lifts lifted auf-heben hebt aufgehoben", THINGS),
-    _verb("open opens opened auf-machen macht aufgemacht", SHUT + FIXED),
-    _verb("close closes closed zu-machen macht zugemacht", SHUT + FIXED),
+    _verb("open opens opened auf-machen macht aufgemacht", SHUT + FIXTURES),
+    _verb("close closes closed zu-machen macht zugemacht", SHUT + FIXTURES),
     _verb("give gives given geben gibt gegeben", THINGS, frame="give"),
-    _verb("show shows shown zeigen zeigt gezeigt", THINGS + FIXED, frame="give"),
+    _verb("show shows shown zeigen zeigt gezeigt", THINGS + FIXTURES, frame="give"),
     _verb("put puts put legen legt gelegt", FLAT + SHUT, frame="put"),
     _verb("put puts put stellen stellt gestellt", UPRIGHT, frame="put"),
 )
@@ -87,7 +87,7 @@ SAYING = (
     _verb("believe believes believed glauben glaubt geglaubt", frame="none"),
     _verb("say says said sagen sagt gesagt", frame="none"),
 )
-KNOWING = tuple(verb for verb in VERBS if verb.objects in (ALL, PEOPLE))
+KNOWING = tuple(verb for verb in VERBS if verb.objects in (NOUNS, PEOPLE))
 HELPERS = ("have has haben hat", "can can können kann", "must must müssen muss", "will will werden wird")
 MOODS = ("", "", HELPERS[0], *HELPERS)  # no helper: present
 ADJECTIVES = ("small klein", "big groß", "new neu", "good gut", "pretty schön")
@@ -100,16 +100,16 @@ AFTER_A = {"nom": "er e es", "acc": "en e es", "dat": "en en en"}
 
 MAX_WORDS = 15
 PLURAL, INDEFINITE, ADJECTIVE, PLACE, WHOM = 0.4, 0.3, 0.2, 0.15, 0.4  # probabilities
-Pair = tuple[str, str]
-Word = tuple[str, int]  # text and key; equal keys translate each other, key -1 has no counterpart
+TextPair = tuple[str, str]
+AlignedWord = tuple[str, int]  # text and key; equal keys translate each other, key -1 has no counterpart
 
 
 @dataclass(frozen=True)
 class Phrase:
     """The same content in both languages."""
 
-    source: list[Word] = field(default_factory=list)
-    target: list[Word] = field(default_factory=list)
+    source: list[AlignedWord] = field(default_factory=list)
+    target: list[AlignedWord] = field(default_factory=list)
 
     def __add__(self, other: "Phrase") -> "Phrase":
         return Phrase(self.source + other.source, self.target + other.target)
@@ -120,23 +120,23 @@ class Clause:
     """Parts kept apart, because the kind of clause orders them; `last` is the verb-final cluster."""
 
     subject: Phrase
-    verb: list[Word]
-    finite: Word
-    tail: list[Word]
-    last: list[Word]
+    verb: list[AlignedWord]
+    finite: AlignedWord
+    tail: list[AlignedWord]
+    last: list[AlignedWord]
     rest: Phrase
 
     @property
-    def source(self) -> list[Word]:
+    def source(self) -> list[AlignedWord]:
         return self.subject.source + self.verb + self.rest.source
 
-    def second(self, front: list[Word] | None = None) -> list[Word]:
+    def second(self, front: list[AlignedWord] | None = None) -> list[AlignedWord]:
         """Finite verb after `front`, or after the subject if nothing is fronted; [] makes a question."""
         subject = self.subject.target
         start = [*subject, self.finite] if front is None else [*front, self.finite, *subject]
         return start + self.rest.target + self.tail
 
-    def final(self) -> list[Word]:
+    def final(self) -> list[AlignedWord]:
         return self.subject.target + self.rest.target + self.last
 
 
@@ -147,16 +147,16 @@ class Derivation:
     source: tuple[str, ...]
     target: tuple[str, ...]
     alignment: tuple[int, ...]
-    pairs: frozenset[Pair]
+    pairs: frozenset[TextPair]
     mark: str
 
     @property
-    def text(self) -> Pair:
+    def text(self) -> TextPair:
         source, target = (" ".join(side).replace(" ,", ",") + self.mark for side in (self.source, self.target))
         return source[0].upper() + source[1:], target[0].upper() + target[1:]
 
 
-COMMA: Word = (",", -1)
+COMMA: AlignedWord = (",", -1)
 
 
 class Grammar:
@@ -165,7 +165,7 @@ class Grammar:
     def __init__(self, rng: Random) -> None:
         self._rng, self._keys = rng, count()
         self._used: set[Noun] = set()
-        self._pairs: set[Pair] = set()
+        self._pairs: set[TextPair] = set()
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
@@ -201,7 +201,7 @@ class Grammar:
 
     def _rest(self, verb: Verb) -> Phrase:
         """What follows the verb in the source; the target sets the receiver before the thing given."""
-        place = self._any(PLACES) if self._chance(PLACE) else Phrase()
+        place = self._any(LOCATIONS) if self._chance(PLACE) else Phrase()
         if verb.frame == "none":
             return place
         thing = self._object(verb.objects, verb, verb.case)
@@ -298,19 +298,19 @@ class Grammar:
 
 
 CLAUSES = (Grammar.statement, Grammar.question, Grammar.fronted)
-TEMPLATES = (*CLAUSES, Grammar.that, Grammar.because, Grammar.condition, Grammar.relative)
+SENTENCE_FORMS = (*CLAUSES, Grammar.that, Grammar.because, Grammar.condition, Grammar.relative)
 
 
 def derive(rng: Random) -> Derivation:
     """One sentence of at most `MAX_WORDS` source words."""
     while True:
-        derivation = Grammar(rng).derive(rng.choice(TEMPLATES))
+        derivation = Grammar(rng).derive(rng.choice(SENTENCE_FORMS))
         if len(derivation.source) <= MAX_WORDS:
             return derivation
 
 
-VERSION = 1  # increase it with every change of words, rules or rates: it is part of the data fingerprint
-SEED = 1
+GRAMMAR_VERSION = 1  # increase it with every change of words, rules or rates: it is part of the data fingerprint
+CORPUS_SEED = 1
 HELD_OUT = 0.1
 
 
@@ -323,21 +323,21 @@ class Sizes:
     test: int = 400
 
 
-def held_out(seed: int = SEED) -> frozenset[Pair]:
+def held_out(seed: int = CORPUS_SEED) -> frozenset[TextPair]:
     """The (noun, verb) pairs, as source words, that training never shows in any role."""
     verbs = VERBS + STATES + SAYING
     every = sorted({(noun.source, verb.source[0]) for verb in verbs for noun in PEOPLE + verb.objects})
     return frozenset(Random(f"{seed}/held out").sample(every, round(HELD_OUT * len(every))))
 
 
-def derivations(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[Derivation]]:
+def derivations(sizes: Sizes | None = None, seed: int = CORPUS_SEED) -> dict[str, list[Derivation]]:
     """Splits share no source. Test comes first, so that it does not change with the other sizes."""
     held, taken = held_out(seed), set[str]()
     counts = asdict(sizes or Sizes())
     return {split: _split(split, counts[split], seed, held, taken) for split in ("test", "dev", "train")}
 
 
-def _split(split: str, size: int, seed: int, held: frozenset[Pair], taken: set[str]) -> list[Derivation]:
+def _split(split: str, size: int, seed: int, held: frozenset[TextPair], taken: set[str]) -> list[Derivation]:
     """Every other dev and test sentence contains an unseen pair, so that the two halves can be compared."""
     made: list[Derivation] = []
     rng = Random(f"{seed}/{split}")
@@ -350,7 +350,7 @@ def _split(split: str, size: int, seed: int, held: frozenset[Pair], taken: set[s
     return made
 
 
-def generate(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[Pair]]:
+def generate(sizes: Sizes | None = None, seed: int = CORPUS_SEED) -> dict[str, list[TextPair]]:
     """(source, target) sentences of `train`, `dev` and `test`; the same on every machine."""
     made = derivations(sizes, seed)
     return {split: [derivation.text for derivation in made[split]] for split in ("train", "dev", "test")}
@@ -359,4 +359,10 @@ def generate(sizes: Sizes | None = None, seed: int = SEED) -> dict[str, list[Pai
 def parameters() -> dict[str, object]:
     """Everything that determines the default text, for a fingerprint; `version` covers words and rules."""
     sizes = asdict(Sizes())
-    return {"version": VERSION, "seed": SEED, "held_out": HELD_OUT, "max_words": MAX_WORDS, "sizes": sizes}
+    return {
+        "version": GRAMMAR_VERSION,
+        "seed": CORPUS_SEED,
+        "held_out": HELD_OUT,
+        "max_words": MAX_WORDS,
+        "sizes": sizes,
+    }

@@ -16,10 +16,10 @@ from transformer.faults import Fault, FaultyError, raise_any
 SentencePair = tuple[str, str]
 
 CHUNK = 1 << 20
-LONGEST = 1 << 19
+LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line ends."""
 GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # neither of which is part of a text
-TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
+MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
 ONE_SENTENCE = "is it one sentence per line?"
 
 
@@ -28,11 +28,11 @@ def file_faults(key: str, name: str) -> Iterator[Fault]:
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            yield Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", TEXT)
+            yield Fault(key, f"{name} {'is not a file' if path.exists() else 'does not exist'}", MUST_BE_TEXT)
             return
         with path.open("rb") as file:
             if not file.read(1):
-                yield Fault(key, f"{name} is empty", TEXT)
+                yield Fault(key, f"{name} is empty", MUST_BE_TEXT)
     except OSError as error:
         yield unreadable(key, path, error)
 
@@ -96,9 +96,9 @@ class TextFile:
         found = list(self._faults)
         if self._faulty:
             others = f", like {self._faulty - 1} other lines" if self._faulty > 1 else ""
-            found.append(Fault(self.key, f"{self.path}:{self._first_faulty} is not UTF-8 text{others}", TEXT))
+            found.append(Fault(self.key, f"{self.path}:{self._first_faulty} is not UTF-8 text{others}", MUST_BE_TEXT))
         elif self.complete and not self.count:
-            found.append(Fault(self.key, f"{self.path} is empty", TEXT))
+            found.append(Fault(self.key, f"{self.path} is empty", MUST_BE_TEXT))
         return found
 
     def _blocks(self, chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -108,8 +108,8 @@ class TextFile:
             *lines, rest = (rest + chunk).split(b"\n")
             if lines:
                 yield lines
-            if len(rest) > LONGEST:
-                found = f"{self.path}:{self.count + 1} has more than {LONGEST} bytes"
+            if len(rest) > LONGEST_LINE:
+                found = f"{self.path}:{self.count + 1} has more than {LONGEST_LINE} bytes"
                 raise FaultyError(Fault(self.key, found, f"{ONE_SENTENCE} No longer line is read"))
         if rest:
             yield [rest]

@@ -30,7 +30,7 @@ SAMPLED_ABOVE = 1 << 27
 """Bytes of training text, both sides, of which every pair is learned from; of more text, evenly spaced pairs are."""
 
 REFUSED = 3  # exit code
-LARGEST = 1 << 24  # SentencePiece takes a minute to refuse a hundred times as many pieces
+MOST_PIECES = 1 << 24  # SentencePiece takes a minute to refuse a hundred times as many pieces
 IN_A_CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
     "from transformer.data import vocabulary; sys.exit(vocabulary.learn(int(sys.argv[2])))"
@@ -72,15 +72,15 @@ def build(lines: Iterable[str], vocab_size: int, folder: Path | None = None) -> 
     with TemporaryFile(dir=folder) as text:
         text.writelines(f"{line}\n".encode() for line in lines)
         text.seek(0)
-        command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(min(vocab_size, LARGEST))]
+        command = [sys.executable, "-c", IN_A_CHILD, json.dumps(sys.path), str(min(vocab_size, MOST_PIECES))]
         with subprocess.Popen(command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             try:
                 model, said = child.communicate()
             except BaseException:
                 child.kill()
                 raise
-        if child.returncode == 0 and vocab_size > LARGEST:
-            raise FaultyError(Fault("data.vocab_size", f"is {vocab_size}", f"must be at most {LARGEST}, our limit"))
+        if child.returncode == 0 and vocab_size > MOST_PIECES:
+            raise FaultyError(Fault("data.vocab_size", f"is {vocab_size}", f"must be at most {MOST_PIECES}, our limit"))
         if child.returncode:
             raise _failure(vocab_size, child.returncode, said.decode("utf-8", "replace").strip())
         return model

@@ -100,7 +100,7 @@ def _own_hypotheses(
 
 
 SENTENCES = 200
-SCORES = ("bleu", "chrf")
+GREEDY_SCORES = ("bleu", "chrf")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class GreedyScores:
         if not self.worker.is_rank_zero:
             return {}
         scores, _ = text_scores(hypotheses, self.references, self.config.data.target)
-        return {f"dev_greedy/{name}": scores[name] for name in SCORES}
+        return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 
 
 def _first(pairs: ParallelSet, size: int) -> ParallelSet:

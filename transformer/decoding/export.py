@@ -26,7 +26,7 @@ from transformer.faults import Fault, FaultyError, raise_any
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
 from transformer.model.encoder_decoder import FeedForward, Residual, Transformer
 
-WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.model"
+WEIGHTS_FILE, CONFIG_FILE, VOCABULARY_FILE = "model.safetensors", "config.json", "vocabulary.model"
 FORMAT = 1
 """Increased whenever the layout of an exported folder changes."""
 AS_EXPORTED = "must be unchanged since the export"
@@ -40,9 +40,9 @@ def export_weights(model: Transformer, vocabulary: Path, trial: TrialConfig, fol
     data = replace(trial.data, mirror=None, train=None, dev=None, test=None)
     weights = {name: weight.detach().float().cpu().contiguous() for name, weight in model.state_dict().items()}
     text = json.dumps({"format": FORMAT, "trial": asdict(replace(trial, data=data))}, indent=2, ensure_ascii=False)
-    safetensors.torch.save_file(weights, folder / WEIGHTS)
-    (folder / CONFIG).write_text(text + "\n", "utf-8")
-    shutil.copyfile(vocabulary, folder / VOCABULARY)
+    safetensors.torch.save_file(weights, folder / WEIGHTS_FILE)
+    (folder / CONFIG_FILE).write_text(text + "\n", "utf-8")
+    shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
 
 
 def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
@@ -50,12 +50,12 @@ def load_exported(folder: Path) -> tuple[Transformer, Vocabulary, TrialConfig]:
 
     Reads only data: nothing in the folder can run code. Raises FaultyError if a file is missing, damaged or misfit.
     """
-    missing = [folder / name for name in (WEIGHTS, CONFIG, VOCABULARY) if not (folder / name).is_file()]
+    missing = [folder / name for name in (WEIGHTS_FILE, CONFIG_FILE, VOCABULARY_FILE) if not (folder / name).is_file()]
     raise_any(Fault(str(path), "is missing", "must be in an exported folder") for path in missing)
-    trial = _read_config(folder / CONFIG)
-    vocabulary = _read_vocabulary(folder / VOCABULARY)
+    trial = _read_config(folder / CONFIG_FILE)
+    vocabulary = _read_vocabulary(folder / VOCABULARY_FILE)
     model = Transformer(trial.model, len(vocabulary))
-    model.load_state_dict(_read_weights(folder / WEIGHTS, model))
+    model.load_state_dict(_read_weights(folder / WEIGHTS_FILE, model))
     return model.eval(), vocabulary, trial
 
 
@@ -100,7 +100,7 @@ def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
     expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
     found = {name: list(weight.shape) for name, weight in weights.items()}
     if found != expected:
-        raise FaultyError(Fault(str(path), f"does not fit {CONFIG} and {VOCABULARY}", AS_EXPORTED))
+        raise FaultyError(Fault(str(path), f"does not fit {CONFIG_FILE} and {VOCABULARY_FILE}", AS_EXPORTED))
     return weights
 
 
@@ -139,7 +139,7 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     """
     spec = specification(model, Vocabulary(vocabulary).texts())
     spec.save(str(folder))
-    shutil.copyfile(vocabulary, folder / VOCABULARY)
+    shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
 
 
 def specification(model: Transformer, texts: list[str]) -> Any:

@@ -20,7 +20,7 @@ from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, efficient
 
 TOKENS_PER_BATCH = 2_000  # sentences × longest source
-NOTHING = Hypothesis([], 0.0)
+EMPTY = Hypothesis([], 0.0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def search(
     order = by_length(pairs, np.arange(len(sources)))
     silent = sources.lengths[order] <= 1
     if rank == 0:
-        yield from ((int(place), [NOTHING]) for place in order[silent])
+        yield from ((int(place), [EMPTY]) for place in order[silent])
     for places in cut(pairs, order[~silent], TOKENS_PER_BATCH)[rank::world]:
         source = pad(sources, places).to(translator.device)
         try:

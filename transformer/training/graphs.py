@@ -72,14 +72,14 @@ class _Graph:
         return self.loss.clone()
 
 
-MOST = 32
+MOST_BUCKETS = 32
 RUNS = 512
 """Runs of neighbors that a long epoch is cut into before the search for the best buckets; this bounds its cost."""
 
-Numbers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 
-def buckets(shapes: Sequence[Shape], most: int = MOST) -> list[Shape]:
+def buckets(shapes: Sequence[Shape], most: int = MOST_BUCKETS) -> list[Shape]:
     """At most ``most`` shapes that hold all of ``shapes``, chosen so that an epoch has the fewest cells.
 
     ``shapes`` are an epoch's shapes ordered by length, so neighbors are similar. Each bucket covers a run of neighbors.
@@ -113,7 +113,7 @@ def _filled_up(pieces: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return filled
 
 
-def _cells(counts: Numbers, largest: Numbers) -> npt.NDArray[np.float64]:
+def _cells(counts: Integers, largest: Integers) -> npt.NDArray[np.float64]:
     """[i, j]: source and target cells of runs i … j in one bucket; infinite where i > j."""
     cells = np.full((len(counts), len(counts)), np.inf)
     for i in range(len(counts)):

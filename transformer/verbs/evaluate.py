@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # these load torch, which no refusal needs
 
 SetName = Annotated[str | None, typer.Option("--set", help="Only this set, of the trial's data or of sacreBLEU.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-WIDTH = 120  # of a table in a file or a pipe
+COLUMNS = 120  # of a table in a file or a pipe
 
 
 def evaluate(
@@ -54,7 +54,7 @@ def evaluate(
         print(json.dumps(scores_json(evaluations), indent=1, ensure_ascii=False))
         return 0
     out = Console(highlight=False)
-    out.print(scores_table(evaluations), width=None if out.is_terminal else WIDTH)
+    out.print(scores_table(evaluations), width=None if out.is_terminal else COLUMNS)
     for line in notes(evaluations):
         out.print(escape(line), style="dim", soft_wrap=True)
     return f"allelse translate {shlex.quote(os.path.relpath(given[0].folder))}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformer.decoding.translator import Translation, Translator  # loads torch, which no refusal needs
 
 NBest = Annotated[int | None, typer.Option(min=1, help="Print N lines per sentence: score TAB text.")]
-WINDOW = 1_000  # lines that are sorted by length together
+LINES_TOGETHER = 1_000  # lines that are sorted by length together
 NO_HYPOTHESIS = f"{-math.inf:.6f}\t"
 PAUSE_S = 0.05  # lines that arrive within this time share a window
 LOOK_UP_S = 0.5  # so that Ctrl-C just before a blocking call does not wait for the next line
@@ -107,7 +107,7 @@ def translate_lines(
         seen = out.isatty() or os.isatty(descriptor)  # a person sees the translations, or types the lines
         shown = None if seen else stack.enter_context(err.status(""))
         name = str(source or "standard input")
-        return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, WINDOW))
+        return Translating(translator, out, nbest, err, shown, name).run(windows(chunks, LINES_TOGETHER))
 
 
 class Translating:

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from small_task import HEAD, write_task
 from typed import refusal, typed
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
 from sweeps.planning.compose import compose_sweep
 

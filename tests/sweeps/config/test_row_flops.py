@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 from sweeps.config.settings import Settings
 from sweeps.planning.compose import compose_sweep
 from transformer.cost import Lengths, forward_flops, training_flops

@@ -12,7 +12,7 @@ import yaml
 from composed_rows import ROWS, SCALES, composed, study
 from translation_key import trial_key
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 from sweeps.planning.compose import compose_sweep
 from sweeps.planning.composition import describe
 from transformer.cost import parameters

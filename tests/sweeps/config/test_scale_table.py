@@ -2,7 +2,7 @@
 
 from scale_table import DOCUMENT, MARKED, SCALES, scale_table
 
-from sweeps.config.folders import SHIPPED
+from sweeps.config.files import SHIPPED
 
 
 def test_the_document_s_table_is_generated() -> None:

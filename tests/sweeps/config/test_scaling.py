@@ -8,9 +8,9 @@ from allelse_in_folder import own, own_row, plan, refused
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.config.trees import dotted
 from sweeps.planning.compose import compose_row, compose_sweep
 from sweeps.planning.composition import Composition, describe
+from sweeps.schema import dotted
 from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty_task import newest_state, reasons, undisturbed, write_slow_task
+from faulty_task import newest_state, reasons, train_to, undisturbed, write_paced_task
 from leftovers import check_no_locks, wait_for_end
 from one_line import only_line
 from studies import Running, allelse, lines, mlflow_runs, wait_until
@@ -22,8 +22,9 @@ WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", "sweep.rows=[base
 def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, sessions = write_slow_task(tmp_path / "study"), Path(tempfile.mkdtemp())  # a socket's path must be short
+    folder, sessions = write_paced_task(tmp_path / "study"), Path(tempfile.mkdtemp())  # a socket's path must be short
     monkeypatch.setenv("RAY_TMPDIR", str(sessions))
+    train_to(8, folder)
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
     running.wait_for_step(6)
     family = psutil.Process(running.process.pid).children(recursive=True)
@@ -38,6 +39,7 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     check_no_locks(running.trial.parent)
     wait_until(lambda: not any(map(_lives, family)), "the end of Ray's processes, and of the syncer")
     assert mlflow_runs(folder / "runs") == [("base s1", "KILLED")]
+    train_to(STEPS, folder)
     again = allelse("sweep", *WORDS, cwd=folder)
     assert again.returncode == 0, again.stdout + again.stderr
     assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], "the second one has removed its own"

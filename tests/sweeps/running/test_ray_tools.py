@@ -10,7 +10,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from faulty_task import reasons, train_to, write_paced_task, write_slow_task
+from faulty_task import reasons, train_to, write_paced_task
 from leftovers import check_nothing_left, wait_for_end
 from machine import Inside, Machine
 from machines import NOTICED_WHEN_BUSY, Machines, needs_namespaces
@@ -24,7 +24,8 @@ HERE = ("cluster.workers=1", "cluster.cpus_per_worker=1", "cluster.gpus_per_work
 
 
 def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Path) -> None:
-    folder = write_slow_task(tmp_path.resolve())
+    folder = write_paced_task(tmp_path.resolve())
+    train_to(2, folder)
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1", env=environment)
     with printed(running.process, 120) as output:

@@ -12,7 +12,7 @@ from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import PAD
 from transformer.model import attention as attention_module
 from transformer.training import loss as loss_module
-from transformer.training.graphs import MOST, buckets, into_bucket, pad_up
+from transformer.training.graphs import MOST_BUCKETS, buckets, into_bucket, pad_up
 from transformer.training.state import start
 from transformer.training.train import make_forward_backward, train_step
 from transformer.training.worker_group import Worker
@@ -47,7 +47,7 @@ def test_every_batch_has_a_bucket_and_few_cells_are_added(pairs: ParallelSet, bu
     batches = TrainingBatches(pairs, budget, 60, seed=1)
     shapes = [share(batches, step).shape for step in range(1, len(batches) + 1)]
     found = buckets(batches.shapes())
-    assert len(found) == min(MOST, len(set(shapes)))
+    assert len(found) == min(MOST_BUCKETS, len(set(shapes)))
     added = sum(smallest(shape, found).cells for shape in shapes) / sum(shape.cells for shape in shapes) - 1
     assert 0 <= added <= bound
 
