@@ -34,10 +34,6 @@ def plan_table(plan: Plan) -> Table:
     notes = [*_costs_notes(plan), *filter(None, [size_note(plan.sizes)]), *plan.composition.notes, *names, *needed]
     caption = "\n".join(map(escape, notes))
     caption += "".join(f"\n[yellow]{escape(line)}[/]" for line in cautions(plan))
-    table = Table(
-        title=escape(f"Plan of {plan.folder.name}"), title_justify="left", box=box.SIMPLE_HEAD, caption=caption
-    )
-    table.caption_justify = "left"
     lines, taken = _plan_lines(plan), {planned.trial.name for planned in plan.running}
     params = millions if task_card(plan.task).millions else parameters
     columns: tuple[Column[list[PlannedTrial]], ...] = (
