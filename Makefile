@@ -68,7 +68,7 @@ lock: install
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --upgrade-package torch==2.13.0 --output-file requirements.lock pyproject.toml
-	sed -i -E 's/^(torch==[0-9.]+)\+.*/\1/' requirements.lock
+	sed -i -E -e '/^allelse @/d' -e 's/^(torch==[0-9.]+)\+.*/\1/' requirements.lock  # the extras name each other
 
 clean:
 	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache

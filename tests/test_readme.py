@@ -15,7 +15,7 @@ from written_files import GUIDE, write_files
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.compose import compose_row, compose_settings
-from sweeps.planning.continued import plan_row, plan_sweep
+from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.verbs.named_trials import read_request
 from sweeps.verbs.new_task import create
 from sweeps.verbs.task_verbs import commands as verbs_of
@@ -76,7 +76,7 @@ def own_verb() -> str:
 def test_every_command_of_the_documents_composes(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
-    if verb == "--version":
+    if verb in ("--version", "--install-completion"):
         return
     task = source_of(next((word[5:] for word in arguments if word.startswith("task=")), "translation"), Path.cwd())
     known = GROUP.get_command(typer.Context(GROUP), verb) or verbs_of(task)[verb]

@@ -9,10 +9,10 @@ from typing import Any
 from sweeps.config.files import BASE, examined, keys_set
 from sweeps.config.hydra import option, resolved
 from sweeps.config.library import COMMAND_LINE, Library, place_of, place_of_missing
+from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
 from sweeps.config.scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import MAKERS, parse_scale
-from sweeps.config.vary import MadeRow, MadeRows
 from sweeps.schema import IS_MISSING, UNKNOWN_KEY, Problem, Tree, assigned, copied, differences, merged, nested
 from sweeps.task import RefusedError
 

@@ -13,14 +13,14 @@ from rich.table import Table
 from sweeps.config.files import BASE
 from sweeps.config.hydra import resolved
 from sweeps.config.library import COMMAND_LINE, Library
+from sweeps.config.made_rows import RowMaker
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.rows import ALL, Found, Rows, Scaled
 from sweeps.config.settings import MAKERS, Settings, absolute, parse_settings, study_problems
-from sweeps.config.vary import RowMaker
+from sweeps.planning.command_task import KEY, library_of
 from sweeps.planning.composition import ComposedRow, Composition
 from sweeps.planning.naming import NAMING, chosen, other_study
-from sweeps.planning.recorded import Record
-from sweeps.planning.task_of import KEY, library_of
+from sweeps.planning.record import Record
 from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, dotted, merged, nested
 
 

@@ -4,6 +4,7 @@ Processes come and go as Tune has room for them. Which trial one of them gets is
 trial that lost its workers comes before those that have not begun.
 """
 
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from sweeps.running.orders import Order
 from sweeps.running.progress import Progress
 from sweeps.running.recorder import Recorder, RemovedError, recorded
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Event, Lost
+from sweeps.worker.events import Event, Failed, Finished, Lost, Report, Resumed
 from tracking.damage import DamagedFileError
 
 Found = TypeVar("Found")
@@ -32,6 +33,11 @@ NEVER_BEGAN = "the trial's process ended before it began"
 NO_START = "no process of a trial starts; Ray's logs have the cause"
 FAILED_STARTS = 5
 """After so many, one after another, there is no hope."""
+
+SAME_FAILURES = 3
+"""Of trials in a row that fail with one error before they report: as long as nothing has succeeded, all would."""
+NUMBERS = re.compile(r"\d+")
+"""In an error, may differ from trial to trial."""
 
 
 class Queue:
@@ -56,6 +62,8 @@ class Queue:
         self._said_stop = False
         self._said_of: frozenset[str] = frozenset()  # trials that alone were asked to stop
         self._put_at = 0.0
+        self._succeeds = len(progress.plan.pending) < len(progress.plan.trials)  # whether any trial ever has reported
+        self._failures: list[str] = []  # the errors of trials that failed before that
 
     @property
     def waiting(self) -> int:
@@ -95,6 +103,17 @@ class Queue:
         for event in events:
             if self._record(name, partial(self.recorders[name].take, attempt, event)):
                 self.progress.take(name, event)
+                self._count(event)
+
+    def _count(self, event: Event) -> None:
+        """End the sweep if each trial fails at its beginning with one error. A lack of memory is a loss instead."""
+        self._succeeds = self._succeeds or isinstance(event, Report | Resumed | Finished)
+        if not isinstance(event, Failed) or self._succeeds:
+            return
+        self._failures.append(NUMBERS.sub("N", event.cause))
+        last = self._failures[-SAME_FAILURES:]
+        if len(last) == SAME_FAILURES and len(set(last)) == 1:
+            self.stopping.end(f"{SAME_FAILURES} trials in a row failed before their first report: {event.cause}")
 
     def end(self, process: str) -> None:
         """The process has no more to do for its trial, or was told to begin none."""

@@ -15,10 +15,10 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.compose import compose_settings
 from sweeps.planning.naming import damaged, naming, studies_there
-from sweeps.planning.recorded import moved, moved_value
+from sweeps.planning.record import moved, moved_value
 from sweeps.schema import Problem, RefusedError, nearest, parse
 from sweeps.task import Task, Typed
-from sweeps.verbs.trained import TrainedTrial, not_finished
+from sweeps.verbs.trained_trial import TrainedTrial, not_finished
 from sweeps.worker.checkpoint_files import MANIFEST
 from sweeps.worker.checkpoints import KEY_DIGITS
 from tracking.card import Card

@@ -14,7 +14,7 @@ from sweeps.planning.naming import PLACES, chosen, looking
 from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded, print_notices, refuse_without_extra, taken_study
 from tracking.liveness import runners
-from tracking.study import Study, read_study
+from tracking.study import Study, give_identity, read_study
 from tracking.words import shell_line
 
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")]
@@ -106,15 +106,24 @@ def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None
 
 
 @guarded
-def sync(overrides: OverrideList = None) -> int:
+def sync(
+    overrides: OverrideList = None,
+    moved: Annotated[bool, typer.Option("--moved", help="Take over the runs that another folder has sent.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Give this folder runs of its own: it is a copy.")] = False,
+) -> int:
     """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the study's last one."""
     refuse_without_extra()
     from sweeps.running.syncer import sync_command, sync_environment
     from sweeps.verbs.ui import store_of
 
     study, settings = taken_study(overrides)
+    if moved and copy:
+        raise RefusedError([Problem("--moved", "contradicts --copy", "leave out one of them")])
+    if copy:
+        give_identity(study.folder)
     environment = sync_environment(store_of(study, settings.tracking.uri))
-    return subprocess.run(sync_command(settings), env=environment, check=False).returncode
+    command = [*sync_command(settings), *["--moved"] * moved]
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 @guarded

@@ -228,14 +228,18 @@ def _without(study: Study, dropped: Sequence[Trial], command: Sequence[str]) -> 
     """The study's record without these trials, and without rows and seeds that no other trial has."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows, seeds = {trial.row for trial in trials}, {trial.seed for trial in trials}
-    when = datetime.now(UTC).isoformat(timespec="seconds")
+    asked = {
+        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": words.shell_line(map(without_password, command)),
+        "dropped": [trial.name for trial in dropped],
+    }
     return replace(
         study,
         trials=trials,
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, {"ts": when, "command": words.shell_line(map(without_password, command))}),
+        asked=(*study.asked, asked),
     )
 
 

@@ -38,6 +38,9 @@ Sort = Annotated[str | None, typer.Option("--sort", help="Sort by this column; t
 Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")]
 Verdict = Annotated[bool, typer.Option("--verdict", help="Compare the differences with the published ones, by a rule.")]
+Sentences = Annotated[
+    bool, typer.Option("--sentences", help="Test one seed over the sentences of its set; says nothing about seeds.")
+]
 Methods = Annotated[bool, typer.Option("--methods", help="Print a paragraph on methods instead of the table.")]
 AsFormat = Annotated[Format | None, typer.Option("--format", help="Print md, csv, json, tex or html.")]
 
@@ -55,6 +58,7 @@ def table(
     best: Best = False,
     intervals: Intervals = False,
     verdict: Verdict = False,
+    sentences: Sentences = False,
     methods: Methods = False,
 ) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
@@ -65,7 +69,7 @@ def table(
         found, allowed = "prints a paragraph of plain text", f"leave out --format {as_format}"
         raise RefusedError([Problem("--methods", found, allowed)])
     study, settings = taken_study(overrides, SELECTING)
-    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict)
+    asked = Asked(set_name, metrics or [], base, rows, columns, sort, best, intervals, verdict, sentences)
     made = chosen_table(study, settings, overrides or [], asked, programs=as_format in (Format.csv, Format.json))
     if methods:
         print(methods_of(made))
@@ -87,7 +91,7 @@ def report(
 ) -> None:
     """Write the study as one page of HTML: table, figures, costs, samples. Opens without a network."""
     from sweeps.verbs.chosen_table import Asked, chosen_table
-    from sweeps.verbs.compared import texts_of
+    from sweeps.verbs.sides import texts_of
 
     refuse_places(output, figures, no_figures)
     study, settings = taken_study(overrides, SELECTING)
@@ -118,7 +122,7 @@ OfMetric = Annotated[str | None, typer.Option("--metric", help="Only this metric
 @guarded
 def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, as_json: Json = False) -> None:
     """Compare two trials, rows or studies: settings, tests over seeds and samples, the samples that differ most."""
-    from sweeps.verbs.compared import by_output, chosen_metrics, named_sides, with_texts
+    from sweeps.verbs.sides import by_output, chosen_metrics, families, named_sides, with_texts
 
     names, overrides = names_and_overrides(arguments)
     sides = named_sides(names, overrides)
@@ -126,7 +130,7 @@ def compare(arguments: Names, set_name: OfSet = None, metric: OfMetric = None, a
     from sweeps.verbs import comparison as shown
     from tracking.statistics.compared import compared, differing
 
-    found = [compared(*pair, metrics, set_name) for pair in sides.pairs]
+    found = [compared(*pair, metrics, set_name, families(*pair, metrics, set_name)) for pair in sides.pairs]
     samples = differing(*sides.pairs[0], by_output(metrics), set_name)
     samples = with_texts(samples, sides.pairs[0], Path(sides.settings.paths.data))
     if as_json:

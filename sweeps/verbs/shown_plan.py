@@ -12,9 +12,9 @@ from sweeps.planning.named_study import going_on
 from sweeps.planning.naming import DECODING, SELECTING, looking
 from sweeps.planning.plan import Plan, PlannedTrial, cautions
 from sweeps.status.tables import ONE_LINE_EACH, counted
-from tracking.statistics.findings import find, with_tested
+from tracking.statistics.findings import find
+from tracking.statistics.needed import seeds_needed_lines
 from tracking.statistics.rows import BASE, table
-from tracking.statistics.seeds_needed import seeds_needed_lines
 from tracking.study import read_study
 from tracking.table.caption import size_note
 from tracking.table.printed import shown
@@ -146,7 +146,7 @@ def show_outcome(planned: Plan, verb: str, overrides: list[str] | None, stopped:
     study = read_study(planned.folder)
     rows = table(study)
     findings = find(study, rows, BASE)
-    OUT.print(shown(study, with_tested(rows, study.task, findings), OUT.width, findings=findings))
+    OUT.print(shown(study, rows, OUT.width, findings=findings))
     OUT.print(f"[bold]{finished} of {len(planned.trials)} finished[/]", end="")
     OUT.print(f", [bold red]{len(failed)} FAILED[/]" if failed else "")
     for trial in failed:

@@ -45,7 +45,9 @@ class Store:
             return pages
         kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
         name = self.study.name
-        return [(f"{name} {words}", page_address(server, found, name, mode)) for words, mode in kinds.items()] + pages
+        return [
+            (f"{name} {words}", page_address(server, found, self.study.mark, mode)) for words, mode in kinds.items()
+        ] + pages
 
 
 def store_to_serve(overrides: list[str] | None) -> Store:

@@ -173,7 +173,6 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._train_until(step)
         self._forget_reports()
-        self._settle()
         self.store.save(step, state, self._trained_for(), score, [each for each in self._so_far() if each.step <= step])
         self._saved_step = step
 
@@ -211,7 +210,7 @@ class Attempt:
         return stops
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
-        self._settle()
+        self.store.settle()
         if self.world > 1:
             barrier()
         for saved in self.store.states(steps):
@@ -231,7 +230,7 @@ class Attempt:
         self._heard()
         if self.rank:
             return
-        self._settle()
+        self.store.settle()
         self.tell(Imported(versions()))  # a library may be imported only where it is used
         short = 0 < self._last < self.steps
         scores = {**self.scored, **self._scores}
@@ -259,7 +258,7 @@ class Attempt:
             self._tell_start()
         self.store.pass_on()
         if release and self._held is not None:
-            self._settle()
+            self.store.settle()
             self._release()
             if self._last >= self.steps:
                 self._tell_evaluating()
@@ -284,12 +283,6 @@ class Attempt:
         self.tell(Started(_device(self.world), self.world, process=of_process()))
         if self._restored is not None:
             self.tell(Resumed(self._restored.step, self._restored.reports))
-
-    def _settle(self) -> None:
-        """Wait for the checkpoint that is being written. The write gives signs of life unless its storage hangs."""
-        while self.store.is_writing():
-            pass
-        self.store.settle()
 
     def _forget_reports(self) -> None:
         """Those that the journal has on disk need not be in a checkpoint."""

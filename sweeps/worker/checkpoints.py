@@ -132,14 +132,6 @@ class Checkpoints:
         manifest = Manifest(self.key, step, seconds, finite(score), outline=outline, reports=tuple(reports))
         self._running = self._writer.submit(lambda: self._write(manifest, files()))
 
-    def is_writing(self) -> bool:
-        """Wait a little for the write, and tell what it waits for; returns whether it goes on."""
-        if self._running:
-            futures.wait([self._running], LOOK_AT_WRITE_S)
-        writing = self._running is not None and not self._running.done()
-        self.pass_on()
-        return writing
-
     def pass_on(self) -> None:
         """Tell what the writing thread has to say."""
         with suppress(Empty):
@@ -147,7 +139,14 @@ class Checkpoints:
                 self.tell(self._said.get_nowait())
 
     def settle(self) -> None:
-        """Wait for the write. Raises its error: SupersededError, StorageError, CheckpointError."""
+        """Wait for the write, and tell what it waits for. The write gives signs of life unless its storage hangs.
+
+        Raises its error: SupersededError, StorageError, CheckpointError.
+        """
+        while self._running and not self._running.done():
+            futures.wait([self._running], LOOK_AT_WRITE_S)
+            self.pass_on()
+        self.pass_on()
         running, self._running = self._running, None
         if running:
             self._written = running.result()

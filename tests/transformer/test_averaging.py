@@ -86,14 +86,6 @@ def test_a_stopped_trial_is_scored_with_the_weights_of_an_uninterrupted_one(
     assert trial.checkpoints.keys() == uninterrupted.checkpoints.keys()
 
 
-def test_settings_that_only_observe_change_no_average(
-    config: TrialConfig, prepared: Prepared, uninterrupted: ToyTrial
-) -> None:
-    other = replace(config.train, checkpoint_every=5, evaluate_every=3, keep_checkpoints=4, log_every=1)
-    trial = worked(ToyTrial(replace(config, train=other), prepared.folder))
-    assert trial.said("evaluated") == uninterrupted.said("evaluated")
-
-
 def test_a_missing_checkpoint_is_not_replaced_by_another(uninterrupted: ToyTrial) -> None:
     again = uninterrupted.again()
     del again.checkpoints[8]

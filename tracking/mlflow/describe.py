@@ -14,6 +14,7 @@ from tracking.card import COSTS, Card
 from tracking.damage import unless_damaged
 from tracking.journal import JournalLine
 from tracking.mlflow import names
+from tracking.mlflow.identity import IDENTITY
 from tracking.mlflow.notes import NOTE, run_note
 from tracking.mlflow.store import Point
 from tracking.provenance import prepared_place
@@ -92,7 +93,7 @@ class Described:
     @property
     def found_by(self) -> dict[str, str]:
         """The tags by which the run is found again."""
-        return {"sweep.id": self.study.name, "trial.key": self.trial.key, "kind": "trial"}
+        return {IDENTITY: self.study.mark, "sweep.id": self.study.name, "trial.key": self.trial.key, "kind": "trial"}
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -161,15 +162,14 @@ class Described:
 
     @property
     def _known_ms(self) -> int:
-        """Since when the numbers are known: this trial and base's had ended, and were scored.
+        """When the first attempt at this trial or at base's began, and a millisecond more for each of their scorings.
 
-        MLflow takes the newest value as the latest, so scores that replace others need a later time.
+        MLflow takes the newest value as the latest, so scores that replace others need a later time, on any clock.
         """
         folders = [self.study.trial_folder(each) for each in (self.trial, self.base) if each is not None]
-        newest = [found[-1] for each in folders if (found := unless_damaged(each.attempts.all, []))]
-        ends = [to_ms(each.began if each.ended is None else each.ended) for each in newest]
-        scored = [to_ms(each.result_path.stat().st_mtime) for each in folders if each.result_path.exists()]
-        return max([*ends, *scored])
+        first = [found[0].began for each in folders if (found := unless_damaged(each.attempts.all, []))]
+        results = [each.standing()[1] for each in folders]
+        return to_ms(max(first)) + sum(int(each.get("scoring", 1)) for each in results if each)
 
     @property
     def _rates(self) -> dict[str, float]:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tracking.attempts import Attempt
-from tracking.damage import DamagedFileError, unless_damaged
-from tracking.files import read_whole
+from tracking.damage import DamagedFileError
 from tracking.journal import JournalLine
 from tracking.liveness import Runner, runners, runs
 from tracking.look import settled_stamps, stamps_of
 from tracking.mlflow.describe import Described, base_of, journal_points, points_in, to_ms
 from tracking.mlflow.files import SAMPLES, TABLES, run_files, study_files
+from tracking.mlflow.identity import CARRIED, IDENTITY, PLACE, carried, place_of, refuse_other_place, result_digest
 from tracking.mlflow.ledger import EXPERIMENT, STUDY, Ledger, Sent
 from tracking.mlflow.names import ROW
 from tracking.mlflow.notes import NOTE, row_words, study_note
@@ -29,7 +29,7 @@ from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.statistics.findings import find
 from tracking.statistics.rows import BASE, table
 from tracking.study import STUDY_FILE, Study, Trial, read_study
-from tracking.trial import TrialFolder, TrialState
+from tracking.trial import TrialState
 from tracking.words import cause_of, out_of_reach
 
 RETRY_S = 60.0  # between two tries to store artifacts, and between two versions of the study's page
@@ -53,7 +53,8 @@ class PassOutcome:
 class Replay:
     """Sends one study to one store. Only one may run at a time: `sync` holds a lock."""
 
-    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+    def __init__(self, folder: Path, store: Store, uri: str, moved: bool = False) -> None:
+        self._moved, self._place = moved, ""  # whether the runs become this folder's; which folder has sent them
         self._folder, self._store = folder, store
         self._ledger = Ledger(folder, uri, begin_again=True)
         self._runs: dict[str, str] = {}  # trial key, or STUDY -> run id, as the store has them
@@ -77,7 +78,7 @@ class Replay:
         notices: tuple[str, ...] = ()
         self._runners, self._running, self._ended = runners(self._folder), set(), ended
         if self._lost or ended is not None:
-            self._find()
+            self._find(study)
         for trial in sorted(study.trials, key=lambda trial: trial.key == self._stuck):
             try:
                 sent = self._replay_changes(study, trial)
@@ -94,16 +95,22 @@ class Replay:
         if lasting:  # a server out of reach would fail again
             lasting = bool(problems)
             try:
-                notices = self._show(study)
+                notices = self._show(study, bool(points))
             except Exception as error:  # as for a trial
                 self._lost, lasting = True, False
                 problems.setdefault(cause_of(error), []).append("pages")
         lines = (f"{_some(names)}: {cause}" for cause, names in problems.items())
         return PassOutcome(count, points, tuple(lines), notices, lasting)
 
-    def _find(self) -> None:
-        """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed."""
-        self._runs = self._store.runs(self._folder.name)
+    def _find(self, study: Study) -> None:
+        """The study's runs by their tags. What was sent to another run is sent again; empty doubles are removed.
+
+        Raises OtherPlaceError if another folder has sent them, and this one would change them.
+        """
+        found = self._store.runs(study.mark)
+        self._place = "" if self._moved else found.get(STUDY, ("", {}))[1].get(PLACE, "")
+        refuse_other_place(study, self._place, {key: tags for key, (_, tags) in found.items()})
+        self._runs = {key: run for key, (run, _) in found.items()}
         known = {key: self._ledger.get(key) for key in self._seen}
         self._seen = {key: self._seen[key] for key, sent in known.items() if sent and sent.run == self._runs.get(key)}
         self._lost = False
@@ -143,12 +150,14 @@ class Replay:
             sent = replace(sent, step=new[-1].step)
             self._ledger.put(key, sent)
         self._logged |= {name for report in journal for name in points_in(about.card, report)}
+        result = result_digest(folder) if state == "finished" and key not in self._running else None
+        sent, _ = self._send(key, sent, {"tags of the journal": {CARRIED: carried(sent.step, journal, result)}})
         if key in self._running:  # its result may exist before the attempt's end, which gives the time
             self._store.set_status(sent.run, "RUNNING", None)
             return count
         if state == "finished":
             sent, numbers = self._send(key, sent, {"numbers": about.numbers})
-            self._ledger.put(key, replace(sent, result=result_digest(folder)))
+            self._ledger.put(key, replace(sent, result=result))
             count += numbers
         status = STATUS.get(state, "KILLED")
         self._store.set_status(sent.run, status, None if status == "RUNNING" else about.end_ms(journal))
@@ -174,16 +183,21 @@ class Replay:
         self._ledger.put(key, sent)
         return sent, count
 
-    def _show(self, study: Study) -> tuple[str, ...]:
-        """Send the study's run, its view, and what a store may refuse. Returns notices."""
+    def _show(self, study: Study, changed: bool) -> tuple[str, ...]:
+        """Send the study's run, its view, and what a store may refuse. Returns notices.
+
+        The runs are this folder's from when it has ``changed`` them.
+        """
         begun = [trial for trial in study.trials if trial.key in self._seen]
         if not begun:
             return ()
         # last in the view, since it has no texts to stand side by side
-        tags = {"sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
+        self._place = place_of(self._folder) if changed or not self._place else self._place
+        tags = {IDENTITY: study.mark, "sweep.id": study.name, "kind": STUDY, f"{study.task.tags}.order": "9999"}
+        tags |= {PLACE: self._place}
         sent = self._run_of(STUDY, "study", first_asked_ms(study), tags)
-        own = self._store.experiment_name == study.name  # several studies may share one
-        looks = (study.trials, frozenset(self._logged), own)
+        own = self._store.owner == study.mark  # several studies may share one
+        looks = (study.trials, frozenset(self._logged), own, self._place)
         seen = self._seen.setdefault(STUDY, {})
         if seen.get("view") != looks:
             view = view_tag(study, sorted(self._logged)) | (KIND if own else {})
@@ -247,12 +261,6 @@ def rollback_safe(journal: list[JournalLine], after: int, everything: bool) -> l
     checkpoints = [report.checkpoint for report in journal if report.checkpoint is not None]
     last = journal[-1].step if everything and journal else max(checkpoints, default=-1)
     return [report for report in journal if after < report.step <= last]
-
-
-def result_digest(folder: TrialFolder) -> str | None:
-    """The SHA-256 of ``result.json``; None without it."""
-    content = unless_damaged(lambda: read_whole(folder.result_path), None)
-    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _files(files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -26,13 +26,14 @@ def ui_command(runs: Path, host: str = "127.0.0.1", port: int = 5000) -> list[st
     ]
 
 
-def page_address(server: str, experiment: str, study: str, mode: str = "") -> str:
-    """The address of a study's comparison. ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side.
+def page_address(server: str, experiment: str, mark: str, mode: str = "") -> str:
+    """The address of the comparison of the study with this mark.
 
-    A filter or an order in the address would switch the view off.
+    ``mode``: "" for the table, CHART, or ARTIFACT for texts side by side. A filter or an order in the address would
+    switch the view off.
     """
     how = f"&compareRunsMode={mode}" if mode else ""
-    query = f"viewStateShareKey={view_id(study)}&workflowType=machine_learning{how}"
+    query = f"viewStateShareKey={view_id(mark)}&workflowType=machine_learning{how}"
     return f"{server.rstrip('/')}/#/experiments/{experiment}/runs?{query}"
 
 

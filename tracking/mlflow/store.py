@@ -14,13 +14,16 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from filelock import FileLock
 
 from tracking.mlflow.database import artifacts_of, connected, create, follow_move
+from tracking.mlflow.identity import IDENTITY
 from tracking.mlflow.ledger import STUDY, experiment_of
 from tracking.mlflow.names import DELTA
+from tracking.study import read_study
 from tracking.uri import default_uri
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 Item = TypeVar("Item")
 MOST_POINTS, MOST_TAGS, MOST_RUNS, MOST_EXPERIMENTS = 1000, 100, 1000, 50_000  # MLflow's limits per request
+SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says for what a run used a dataset
 LOCK_S = 60.0  # how long another study may take to open its store
 MLFLOW_ENV = {
@@ -57,14 +60,14 @@ class Store:
             "file": self._file,
         }
 
-    def runs(self, study: str) -> dict[str, str]:
-        """The study's runs by trial key, that of the study itself by ``STUDY``: always found by their tags.
+    def runs(self, identity: str) -> dict[str, tuple[str, Mapping[str, str]]]:
+        """The study's runs with their tags by trial key, its own by ``STUDY``: always found by the study's identity.
 
         The answer to a creation may get lost, or come too late. So a trial may have two runs: the oldest one with
         content is kept, and those without are deleted.
         """
         found: dict[str, list[Any]] = {}
-        for run in self._search(f"tags.`sweep.id` = {quoted(study)}"):
+        for run in self._search(f"tags.`{IDENTITY}` = {quoted(identity)}"):
             tags = run.data.tags
             if key := tags.get("trial.key") or (STUDY if tags.get("kind") == STUDY else None):
                 found.setdefault(key, []).append(run)
@@ -82,12 +85,12 @@ class Store:
             if not token:
                 return
 
-    def _kept(self, runs: Sequence[Any]) -> str:
+    def _kept(self, runs: Sequence[Any]) -> tuple[str, Mapping[str, str]]:
         kept = next((run for run in runs if run.data.metrics), runs[0])
         for run in runs:
             if run is not kept and not (run.data.metrics or run.data.params):
                 self.client.delete_run(run.info.run_id)
-        return str(kept.info.run_id)
+        return str(kept.info.run_id), kept.data.tags
 
     def create(self, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
         """A new run, in any case."""
@@ -113,8 +116,9 @@ class Store:
             self.client.set_terminated(run_id, status, end_ms)
 
     @property
-    def experiment_name(self) -> str:
-        return str(self.client.get_experiment(self.experiment_id).name)
+    def owner(self) -> str:
+        """The identity of the study that has this experiment for itself; "" if several may share it."""
+        return str(self.client.get_experiment(self.experiment_id).tags.get(IDENTITY, ""))
 
     def _params(self, run_id: str, _: str, params: Mapping[str, str]) -> None:
         """Those that the run lacks; existing ones are immutable."""
@@ -205,24 +209,33 @@ def open_store(uri: str | None, runs: Path, experiment: str | None, study: Path 
             follow_move(runs)
             create(runs)
         client = connected(where)
-        name = experiment or (study.name if study is not None else "")
+        named = experiment or (study.name if study is not None else "")
         known = experiment_of(study, where) if study is not None else None
-        return Store(client, _experiment(client, known, name, artifacts_of(where, runs))), where
+        mark = read_study(study).mark if study is not None and experiment in (None, study.name) else ""
+        return Store(client, _experiment(client, known, named, mark, artifacts_of(where, runs))), where
 
 
-def _experiment(client: Any, known: str | None, name: str, artifacts: str | None) -> str:
+def _experiment(client: Any, known: str | None, name: str, mark: str, artifacts: str | None) -> str:
     """The id of the experiment ``known``, or else of the one with this name, made if missing.
 
-    `artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if
-    it is deleted.
+    ``mark`` is the study that has it for itself; one of another study with this name is left to that. `artifacts`:
+    where a new experiment keeps its artifacts; None leaves the choice to the server. Raises ValueError if that one is
+    deleted.
     """
     there = client.search_experiments(max_results=MOST_EXPERIMENTS) if known is not None else []
-    if known in [each.experiment_id for each in there]:
+    kept = next((each for each in there if each.experiment_id == known), None)
+    if kept is not None and (not mark or kept.tags.get(IDENTITY, mark) == mark):
         return str(known)
     found = client.get_experiment_by_name(name)
     if found is not None and found.lifecycle_stage != "active":
         raise ValueError(f"MLflow experiment {name!r} is deleted; restore it or choose another name")
-    return str(found.experiment_id if found else client.create_experiment(name, artifacts))
+    if found is not None and mark and found.tags.get(IDENTITY, mark) != mark:
+        return _experiment(client, None, f"{name} {mark[:SHORT]}", mark, artifacts)
+    if found is not None:
+        if mark:
+            client.set_experiment_tag(found.experiment_id, IDENTITY, mark)
+        return str(found.experiment_id)
+    return str(client.create_experiment(name, artifacts, {IDENTITY: mark} if mark else None))
 
 
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:

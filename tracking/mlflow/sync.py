@@ -21,6 +21,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from tracking.damage import DamagedFileError
+from tracking.mlflow.identity import OtherPlaceError
 from tracking.mlflow.lag import note, sync_lock
 from tracking.mlflow.replay import PassOutcome, Replay
 from tracking.mlflow.store import open_store
@@ -75,7 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
-            return _follow(study, options.experiment) if options.follow else _once(study, options.experiment)
+            once = _once if not options.follow else _follow
+            return once(study, options.experiment, options.moved)
     except Timeout:
         _say(f"sync: another process already syncs {study.name} to MLflow")
     except OSError as error:  # the lock cannot be made: a full disk
@@ -83,14 +85,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def _follow(study: Path, experiment: str | None) -> int:
+def _follow(study: Path, experiment: str | None, moved: bool) -> int:
     parent, ended = os.getppid(), _end_of_stdin()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C, too, and ends this process
-    return follow(_connecting(study, experiment, lambda: parent if ended.is_set() else None), ended)
+    return follow(_connecting(study, experiment, moved, lambda: parent if ended.is_set() else None), ended)
 
 
-def _once(study: Path, experiment: str | None) -> int:
-    done = _connecting(study, experiment)()
+def _once(study: Path, experiment: str | None, moved: bool) -> int:
+    done = _connecting(study, experiment, moved)()
     _tell(done, "", "")
     if done.runs or not done.problems:
         where = without_password(_address(study), mark="")
@@ -98,7 +100,9 @@ def _once(study: Path, experiment: str | None) -> int:
     return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
 
 
-def _connecting(study: Path, experiment: str | None, ended: Callable[[], int | None] = lambda: None) -> Pass:
+def _connecting(
+    study: Path, experiment: str | None, moved: bool, ended: Callable[[], int | None] = lambda: None
+) -> Pass:
     """A pass that first connects, unless an earlier one did. `mlflow-sync.json` records the outcome.
 
     ``ended`` gives the pid of the sweep once its trials have ended.
@@ -108,10 +112,10 @@ def _connecting(study: Path, experiment: str | None, ended: Callable[[], int | N
     def once() -> PassOutcome:
         try:
             if not connected:
-                connected.append(Replay(study, *open_store(_address(study), study.parent, experiment, study)))
+                connected.append(Replay(study, *open_store(_address(study), study.parent, experiment, study), moved))
             done = connected[0].once(ended())
         except Exception as error:  # any error of a server or a disk: reported, and retried with --follow
-            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError))
+            done = PassOutcome(0, 0, (cause_of(error),), lasting=isinstance(error, DamagedFileError | OtherPlaceError))
         note(study, _address(study), done)
         return done
 
@@ -153,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tracking.mlflow.sync", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--study", type=Path, required=True, help="the study's folder")
     parser.add_argument("--experiment", help="the MLflow experiment, created if missing; default: the study's own")
+    parser.add_argument("--moved", action="store_true", help="take over the runs that another folder has sent")
     parser.add_argument("--follow", action="store_true", help="keep syncing until stdin ends")
     return parser
 

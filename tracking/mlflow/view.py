@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tracking.card import Metric
+from tracking.mlflow.identity import IDENTITY
 from tracking.mlflow.names import DELTA, FINAL, ROW, VAL
 from tracking.mlflow.store import quoted
 from tracking.study import Study
@@ -23,9 +24,9 @@ LONGEST = 20_000  # MLflow's limit of a tag of an experiment
 ALL_RUNS = 1000  # a chart's own limit, which is 10 otherwise
 
 
-def view_id(study: str) -> str:
-    """The id of the study's view, the same whenever it is written."""
-    return f"allelse-{hashlib.sha256(study.encode()).hexdigest()[:12]}"
+def view_id(mark: str) -> str:
+    """The id of the view of the study with this mark, the same whenever it is written."""
+    return f"allelse-{hashlib.sha256(mark.encode()).hexdigest()[:12]}"
 
 
 def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
@@ -35,7 +36,7 @@ def view_tag(study: Study, logged: Collection[str]) -> dict[str, str]:
     """
     tabled = study.task.tabled
     views = (_view(study, logged, tabled[:most]) for most in range(len(tabled), -1, -1))
-    return {f"{TAG}{view_id(study.name)}": next((view for view in views if len(view) <= LONGEST), "")}
+    return {f"{TAG}{view_id(study.mark)}": next((view for view in views if len(view) <= LONGEST), "")}
 
 
 def first_asked_ms(study: Study) -> int:
@@ -56,7 +57,7 @@ def _view(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> s
 def _state(study: Study, logged: Collection[str], charted: Sequence[Metric]) -> dict[str, Any]:
     columns = _columns(study)
     facets = {
-        "searchFilter": f"tags.`sweep.id` = {quoted(study.name)}",
+        "searchFilter": f"tags.`{IDENTITY}` = {quoted(study.mark)}",
         "orderByKey": f"tags.`{study.task.tags}.order`",
         "orderByAsc": True,
         "startTime": "ALL",

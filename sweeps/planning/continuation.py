@@ -11,12 +11,12 @@ from sweeps.config.library import COMMAND_LINE, Library, place_of
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import KEY, library_of, source_of_study
 from sweeps.planning.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.composition import Composition
 from sweeps.planning.naming import known_study, naming, other_study
 from sweeps.planning.plan import Plan, PlannedTrial, make_plan, plan_trials
-from sweeps.planning.recorded import decides_weights, read_record, values_of
-from sweeps.planning.task_of import KEY, library_of, source_of_study
+from sweeps.planning.record import decides_weights, read_record, values_of
 from sweeps.planning.user_code import with_code
 from sweeps.schema import Problem, RefusedError, Values
 from tracking.study import Study

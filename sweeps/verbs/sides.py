@@ -6,18 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.settings import Settings
+from sweeps.planning.command_task import source_of_study
 from sweeps.planning.named_study import study_to_read
 from sweeps.planning.naming import known_study, must_finish, study_names
-from sweeps.planning.recorded import moved
-from sweeps.planning.task_of import source_of_study
+from sweeps.planning.record import moved
 from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.worker.prepared import check_whole, data_place
 from tracking.card import Metric
 from tracking.damage import DamagedFileError
 from tracking.files import decoded, read_whole
-from tracking.statistics.compared import Differing, SampleCompared
-from tracking.statistics.side import Side
+from tracking.statistics.compared import Differing, SampleCompared, Side
+from tracking.statistics.family import Family
+from tracking.statistics.findings import find
+from tracking.statistics.rows import table
 from tracking.study import STUDY_FILE, Study, Trial
+from tracking.table.view import study_of_metrics
 
 KEY = "A B"
 ALLOWED = "must be a trial, a row, STUDY/TRIAL, STUDY/ROW, a study, or the folder of a study or a trial"
@@ -95,6 +98,15 @@ def chosen_metrics(sides: Sides, name: str | None, set_name: str | None) -> list
     if problems:
         raise RefusedError(problems)
     return [metric for metric in card.metrics if metric.name == name or (name is None and _shown(sides, metric))]
+
+
+def families(first: Side, second: Side, metrics: Sequence[Metric], set_name: str | None) -> Mapping[str, Family]:
+    """The tests of the study to which both rows belong, with the first as reference, by metric; {} for other pairs."""
+    reference, row = first.trials[0].row, second.trials[0].row
+    if first.study.folder != second.study.folder or reference == row or not (first.is_row and second.is_row):
+        return {}
+    study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
+    return find(study, table(study, reference), reference).seeds
 
 
 def by_output(metrics: Sequence[Metric]) -> list[Metric]:

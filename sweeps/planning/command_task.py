@@ -7,7 +7,7 @@ from sweeps.config.hydra import parsed
 from sweeps.config.library import COMMAND_LINE, Library
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.naming import known_study
-from sweeps.planning.recorded import Record
+from sweeps.planning.record import Record
 from sweeps.task import Problem, RefusedError
 from tracking.study import Study
 
