@@ -32,7 +32,7 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
     elif lines:
-        OUT.print(studies_table(lines))
+        OUT.print(studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
     else:
         OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
