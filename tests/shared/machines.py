@@ -68,6 +68,7 @@ class Machines:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.all: list[Machine] = []
         self.env = {**NOTICED_SOON, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.env |= {"RAY_worker_niceness": "0"}  # Ray gives its workers only what others leave of the CPUs
         self.env |= {"RAY_TMPDIR": SCRATCH, "TMPDIR": SCRATCH, "PYTHONPATH": str(Path.cwd()), **(env or {})}
         self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._input, self._end_of_input = os.pipe()
