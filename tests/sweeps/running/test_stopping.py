@@ -149,3 +149,21 @@ def test_a_removed_folder_ends_its_trial_alone(tmp_path: Path) -> None:
     again = Running.start("sweep", *words, cwd=tmp_path, trial=study / "base-s1").finish()
     assert again[0] == 0, again[1]
     assert "2 of 2 finished" in again[1]
+
+
+@pytest.mark.slow
+def test_a_lone_trial_whose_folder_is_removed_ends(tmp_path: Path) -> None:
+    write_paced_task(tmp_path)
+    train_to(6, tmp_path)
+    trial = tmp_path / "runs" / "s" / "base-s1"
+    words = ["train", "task=small", "sweep.name=s", "train.steps=20"]
+    running = Running.start(*words, cwd=tmp_path, trial=trial)
+    running.wait_for_step(4)
+    shutil.rmtree(trial)
+    train_to(20, tmp_path)
+    code, output = running.finish()
+    assert code == 1, output
+    assert "base-s1: FAILED: its folder was removed; the same command trains it again" in output
+    assert "Traceback" not in output
+    code, output = Running.start(*words, cwd=tmp_path, trial=trial).finish()
+    assert code == 0, output
